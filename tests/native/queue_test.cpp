@@ -1,0 +1,215 @@
+// The state machine of steps: room, order, marks, policies, ends.
+#include "queue.hpp"
+
+#include <cstring>
+
+#include "check.hpp"
+
+using namespace wilkins;
+using test::Scratch;
+
+namespace {
+
+// A board of one producer with `writers` ranks and one consumer with `readers` ranks.
+struct Pair {
+    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when) {
+        BoardPlan plan;
+        plan.tasks = {{"sim", writers}, {"look", readers}};
+        plan.ports = {{0, Direction::out, out, 0}, {1, Direction::in, in, 0}};
+        plan.channels = {{0, 1, every, queue_depth, when, readers}};
+        CHECK(create_board(scratch.path.c_str(), plan) == 0);
+        CHECK(board.attach(scratch.path.c_str()) == 0);
+        queue::task_started(board, 0);
+        queue::task_started(board, 1);
+    }
+
+    // Writes and publishes a step of the given rank. False if there is no room.
+    bool write(const char* name, int rank = 0) {
+        if (!queue::has_room(board, rank)) return false;
+        const int slot = queue::take_slot(board, rank, false);
+        CHECK(slot >= 0);
+        SlotRecord& record = board.slot(slot);
+        record.state = SlotState::writing;
+        record.writer = rank;
+        record.stamp = ++board.head().stamp;
+        strcpy(record.name, name);
+        queue::publish(board, slot);
+        return true;
+    }
+
+    // Opens and closes; the sequence number of the step, -1 if there is none yet, -2 if it will not come.
+    int read(const char* name, int reader = 0) {
+        const queue::Found found = queue::find(board, 1, reader, name);
+        if (found.passed) return -2;
+        if (found.slot < 0) return -1;
+        queue::take(board, 1, reader, found);
+        return static_cast<int>(board.slot(found.slot).sequence);
+    }
+
+    Scratch scratch;
+    Board board;
+};
+
+void bounded_queue() {
+    for (unsigned depth = 1; depth <= 5; ++depth) {
+        Pair p("plt*.h5", "plt*.h5", 1, 1, 1, depth, WhenFull::block);
+        char name[32];
+        for (unsigned i = 0; i < depth; ++i) {
+            snprintf(name, sizeof(name), "plt%u.h5", i);
+            CHECK(p.write(name));
+        }
+        CHECK(!p.write("pltX.h5"));
+        CHECK(p.read("plt0.h5") == 0);
+        CHECK(p.write("pltX.h5"));
+        CHECK(!p.write("pltY.h5"));
+    }
+}
+
+void by_name() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 4, WhenFull::block);
+    for (const char* name : {"plt0.h5", "plt1.h5", "plt2.h5"}) CHECK(p.write(name));
+    CHECK(p.read("other/plt1.h5") == 1);
+    CHECK(p.read("plt1.h5") == 1);   // again, while it is held
+    CHECK(p.read("plt0.h5") == -2);  // passed over
+    CHECK(p.read("plt9.h5") == -1);  // may still come
+    CHECK(p.read("plt2.h5") == 2);
+    for (int i = 0; i < 40; ++i) {
+        char name[32];
+        snprintf(name, sizeof(name), "plt1%02d.h5", i);
+        CHECK(p.write(name));
+        CHECK(p.read(name) == i + 3);
+    }
+    CHECK(p.read("plt1.h5") == -2);  // long gone: it will not come again
+}
+
+// A name under a pattern with wildcards that its producer rewrites is a stream too; nothing depends on who is faster.
+void rewritten_name_under_a_pattern() {
+    Pair p("*.h5", "*.h5", 1, 1, 1, 2, WhenFull::block);
+    CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5") == 0);
+    CHECK(p.read("out.h5") == -1);  // the same step again, or the next? The producer's next file will tell
+    CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5") == 1);
+    CHECK(p.read("out.h5") == -1);  // now it is known
+
+    Pair q("*.h5", "*.h5", 1, 1, 1, 2, WhenFull::block);
+    CHECK(q.write("plt0.h5"));
+    CHECK(q.read("plt0.h5") == 0);
+    CHECK(q.read("plt0.h5") == -1);
+    const int slot = queue::take_slot(q.board, 0, false);
+    q.board.slot(slot).state = SlotState::writing;
+    strcpy(q.board.slot(slot).name, "plt1.h5");
+    CHECK(q.read("plt0.h5") == 0);
+    CHECK(q.read("plt0.h5") == 0);
+    queue::publish(q.board, slot);
+    CHECK(q.read("plt1.h5") == 1);
+    CHECK(q.read("plt1.h5") == 1);
+    CHECK(q.read("plt0.h5") == -2);
+
+    Pair r("*.h5", "*.h5", 1, 1, 1, 2, WhenFull::block);
+    CHECK(r.write("out.h5"));
+    CHECK(r.read("out.h5") == 0);
+    queue::task_exited(r.board, 0, true);
+    CHECK(r.read("out.h5") == 0);
+}
+
+void fixed_name_is_a_stream() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 3, WhenFull::block);
+    CHECK(p.read("out.h5") == -1);
+    for (int i = 0; i < 3; ++i) CHECK(p.write("out.h5"));
+    CHECK(!p.write("out.h5"));
+    CHECK(p.read("out.h5", 0) == 0);
+    CHECK(p.read("out.h5", 0) == 1);
+    CHECK(!p.write("out.h5"));  // rank 1 has read nothing yet
+    CHECK(p.read("out.h5", 1) == 0);
+    CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5", 1) == 1);
+    CHECK(p.read("out.h5", 1) == 2);
+    CHECK(p.read("out.h5", 0) == 2);
+    CHECK(p.read("out.h5", 0) == 3);
+}
+
+void every_and_drop() {
+    Pair third("out.h5", "out.h5", 1, 1, 3, 10, WhenFull::block);
+    for (int i = 0; i < 7; ++i) CHECK(third.write("out.h5"));
+    for (int expected : {0, 3, 6, -1}) CHECK(third.read("out.h5") == expected);
+
+    Pair latest("out.h5", "out.h5", 1, 2, 1, 1, WhenFull::drop_oldest);
+    for (int i = 0; i < 5; ++i) CHECK(latest.write("out.h5"));
+    CHECK(latest.read("out.h5", 0) == 4);
+    for (int i = 0; i < 5; ++i) CHECK(latest.write("out.h5"));
+    CHECK(latest.read("out.h5", 1) == 4);  // the same step as rank 0's first
+    CHECK(latest.read("out.h5", 1) == 9);
+    CHECK(latest.read("out.h5", 0) == 9);
+
+    Pair newest("out.h5", "out.h5", 1, 1, 1, 2, WhenFull::drop_newest);
+    for (int i = 0; i < 5; ++i) CHECK(newest.write("out.h5"));
+    for (int expected : {0, 1, -1}) CHECK(newest.read("out.h5") == expected);
+}
+
+void a_rank_reads_only_its_file() {
+    Pair p("out-*.h5", "out-*.h5", 2, 2, 1, 1, WhenFull::block);
+    for (int i = 0; i < 10; ++i) {
+        char name[2][32];
+        for (int r = 0; r < 2; ++r) {
+            snprintf(name[r], sizeof(name[r]), "out-%d-%d.h5", i, r);
+            CHECK(p.write(name[r], r));
+        }
+        for (int r = 0; r < 2; ++r) CHECK(p.read(name[r], r) == i);
+    }
+}
+
+void ends() {
+    Pair p("out.h5", "out.h5", 1, 1, 1, 1, WhenFull::block);
+    CHECK(p.write("out.h5"));
+    CHECK(!p.write("out.h5"));
+    queue::task_exited(p.board, 1, true);
+    CHECK(p.write("out.h5"));  // nobody is left to wait for
+    CHECK(queue::can_produce(p.board, 1));
+    queue::task_exited(p.board, 0, true);
+    CHECK(!queue::can_produce(p.board, 1));
+
+    Pair q("out.h5", "out.h5", 1, 1, 1, 2, WhenFull::block);
+    const int slot = queue::take_slot(q.board, 0, false);
+    q.board.slot(slot).state = SlotState::writing;
+    queue::task_exited(q.board, 0, true);  // killed while writing: the step never existed
+    CHECK(q.read("out.h5") == -1 && !queue::can_produce(q.board, 1));
+}
+
+void restarts() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 4, WhenFull::block);
+    for (int i = 0; i < 3; ++i) CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5", 0) == 0);
+    CHECK(queue::steps_opened(p.board, 1) == 1);
+    queue::task_exited(p.board, 1, false);
+    queue::task_started(p.board, 1);
+    CHECK(queue::steps_opened(p.board, 1) == 0);
+    CHECK(p.read("out.h5", 1) == 1);  // its ranks move on together
+    CHECK(p.read("out.h5", 0) == 1);
+}
+
+void names_that_clash_and_history() {
+    Pair p("out*.h5", "out*.h5", 2, 1, 1, 2, WhenFull::block);
+    CHECK(p.write("out1.h5", 0));
+    p.board.slot(queue::find_own(p.board, 0, "out1.h5")).place_hash = 42;
+    CHECK(queue::find_clash(p.board, 0, 1, 42) >= 0);
+    CHECK(queue::find_clash(p.board, 0, 0, 42) < 0);
+    CHECK(queue::in_history(p.board, p.board.source(0), "out1.h5", 1));
+    queue::forget(p.board, 0, "out1.h5");
+    CHECK(!queue::in_history(p.board, p.board.source(0), "out1.h5", 1));
+}
+
+}  // namespace
+
+int main() {
+    bounded_queue();
+    by_name();
+    rewritten_name_under_a_pattern();
+    fixed_name_is_a_stream();
+    every_and_drop();
+    a_rank_reads_only_its_file();
+    ends();
+    restarts();
+    names_that_clash_and_history();
+    puts("queue: ok");
+}

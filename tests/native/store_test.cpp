@@ -1,0 +1,194 @@
+// Steps in shared memory: what is read is what was written, zeros elsewhere, with many threads and within a cap.
+#include "store.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "check.hpp"
+#include "process.hpp"
+
+using namespace wilkins;
+
+namespace {
+
+Match named(const char* name) {
+    Match match;
+    CHECK(match_name(name, &match));
+    return match;
+}
+
+StepFile* create(const char* name) {
+    int error = 0;
+    StepFile* file = open_step(named(name), Intent::create, 1, &error);
+    CHECK(file && error == 0);
+    return file;
+}
+
+StepFile* open(const char* name) {
+    int error = 0;
+    StepFile* file = open_step(named(name), Intent::read, 1, &error);
+    CHECK(file && error == 0);
+    return file;
+}
+
+std::vector<unsigned char> all_of(StepFile* file) {
+    std::vector<unsigned char> bytes(file->eof());
+    file->read(0, bytes.data(), bytes.size());
+    return bytes;
+}
+
+// Random writes, growths and cuts, against a vector that does the same. Arenas are reused with other contents.
+void random_against_model() {
+    std::mt19937 random(7);
+    for (int step = 0; step < 15; ++step) {
+        std::vector<unsigned char> model;
+        StepFile* file = create("random.h5");
+        for (int k = 0; k < 40; ++k) {
+            const uint64_t offset = random() % 400000;
+            if (random() % 5 == 0) {
+                model.resize(offset);
+                CHECK(file->set_eof(offset) == 0);
+            } else {
+                std::vector<unsigned char> data(random() % 200000);
+                for (auto& byte : data) byte = static_cast<unsigned char>(random());
+                if (data.empty()) continue;
+                if (model.size() < offset + data.size()) model.resize(offset + data.size());
+                memcpy(model.data() + offset, data.data(), data.size());
+                CHECK(file->write(offset, data.data(), data.size()) == 0);
+            }
+            CHECK(file->eof() == model.size());
+            CHECK(all_of(file) == model);
+        }
+        close_step(file);
+        StepFile* reader = open("random.h5");
+        CHECK(all_of(reader) == model);
+        CHECK(reader->write(0, "x", 1) == EBADF);
+        // The arena's file is the step, byte by byte.
+        std::vector<unsigned char> raw(model.size() + 1);
+        CHECK(pread(reader->descriptor(), raw.data(), raw.size(), 0) == static_cast<ssize_t>(model.size()));
+        raw.pop_back();
+        CHECK(raw == model);
+        unsigned char past[16];
+        memset(past, 1, sizeof(past));
+        reader->read(model.size(), past, sizeof(past));
+        for (unsigned char byte : past) CHECK(byte == 0);
+        close_step(reader);
+    }
+}
+
+// One producer, one consumer, a queue between them: every step arrives once, in order, whole.
+void stream_of_steps() {
+    constexpr int kSteps = 100;
+    std::thread producer([] {
+        std::vector<uint32_t> data(50000);
+        for (int i = 0; i < kSteps; ++i) {
+            for (size_t k = 0; k < data.size(); ++k) data[k] = static_cast<uint32_t>(i) * 7919u + static_cast<uint32_t>(k);
+            StepFile* file = create("stream.h5");
+            CHECK(file->write(0, data.data(), data.size() * 4) == 0);
+            close_step(file);
+        }
+    });
+    for (int i = 0; i < kSteps; ++i) {
+        StepFile* file = open("stream.h5");
+        CHECK(file->eof() == 200000);
+        std::vector<uint32_t> data(50000);
+        file->read(0, data.data(), 200000);
+        for (size_t k = 0; k < data.size(); ++k) CHECK(data[k] == static_cast<uint32_t>(i) * 7919u + static_cast<uint32_t>(k));
+        close_step(file);
+    }
+    producer.join();
+}
+
+// Several ranks write interleaved pieces of one step at once, borders inside blocks included; gaps read as zeros.
+void many_writers() {
+    constexpr int kWriters = 4;
+    constexpr uint64_t kPiece = 30011, kPieces = 64;
+    for (int round = 0; round < 4; ++round) {
+        StepFile* lead = create("shared.h5");
+        std::vector<std::thread> threads;
+        for (int w = 0; w < kWriters; ++w)
+            threads.emplace_back([&, w] {
+                int error = 0;
+                StepFile* mine = attach_step(lead->token(), true, &error);
+                CHECK(mine);
+                std::vector<unsigned char> piece(kPiece, static_cast<unsigned char>(w + 1 + round));
+                for (uint64_t k = static_cast<uint64_t>(w); k < kPieces; k += kWriters)
+                    if (k % 5 != 0) CHECK(mine->write(k * kPiece, piece.data(), kPiece) == 0);
+                close_step(mine);
+            });
+        for (auto& thread : threads) thread.join();
+        CHECK(lead->set_eof(kPiece * kPieces) == 0);
+        close_step(lead);
+        StepFile* reader = open("shared.h5");
+        const auto bytes = all_of(reader);
+        CHECK(bytes.size() == kPiece * kPieces);
+        for (uint64_t k = 0; k < kPieces; ++k) {
+            const unsigned char expected = k % 5 == 0 ? 0 : static_cast<unsigned char>(k % kWriters + 1 + static_cast<uint64_t>(round));
+            for (uint64_t i = 0; i < kPiece; ++i) CHECK(bytes[k * kPiece + i] == expected);
+        }
+        close_step(reader);
+    }
+}
+
+// A step larger than the cap fails, is never seen, and takes nothing with it.
+void cap_holds() {
+    std::vector<unsigned char> data(8 << 20, 3);
+    StepFile* file = create("big.h5");
+    int error = 0;
+    for (int k = 0; k < 5 && !error; ++k) error = file->write(static_cast<uint64_t>(k) * data.size(), data.data(), data.size());
+    CHECK(error == ENOSPC);
+    close_step(file);
+    uint64_t size, identity;
+    int64_t when;
+    CHECK(!lookup_step(named("big.h5"), &size, &identity, &when));
+    StepFile* small = create("small.h5");
+    CHECK(small->write(0, data.data(), data.size()) == 0);
+    close_step(small);
+    StepFile* reader = open("small.h5");
+    CHECK(all_of(reader) == data);
+    close_step(reader);
+}
+
+void looking_and_removing() {
+    uint64_t size, identity;
+    int64_t when;
+    CHECK(!lookup_step(named("look.h5"), &size, &identity, &when));
+    StepFile* file = create("look.h5");
+    CHECK(file->write(0, "abcd", 4) == 0);
+    CHECK(!lookup_step(named("look.h5"), &size, &identity, &when));
+    close_step(file);
+    CHECK(lookup_step(named("look.h5"), &size, &identity, &when) && size == 4);
+    int error = 0;
+    StepFile* look = open_step(named("look.h5"), Intent::look, 1, &error);
+    CHECK(look && look->identity() == identity);
+    close_step(look);
+    StepFile* reader = open("look.h5");
+    CHECK(reader->identity() == identity);
+    close_step(reader);
+    CHECK(remove_step(named("look.h5")) == 0);
+    CHECK(remove_step(named("look.h5")) == ENOENT);
+    StepFile* given_up = create("look.h5");
+    discard_step(given_up);
+    CHECK(!lookup_step(named("look.h5"), &size, &identity, &when));
+    Match match;
+    CHECK(!match_name("other.txt", &match) && !match_name("", &match));
+}
+
+}  // namespace
+
+int main() {
+    test::Scratch scratch;
+    test::join_loop(scratch, "*.h5", 2, 30 << 20);
+    CHECK(context().active);
+    looking_and_removing();
+    random_against_model();
+    stream_of_steps();
+    many_writers();
+    cap_holds();
+    puts("store: ok");
+}

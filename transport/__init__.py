@@ -1,0 +1,1 @@
+"""Moves steps between tasks: the native layer and its Python face."""

@@ -1,0 +1,286 @@
+"""The step store's board, as the launcher sees it: made from a plan, told what starts and ends, asked what happened."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+SHARED_MEMORY = Path("/dev/shm")
+_NAME_MAX = 512
+_WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class BoardTask:
+    """A task instance."""
+
+    name: str
+    nprocs: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPort:
+    """A memory port."""
+
+    task: int
+    direction: Literal["in", "out"]
+    pattern: str
+    cap_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BoardChannel:
+    """An edge between two ports (indices into the ports)."""
+
+    outport: int
+    inport: int
+    every: int
+    queue: int
+    when_full: Literal["block", "drop-oldest", "drop-newest"]
+    readers: int
+
+
+class EndOfStream(Exception):
+    """No further step will come on this port."""
+
+
+def native_library() -> Path:
+    """The path of libwilkins.so.
+
+    Raises:
+        FileNotFoundError: it was not built; the message says how to.
+    """
+    here = Path(__file__).resolve().parent
+    for candidate in (here / "libwilkins.so", here.parent / "build" / "libwilkins.so"):
+        if candidate.is_file():
+            return candidate
+    raise FileNotFoundError(
+        errno.ENOENT, f"libwilkins.so is neither in {here} nor in {here.parent / 'build'}; run 'pip install .' or 'make' in the checkout"
+    )
+
+
+_library: ctypes.CDLL | None = None
+
+
+def _native() -> ctypes.CDLL:
+    global _library
+    if _library is None:
+        lib = ctypes.CDLL(str(native_library()))
+        text, pointer, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int
+        signatures: dict[str, tuple[Any, list[Any]]] = {
+            "wilkins_plan_new": (pointer, []),
+            "wilkins_plan_free": (None, [pointer]),
+            "wilkins_plan_task": (number, [pointer, text, number]),
+            "wilkins_plan_port": (number, [pointer, number, number, text, ctypes.c_uint64]),
+            "wilkins_plan_channel": (number, [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number]),
+            "wilkins_plan_create": (number, [pointer, text, text]),
+            "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
+            "wilkins_board_detach": (None, [pointer]),
+            "wilkins_task_started": (None, [pointer, number]),
+            "wilkins_task_exited": (None, [pointer, number, number]),
+            "wilkins_next_name": (number, [pointer, number, number, text]),
+            "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
+            "wilkins_stop": (None, [pointer, text]),
+            "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+        }
+        for name, (result, arguments) in signatures.items():
+            function = getattr(lib, name)
+            function.restype = result
+            function.argtypes = arguments
+        _library = lib
+    return _library
+
+
+def _check(code: int, what: str, path: Path | None = None) -> None:
+    if code:
+        raise OSError(code, f"{what}: {os.strerror(code)}", str(path) if path else None)
+
+
+def _run_folders(root: Path) -> list[Path]:
+    return sorted(root.glob(f"wilkins-{os.getuid()}-*"))
+
+
+class Board:
+    """A run's shared state. Made by the launcher with `create`; other processes `attach`.
+
+    Whoever has one open holds a shared lock on the run's folder, which is how `sweep` tells a living run from a dead one.
+    """
+
+    path: Path
+    """The run's folder in shared memory."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+        error = ctypes.c_int(0)
+        self._handle: int | None = _native().wilkins_board_attach(os.fsencode(path), ctypes.byref(error))
+        if self._handle is None:
+            os.close(lock)
+            _check(error.value, "cannot map the run's board", path)
+
+    @classmethod
+    def create(
+        cls,
+        tasks: Sequence[BoardTask],
+        ports: Sequence[BoardPort],
+        channels: Sequence[BoardChannel],
+        *,
+        log: Path,
+        path: Path | None = None,
+    ) -> Board:
+        """Make a run's board; `log` receives the layer's own lines. `path`: the folder to make (default: a new
+        unpredictable one in /dev/shm). Appears complete, by rename.
+
+        Raises:
+            OSError: shared memory is full or cannot be written, or a name is too long.
+        """
+        lib = _native()
+        final = path or SHARED_MEMORY / f"wilkins-{os.getuid()}-{secrets.token_hex(8)}"
+        folder = final.with_name(final.name + ".new")
+        folder.mkdir(mode=0o700)
+        plan = lib.wilkins_plan_new()
+        try:
+            for task in tasks:
+                _check(lib.wilkins_plan_task(plan, os.fsencode(task.name), task.nprocs), "cannot plan the board")
+            for port in ports:
+                is_out = int(port.direction == "out")
+                _check(lib.wilkins_plan_port(plan, port.task, is_out, os.fsencode(port.pattern), port.cap_bytes), "cannot plan the board")
+            for c in channels:
+                code = lib.wilkins_plan_channel(plan, c.outport, c.inport, c.every, c.queue, _WHEN_FULL[c.when_full], c.readers)
+                _check(code, "cannot plan the board")
+            _check(lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log)), "cannot make the run's board", folder)
+            lock = cls._take_lock(folder)
+            folder.rename(final)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            lib.wilkins_plan_free(plan)
+        return cls(final, lock)
+
+    @classmethod
+    def attach(cls, path: Path) -> Board:
+        """Join an existing run.
+
+        Raises:
+            OSError: there is none in this folder, or another version of Wilkins made it.
+        """
+        return cls(path, cls._take_lock(path))
+
+    @staticmethod
+    def _take_lock(folder: Path) -> int:
+        descriptor = os.open(folder / "board", os.O_RDWR | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return descriptor
+
+    def environment(self, task: int, rank: int | None) -> dict[str, str]:
+        """Variables that make a process part of the run. `rank`: None when an mpiexec assigns it."""
+        variables = {"LD_PRELOAD": str(native_library()), "WILKINS_RUN": str(self.path), "WILKINS_TASK": str(task)}
+        if rank is not None:
+            variables["WILKINS_RANK"] = str(rank)
+        return variables
+
+    def task_started(self, task: int) -> None:
+        """The task's program is about to start (again): counts per start begin anew."""
+        _native().wilkins_task_started(self._handle, task)
+
+    def task_exited(self, task: int, *, final: bool) -> None:
+        """The task's program has ended: its open steps are let go, unfinished ones discarded, and its ranks move on together.
+        `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of the stream."""
+        _native().wilkins_task_exited(self._handle, task, int(final))
+
+    def next_name(self, inport: int, timeout: float) -> str | None:
+        """The name of the step the port's task would read next; None if none came within `timeout` seconds.
+
+        Raises:
+            EndOfStream: none will come.
+        """
+        name = ctypes.create_string_buffer(_NAME_MAX)
+        code = _native().wilkins_next_name(self._handle, inport, int(timeout * 1000), name)
+        if code == errno.ENOENT:
+            raise EndOfStream
+        return None if code == errno.EAGAIN else os.fsdecode(name.value)
+
+    def steps_opened(self, task: int) -> int:
+        """Most steps of one source that a rank of the task has opened since it was started (0, 1 or more)."""
+        return int(_native().wilkins_steps_opened(self._handle, task))
+
+    def stop(self, reason: str) -> None:
+        """Ends all waits: every blocked call in every process fails with EINTR."""
+        _native().wilkins_stop(self._handle, os.fsencode(reason))
+
+    def _text(self, function: Any) -> str:
+        room = 1 << 16
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            needed = int(function(self._handle, buffer, room))
+            if needed < room:
+                return os.fsdecode(buffer.value)
+            room = needed + (needed >> 2) + 1
+
+    def report(self) -> dict[str, Any]:
+        """Everything on the board, as plain data::
+
+            {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts",
+                        "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
+                        "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name", "seconds", "on": [[task, rank], ...]}]}],
+             "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
+                        "bytes", "dropped", "touched": bool}],
+             "channels": [{"outport", "inport", "queued", "dropped"}],
+             "memory_bytes", "memory_peak_bytes"}
+        """
+        report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))
+        return report
+
+    def stuck(self) -> str | None:
+        """A description of ranks that wait for each other so that none of them can go on, or None."""
+        return self._text(_native().wilkins_stuck) or None
+
+    def close(self) -> None:
+        """Leave the run without removing it. Idempotent."""
+        if self._handle is not None:
+            _native().wilkins_board_detach(self._handle)
+            os.close(self._lock)
+            self._handle = None
+
+    def remove(self) -> None:
+        """Unlink the run's folder and everything in it. Idempotent."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.close()
+
+
+def _is_dead(folder: Path) -> bool:
+    try:
+        descriptor = os.open(folder / "board", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # A run that is being made has no board yet; one that has had none for a minute never will.
+        try:
+            return time.time() - folder.stat().st_mtime > 60
+        except OSError:
+            return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def sweep(root: Path = SHARED_MEMORY) -> list[Path]:
+    """Remove what dead runs of this user left in shared memory; returns the folders removed."""
+    dead = [folder for folder in _run_folders(root) if folder.stat().st_uid == os.getuid() and _is_dead(folder)]
+    for folder in dead:
+        shutil.rmtree(folder, ignore_errors=True)
+    return dead

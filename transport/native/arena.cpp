@@ -1,0 +1,174 @@
+// Arenas: files of shared memory, their growth and their kept mappings.
+#include "arena.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+
+#include "queue.hpp"
+#include "raw.hpp"
+
+namespace wilkins {
+
+namespace {
+
+void arena_path(const Board& board, int slot, const char* suffix, char* out, size_t room) {
+    snprintf(out, room, "%s/a%d%s", board.folder(), slot, suffix);
+}
+
+void* map_file(int fd, uint64_t length, bool writable) {
+    return mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+}
+
+}  // namespace
+
+void make_valid(const Mapping& mapping, uint64_t block) {
+    auto& state = mapping.blocks[block];
+    for (;;) {
+        uint8_t seen = state.load(std::memory_order_acquire);
+        if (seen == kValid) return;
+        if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
+            memset(mapping.bytes + block * kBlock, 0, kBlock);
+            state.store(kValid, std::memory_order_release);
+            return;
+        }
+        sched_yield();
+    }
+}
+
+Arenas::Arenas(const Board& board) : board_(board), mappings_(new Mapping[static_cast<size_t>(board.head().slots)]) {}
+
+int Arenas::open(int slot, bool writable) const {
+    char path[PATH_MAX];
+    arena_path(board_, slot, "", path, sizeof(path));
+    return raw::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
+}
+
+int Arenas::map(int slot, bool writable, Mapping* out) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    Mapping& kept = mappings_[static_cast<size_t>(slot)];
+    if (kept.bytes && (kept.writable || !writable)) {
+        *out = kept;
+        return 0;
+    }
+    const uint64_t reserve = board_.head().reserve;
+    const uint64_t table = (reserve / kBlock + 4095) / 4096 * 4096;
+    const int flags = (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC;
+    char path[PATH_MAX];
+    arena_path(board_, slot, ".blocks", path, sizeof(path));
+    int fd = raw::open(path, flags, 0600);
+    if (fd < 0) return errno;
+    int error = writable && raw::ftruncate(fd, static_cast<off_t>(table)) != 0 ? errno : 0;
+    void* blocks = error ? MAP_FAILED : map_file(fd, table, writable);
+    if (!error && blocks == MAP_FAILED) error = errno;
+    raw::close(fd);
+    if (error) return error;
+
+    arena_path(board_, slot, "", path, sizeof(path));
+    fd = raw::open(path, flags, 0600);
+    error = fd < 0 ? errno : 0;
+    void* bytes = MAP_FAILED;
+    uint64_t length = reserve;
+    // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
+    for (; !error && bytes == MAP_FAILED && length >= (64u << 20); length /= 2) {
+        bytes = map_file(fd, length, writable);
+        if (bytes != MAP_FAILED) break;
+    }
+    if (!error && bytes == MAP_FAILED) error = ENOMEM;
+    if (fd >= 0) raw::close(fd);
+    if (error) {
+        munmap(blocks, table);
+        return error;
+    }
+    if (kept.bytes) {
+        munmap(kept.bytes, kept.length);
+        munmap(static_cast<void*>(kept.blocks), table);
+    }
+    kept.bytes = static_cast<unsigned char*>(bytes);
+    kept.blocks = static_cast<std::atomic<uint8_t>*>(blocks);
+    kept.length = length;
+    kept.writable = writable;
+    *out = kept;
+    return 0;
+}
+
+void Arenas::account(SlotRecord& slot, uint64_t bytes) {
+    PortRecord& port = board_.port(board_.source(slot.source).port);
+    BoardRecord& head = board_.head();
+    port.used = port.used - slot.accounted + bytes;
+    head.memory = head.memory - slot.accounted + bytes;
+    slot.accounted = bytes;
+    if (head.memory > head.memory_peak) head.memory_peak = head.memory;
+}
+
+int Arenas::reserve(int index, uint64_t size) {
+    SlotRecord& slot = board_.slot(index);
+    uint64_t have = slot.reserved.load(std::memory_order_acquire);
+    if (size <= have) return 0;
+    const uint64_t goal = (size + kBlock - 1) / kBlock * kBlock;
+    uint64_t before;
+    {
+        Board::Lock lock(board_);
+        const PortRecord& port = board_.port(board_.source(slot.source).port);
+        before = slot.accounted;
+        if (goal > before) {
+            if (port.cap && port.used + (goal - before) > port.cap) return EDQUOT;
+            account(slot, goal);
+        }
+    }
+    int fd = open(index, true);
+    int error = fd < 0 ? errno : 0;
+    while (!error) {
+        error = posix_fallocate(fd, static_cast<off_t>(have), static_cast<off_t>(goal - have));
+        if (error != EINTR) break;
+        error = 0;
+    }
+    if (fd >= 0) raw::close(fd);
+    if (error) {
+        Board::Lock lock(board_);
+        if (slot.accounted == goal) account(slot, before);
+        return error;
+    }
+    while (have < goal && !slot.reserved.compare_exchange_weak(have, goal)) {}
+    return 0;
+}
+
+int Arenas::trim(int index, uint64_t size) {
+    SlotRecord& slot = board_.slot(index);
+    int fd = open(index, true);
+    if (fd < 0) return errno;
+    int error = raw::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+    raw::close(fd);
+    if (error) return error;
+    slot.reserved.store(size);
+    Board::Lock lock(board_);
+    account(slot, size);
+    return 0;
+}
+
+bool Arenas::reclaim(int only_port, bool pressed) {
+    bool any = false;
+    Board::Lock lock(board_);
+    for (int s = 0; s < board_.head().slots; ++s) {
+        SlotRecord& slot = board_.slot(s);
+        if (slot.reserved.load() == 0 || slot.peers > 0 || queue::needed(board_, slot, pressed)) continue;
+        if (only_port >= 0 && board_.source(slot.source).port != only_port) continue;
+        queue::clear_slot(board_, s);
+        int fd = open(s, true);
+        if (fd < 0) continue;
+        if (raw::ftruncate(fd, 0) == 0) {
+            slot.reserved.store(0);
+            account(slot, 0);
+            any = true;
+        }
+        raw::close(fd);
+    }
+    return any;
+}
+
+}  // namespace wilkins

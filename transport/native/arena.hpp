@@ -1,0 +1,55 @@
+// Arenas: the memory of steps. Each slot of the board owns a file of shared memory and a table of its blocks; a process maps
+// both once and keeps the mapping, because fresh mappings and fresh pages cost many times a copy.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "board.hpp"
+
+namespace wilkins {
+
+// A process's mapping of one slot's arena.
+struct Mapping {
+    unsigned char* bytes = nullptr;
+    std::atomic<uint8_t>* blocks = nullptr;
+    uint64_t length = 0;  // of address space; files can grow up to it
+    bool writable = false;
+};
+
+class Arenas {
+public:
+    explicit Arenas(const Board& board);
+
+    // The mapping of a slot, made on first use. Returns 0 or an errno.
+    int map(int slot, bool writable, Mapping* out);
+
+    // Gives the slot's arena memory for `size` bytes at least, within its port's cap. ENOSPC: shared memory is full;
+    // EDQUOT: the cap is reached. Call without the board's lock.
+    int reserve(int slot, uint64_t size);
+
+    // Cuts the arena's file to exactly `size` bytes.
+    int trim(int slot, uint64_t size);
+
+    // Gives back the memory of arenas that hold no needed step: of one port, or of all (port < 0). True if any had some.
+    bool reclaim(int port, bool pressed);
+
+    // A new descriptor of the arena's file, or -1 with errno.
+    int open(int slot, bool writable) const;
+
+private:
+    void account(SlotRecord& slot, uint64_t bytes);
+
+    const Board& board_;
+    std::mutex mutex_;
+    std::unique_ptr<Mapping[]> mappings_;
+};
+
+// Blocks of an arena's table.
+enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2 };
+
+// Makes one block hold what the step should hold there: zeros, if nothing was written to it yet.
+void make_valid(const Mapping& mapping, uint64_t block);
+
+}  // namespace wilkins

@@ -1,0 +1,314 @@
+// Creating and mapping a run's board; its robust mutex and its futex bells.
+#include "board.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "match.hpp"
+#include "raw.hpp"
+
+namespace wilkins {
+
+namespace {
+
+uint64_t align_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+// Lays records out one table after the other.
+class Layouter {
+public:
+    uint64_t take(uint64_t bytes) {
+        uint64_t here = end_;
+        end_ = align_up(end_ + bytes, 64);
+        return here;
+    }
+    uint64_t end() const { return end_; }
+
+private:
+    uint64_t end_ = 0;
+};
+
+bool copy_text(char* to, size_t room, const std::string& text) {
+    if (text.size() >= room) return false;
+    memcpy(to, text.c_str(), text.size() + 1);
+    return true;
+}
+
+bool valid(const BoardPlan& plan) {
+    for (const auto& task : plan.tasks)
+        if (task.nprocs < 1 || task.name.size() >= sizeof(TaskRecord::name)) return false;
+    for (const auto& port : plan.ports)
+        if (port.task < 0 || port.task >= static_cast<int>(plan.tasks.size()) || port.pattern.size() >= kNameMax) return false;
+    for (const auto& channel : plan.channels) {
+        int ports = static_cast<int>(plan.ports.size());
+        if (channel.outport < 0 || channel.outport >= ports || channel.inport < 0 || channel.inport >= ports) return false;
+        const auto& out = plan.ports[static_cast<size_t>(channel.outport)];
+        const auto& in = plan.ports[static_cast<size_t>(channel.inport)];
+        if (out.direction != Direction::out || in.direction != Direction::in) return false;
+        if (channel.every < 1 || channel.queue < 1 || channel.readers < 1) return false;
+        if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs) return false;
+    }
+    return plan.log_file.size() < sizeof(BoardRecord::log_file);
+}
+
+// Address space set aside per arena: no step can outgrow the file system it lies on.
+uint64_t reserve_for(const char* folder) {
+    struct statvfs fs;
+    uint64_t total = 1ull << 34;
+    if (statvfs(folder, &fs) == 0 && fs.f_blocks != 0) total = static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize;
+    return align_up(total, 1ull << 30);
+}
+
+}  // namespace
+
+int64_t now_ns() {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
+}
+
+Board::~Board() {
+    if (base_) munmap(base_, size_);
+}
+
+int Board::attach(const char* folder) {
+    char path[sizeof(folder_) + 16];
+    if (strlen(folder) >= sizeof(folder_)) return ENAMETOOLONG;
+    snprintf(path, sizeof(path), "%s/board", folder);
+    int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    struct stat st;
+    int error = raw::fstat(fd, &st) == 0 ? 0 : errno;
+    void* base = MAP_FAILED;
+    if (!error) {
+        base = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED) error = errno;
+    }
+    raw::close(fd);
+    if (error) return error;
+    auto* record = static_cast<BoardRecord*>(base);
+    if (static_cast<uint64_t>(st.st_size) < sizeof(BoardRecord) || record->magic != kMagic || record->layout != kLayout) {
+        munmap(base, static_cast<size_t>(st.st_size));
+        return EPROTO;
+    }
+    base_ = static_cast<unsigned char*>(base);
+    size_ = static_cast<uint64_t>(st.st_size);
+    strcpy(folder_, folder);
+    return 0;
+}
+
+Board::Lock::Lock(const Board& board) : board_(board) { acquire(); }
+
+Board::Lock::~Lock() { release(); }
+
+void Board::Lock::acquire() {
+    if (held_) return;
+    int rc = pthread_mutex_lock(&board_.head().mutex);
+    if (rc == EOWNERDEAD) {
+        board_.repair();
+        pthread_mutex_consistent(&board_.head().mutex);
+    }
+    held_ = true;
+}
+
+void Board::Lock::release() {
+    if (!held_) return;
+    held_ = false;
+    pthread_mutex_unlock(&board_.head().mutex);
+}
+
+void Board::repair() const {
+    BoardRecord& h = head();
+    for (int s = 0; s < h.slots; ++s) slot(s).holds = 0;
+    for (int r = 0; r < h.ranks; ++r)
+        for (int held : rank(r).holds)
+            if (held >= 0 && held < h.slots) ++slot(held).holds;
+    for (int p = 0; p < h.ports; ++p) ring(p);
+}
+
+void Board::ring(int port) const {
+    auto& bell = this->port(port).bell;
+    bell.fetch_add(1, std::memory_order_release);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool Board::sleep(int port, uint32_t seen, int milliseconds) const {
+    struct timespec limit = {milliseconds / 1000, static_cast<long>(milliseconds % 1000) * 1000000};
+    auto& bell = this->port(port).bell;
+    long rc = syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAIT, seen, &limit, nullptr, 0);
+    return !(rc < 0 && errno == EINTR);
+}
+
+int create_board(const char* folder, const BoardPlan& plan) {
+    if (!valid(plan)) return EINVAL;
+    const int tasks = static_cast<int>(plan.tasks.size());
+    const int ports = static_cast<int>(plan.ports.size());
+    const int channels = static_cast<int>(plan.channels.size());
+
+    std::vector<std::vector<int>> links(plan.ports.size());
+    std::vector<uint32_t> longest(plan.ports.size(), 1);
+    for (int c = 0; c < channels; ++c) {
+        const auto& channel = plan.channels[static_cast<size_t>(c)];
+        links[static_cast<size_t>(channel.outport)].push_back(c);
+        links[static_cast<size_t>(channel.inport)].push_back(c);
+        auto& most = longest[static_cast<size_t>(channel.outport)];
+        most = channel.queue > most ? channel.queue : most;
+    }
+    int sources = 0, slots = 0, ranks = 0, total_links = 0;
+    for (int p = 0; p < ports; ++p) {
+        total_links += static_cast<int>(links[static_cast<size_t>(p)].size());
+        if (plan.ports[static_cast<size_t>(p)].direction == Direction::in) continue;
+        int n = plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(p)].task)].nprocs;
+        sources += n;
+        slots += n * static_cast<int>(longest[static_cast<size_t>(p)] + kSpareSlots);
+    }
+    for (const auto& task : plan.tasks) ranks += task.nprocs;
+
+    Layouter out;
+    out.take(sizeof(BoardRecord));
+    BoardRecord head = {};
+    head.at_tasks = out.take(sizeof(TaskRecord) * static_cast<size_t>(tasks));
+    head.at_ports = out.take(sizeof(PortRecord) * static_cast<size_t>(ports));
+    head.at_channels = out.take(sizeof(ChannelRecord) * static_cast<size_t>(channels));
+    head.at_links = out.take(sizeof(int32_t) * static_cast<size_t>(total_links));
+    head.at_sources = out.take(sizeof(SourceRecord) * static_cast<size_t>(sources));
+    head.at_slots = out.take(sizeof(SlotRecord) * static_cast<size_t>(slots));
+    head.at_ranks = out.take(sizeof(RankRecord) * static_cast<size_t>(ranks));
+    std::vector<uint64_t> at_marks, at_logged;
+    for (const auto& channel : plan.channels) {
+        auto n = static_cast<uint64_t>(plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(channel.outport)].task)].nprocs);
+        at_marks.push_back(out.take(sizeof(Mark) * n * static_cast<uint64_t>(channel.readers)));
+        at_logged.push_back(out.take(sizeof(uint64_t) * n));
+    }
+    std::vector<uint64_t> at_positions, at_log, at_on;
+    for (int p = 0; p < ports; ++p) {
+        const auto& port = plan.ports[static_cast<size_t>(p)];
+        auto n = static_cast<uint64_t>(plan.tasks[static_cast<size_t>(port.task)].nprocs);
+        bool in = port.direction == Direction::in;
+        at_positions.push_back(in ? out.take(sizeof(uint32_t) * n) : 0);
+        at_log.push_back(in ? out.take(sizeof(Delivery) * kLog) : 0);
+        at_on.push_back(in ? 0 : out.take(n * (longest[static_cast<size_t>(p)] + kSpareSlots) * links[static_cast<size_t>(p)].size()));
+    }
+    const uint64_t size = align_up(out.end(), 4096);
+
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/board", folder);
+    int fd = raw::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    int error = posix_fallocate(fd, 0, static_cast<off_t>(size));
+    void* base = MAP_FAILED;
+    if (!error) {
+        base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED) error = errno;
+    }
+    raw::close(fd);
+    if (error) {
+        raw::unlink(path);
+        return error;
+    }
+    auto* bytes = static_cast<unsigned char*>(base);
+    auto* board = reinterpret_cast<BoardRecord*>(bytes);
+    *board = head;
+    board->layout = kLayout;
+    board->size = size;
+    board->reserve = reserve_for(folder);
+    board->tasks = tasks;
+    board->ports = ports;
+    board->channels = channels;
+    board->links = total_links;
+    board->sources = sources;
+    board->slots = slots;
+    board->ranks = ranks;
+    copy_text(board->log_file, sizeof(board->log_file), plan.log_file);
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&board->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+
+    auto* task_table = reinterpret_cast<TaskRecord*>(bytes + head.at_tasks);
+    auto* rank_table = reinterpret_cast<RankRecord*>(bytes + head.at_ranks);
+    int next_rank = 0;
+    for (int t = 0; t < tasks; ++t) {
+        const auto& from = plan.tasks[static_cast<size_t>(t)];
+        copy_text(task_table[t].name, sizeof(task_table[t].name), from.name);
+        task_table[t].nprocs = from.nprocs;
+        task_table[t].first_rank = next_rank;
+        for (int r = 0; r < from.nprocs; ++r, ++next_rank) {
+            rank_table[next_rank].task = t;
+            rank_table[next_rank].rank = r;
+            for (int& held : rank_table[next_rank].holds) held = -1;
+        }
+    }
+    auto* port_table = reinterpret_cast<PortRecord*>(bytes + head.at_ports);
+    auto* channel_table = reinterpret_cast<ChannelRecord*>(bytes + head.at_channels);
+    auto* link_table = reinterpret_cast<int32_t*>(bytes + head.at_links);
+    auto* source_table = reinterpret_cast<SourceRecord*>(bytes + head.at_sources);
+    auto* slot_table = reinterpret_cast<SlotRecord*>(bytes + head.at_slots);
+    for (int c = 0; c < channels; ++c) {
+        const auto& from = plan.channels[static_cast<size_t>(c)];
+        ChannelRecord& channel = channel_table[c];
+        channel.outport = from.outport;
+        channel.inport = from.inport;
+        channel.every = from.every;
+        channel.queue = from.queue;
+        channel.when_full = from.when_full;
+        channel.readers = from.readers;
+        channel.marks = at_marks[static_cast<size_t>(c)];
+        channel.logged = at_logged[static_cast<size_t>(c)];
+    }
+    int next_link = 0, next_source = 0, next_slot = 0;
+    for (int p = 0; p < ports; ++p) {
+        const auto& from = plan.ports[static_cast<size_t>(p)];
+        const auto& mine = links[static_cast<size_t>(p)];
+        PortRecord& port = port_table[p];
+        port.task = from.task;
+        port.direction = from.direction;
+        copy_text(port.pattern, sizeof(port.pattern), from.pattern);
+        port.fixed = has_wildcard(port.pattern) ? 0 : 1;
+        port.components = static_cast<uint32_t>(count_components(port.pattern));
+        port.cap = from.cap;
+        port.first_link = next_link;
+        port.links = static_cast<int32_t>(mine.size());
+        for (size_t k = 0; k < mine.size(); ++k) {
+            link_table[next_link++] = mine[k];
+            if (from.direction == Direction::out) channel_table[mine[k]].place = static_cast<int32_t>(k);
+        }
+        port.positions = at_positions[static_cast<size_t>(p)];
+        port.log = at_log[static_cast<size_t>(p)];
+        if (from.direction == Direction::in) continue;
+        port.first_source = next_source;
+        port.sources = plan.tasks[static_cast<size_t>(from.task)].nprocs;
+        const int each = static_cast<int>(longest[static_cast<size_t>(p)] + kSpareSlots);
+        uint64_t on = at_on[static_cast<size_t>(p)];
+        for (int r = 0; r < port.sources; ++r, ++next_source) {
+            SourceRecord& source = source_table[next_source];
+            source.port = p;
+            source.rank = r;
+            source.first_slot = next_slot;
+            source.slots = each;
+            for (int k = 0; k < each; ++k, ++next_slot) {
+                slot_table[next_slot].source = next_source;
+                slot_table[next_slot].on = on;
+                on += mine.size();
+            }
+        }
+    }
+    board->magic = kMagic;
+    munmap(base, size);
+    return 0;
+}
+
+}  // namespace wilkins

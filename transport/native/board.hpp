@@ -1,0 +1,93 @@
+// The board of a run: mapping it, locking it, and ringing those who wait.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "layout.hpp"
+
+namespace wilkins {
+
+// A mapped board. Records are reached by index; everything but atomics is read and written under Board::Lock.
+class Board {
+public:
+    Board() = default;
+    ~Board();
+    Board(const Board&) = delete;
+    Board& operator=(const Board&) = delete;
+
+    // Maps the board of the run in `folder`. Returns 0 or an errno.
+    int attach(const char* folder);
+    bool attached() const { return base_ != nullptr; }
+    const char* folder() const { return folder_; }
+
+    BoardRecord& head() const { return *reinterpret_cast<BoardRecord*>(base_); }
+    TaskRecord& task(int i) const { return at<TaskRecord>(head().at_tasks, i); }
+    PortRecord& port(int i) const { return at<PortRecord>(head().at_ports, i); }
+    ChannelRecord& channel(int i) const { return at<ChannelRecord>(head().at_channels, i); }
+    SourceRecord& source(int i) const { return at<SourceRecord>(head().at_sources, i); }
+    SlotRecord& slot(int i) const { return at<SlotRecord>(head().at_slots, i); }
+    RankRecord& rank(int i) const { return at<RankRecord>(head().at_ranks, i); }
+    // The k-th channel of a port.
+    int link(const PortRecord& port, int k) const { return at<int32_t>(head().at_links, port.first_link + k); }
+    Mark& mark(const ChannelRecord& channel, int source, int reader) const {
+        return at<Mark>(channel.marks, source * channel.readers + reader);
+    }
+    uint64_t& logged(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.logged, source); }
+    uint8_t& on(const SlotRecord& slot, int place) const { return at<uint8_t>(slot.on, place); }
+    uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
+    Delivery& delivery(const PortRecord& port, uint32_t n) const { return at<Delivery>(port.log, static_cast<int>(n % kLog)); }
+
+    // Holds the board's mutex. A process that dies holding it leaves records that are each whole (every change ends
+    // in one store); counts that are derived from them are recomputed by the next owner.
+    class Lock {
+    public:
+        explicit Lock(const Board& board);
+        ~Lock();
+        void release();
+        void acquire();
+        Lock(const Lock&) = delete;
+        Lock& operator=(const Lock&) = delete;
+
+    private:
+        const Board& board_;
+        bool held_ = false;
+    };
+
+    // Wakes everyone who waits at a port. Call with the lock held.
+    void ring(int port) const;
+    // Sleeps until the port is rung after `seen` was read, at most `milliseconds`. Call without the lock.
+    // Returns false if a signal ended the sleep.
+    bool sleep(int port, uint32_t seen, int milliseconds) const;
+    uint32_t bell(int port) const { return this->port(port).bell.load(std::memory_order_acquire); }
+
+private:
+    template <class T>
+    T& at(uint64_t offset, int index) const {
+        return *reinterpret_cast<T*>(base_ + offset + static_cast<uint64_t>(index) * sizeof(T));
+    }
+    void repair() const;
+
+    unsigned char* base_ = nullptr;
+    uint64_t size_ = 0;
+    char folder_[512] = {};
+};
+
+// What a board is made from.
+struct BoardPlan {
+    struct Task { std::string name; int nprocs; };
+    struct Port { int task; Direction direction; std::string pattern; uint64_t cap; };
+    struct Channel { int outport; int inport; uint32_t every; uint32_t queue; WhenFull when_full; int readers; };
+    std::vector<Task> tasks;
+    std::vector<Port> ports;
+    std::vector<Channel> channels;
+    std::string log_file;
+};
+
+// Writes `folder`/board. Returns 0 or an errno (EINVAL: names too long or indices out of range).
+int create_board(const char* folder, const BoardPlan& plan);
+
+// Nanoseconds of the monotonic clock.
+int64_t now_ns();
+
+}  // namespace wilkins

@@ -1,0 +1,241 @@
+// The board for the launcher: a C interface for wilkins/transport/board.py.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "board.hpp"
+#include "queue.hpp"
+#include "stuck.hpp"
+
+#define WILKINS_API extern "C" __attribute__((visibility("default")))
+
+using namespace wilkins;
+
+namespace {
+
+void append(std::string& out, const char* text) {
+    out += '"';
+    for (const char* c = text; *c; ++c) {
+        const auto byte = static_cast<unsigned char>(*c);
+        char escaped[8];
+        if (*c == '"' || *c == '\\') {
+            out += '\\';
+            out += *c;
+        } else if (byte < 0x20) {
+            snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
+            out += escaped;
+        } else {
+            out += *c;
+        }
+    }
+    out += '"';
+}
+
+void field(std::string& out, const char* name, uint64_t value) {
+    out += std::string(",\"") + name + "\":" + std::to_string(value);
+}
+
+void seconds(std::string& out, const char* name, uint64_t nanoseconds) {
+    char text[32];
+    snprintf(text, sizeof(text), "%.6f", static_cast<double>(nanoseconds) / 1e9);
+    out += std::string(",\"") + name + "\":" + text;
+}
+
+void append_task(const Board& board, int t, std::string& out) {
+    const TaskRecord& task = board.task(t);
+    static const char* const states[] = {"pending", "running", "ended"};
+    uint64_t waiting = 0, moving = 0, moved = 0;
+    std::string waits;
+    const int64_t now = now_ns();
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        const RankRecord& rank = board.rank(r);
+        waiting += rank.waiting_ns.load();
+        moving += rank.moving_ns.load();
+        moved += rank.moved_bytes.load();
+        if (rank.wait == WaitFor::nothing) continue;
+        const uint64_t since = static_cast<uint64_t>(now - rank.wait_since);
+        waiting += since;
+        static const char* const kinds[] = {"", "data", "room", "memory"};
+        waits += waits.empty() ? "{" : ",{";
+        waits += "\"rank\":" + std::to_string(rank.rank) + ",\"pid\":" + std::to_string(rank.wait_pid) + ",\"for\":\"" +
+                 kinds[static_cast<int>(rank.wait)] + "\",\"port\":" + std::to_string(rank.wait_port) + ",\"name\":";
+        append(waits, rank.wait_name);
+        seconds(waits, "seconds", since);
+        waits += ",\"on\":[";
+        bool first = true;
+        for (int other : waits_on(board, r)) {
+            waits += std::string(first ? "[" : ",[") + std::to_string(board.rank(other).task) + "," +
+                     std::to_string(board.rank(other).rank) + "]";
+            first = false;
+        }
+        waits += "]}";
+    }
+    out += "{\"name\":";
+    append(out, task.name);
+    out += std::string(",\"state\":\"") + states[static_cast<int>(task.state)] + "\"";
+    field(out, "nprocs", static_cast<uint64_t>(task.nprocs));
+    field(out, "starts", task.starts);
+    field(out, "moved_bytes", moved);
+    seconds(out, "waiting_s", waiting);
+    seconds(out, "moving_s", moving);
+    out += ",\"waits\":[" + waits + "]}";
+}
+
+std::string report(const Board& board) {
+    std::string out = "{\"tasks\":[";
+    Board::Lock lock(board);
+    for (int t = 0; t < board.head().tasks; ++t) {
+        if (t) out += ',';
+        append_task(board, t, out);
+    }
+    out += "],\"ports\":[";
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        uint64_t dropped = 0;
+        for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
+        out += p ? ",{\"pattern\":" : "{\"pattern\":";
+        append(out, port.pattern);
+        out += std::string(",\"direction\":\"") + (port.direction == Direction::in ? "in" : "out") + "\"";
+        field(out, "task", static_cast<uint64_t>(port.task));
+        field(out, "steps", port.steps);
+        field(out, "bytes", port.bytes);
+        field(out, "dropped", dropped);
+        out += std::string(",\"touched\":") + (port.touched ? "true}" : "false}");
+    }
+    out += "],\"channels\":[";
+    for (int c = 0; c < board.head().channels; ++c) {
+        const ChannelRecord& channel = board.channel(c);
+        uint64_t waiting = 0;
+        for (int s = 0; s < board.port(channel.outport).sources; ++s) waiting += static_cast<uint64_t>(queue::queued(board, channel, s));
+        out += c ? ",{\"outport\":" : "{\"outport\":";
+        out += std::to_string(channel.outport);
+        field(out, "inport", static_cast<uint64_t>(channel.inport));
+        field(out, "queued", waiting);
+        field(out, "dropped", channel.dropped);
+        out += "}";
+    }
+    out += "]";
+    field(out, "memory_bytes", board.head().memory);
+    field(out, "memory_peak_bytes", board.head().memory_peak);
+    return out + "}";
+}
+
+// As snprintf: the length of the whole text, of which at most room-1 bytes were written.
+size_t hand_out(const std::string& text, char* to, size_t room) {
+    if (room) {
+        const size_t n = text.size() < room ? text.size() : room - 1;
+        memcpy(to, text.data(), n);
+        to[n] = 0;
+    }
+    return text.size();
+}
+
+// No exception may cross into C; the only one possible here is want of memory.
+template <class F>
+int guarded(F f) {
+    try {
+        return f();
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+}
+
+}  // namespace
+
+WILKINS_API BoardPlan* wilkins_plan_new() { return new (std::nothrow) BoardPlan(); }
+
+WILKINS_API void wilkins_plan_free(BoardPlan* plan) { delete plan; }
+
+WILKINS_API int wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs) {
+    return guarded([=] { return plan->tasks.push_back({name, nprocs}), 0; });
+}
+
+WILKINS_API int wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap) {
+    return guarded([=] { return plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap}), 0; });
+}
+
+WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned queue, unsigned when_full,
+                                     int readers) {
+    return guarded(
+        [=] { return plan->channels.push_back({outport, inport, every, queue, static_cast<WhenFull>(when_full), readers}), 0; });
+}
+
+WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file) {
+    return guarded([=] {
+        plan->log_file = log_file;
+        return create_board(folder, *plan);
+    });
+}
+
+WILKINS_API Board* wilkins_board_attach(const char* folder, int* error) {
+    auto* board = new (std::nothrow) Board();
+    *error = board ? board->attach(folder) : ENOMEM;
+    if (!*error) return board;
+    delete board;
+    return nullptr;
+}
+
+WILKINS_API void wilkins_board_detach(Board* board) { delete board; }
+
+WILKINS_API void wilkins_task_started(const Board* board, int task) {
+    Board::Lock lock(*board);
+    queue::task_started(*board, task);
+}
+
+WILKINS_API void wilkins_task_exited(const Board* board, int task, int final) {
+    Board::Lock lock(*board);
+    queue::task_exited(*board, task, final != 0);
+}
+
+// 0: `name` holds the next step's name; EAGAIN: none within the time; ENOENT: none will come.
+WILKINS_API int wilkins_next_name(const Board* board, int inport, int milliseconds, char* name) {
+    const int64_t until = now_ns() + static_cast<int64_t>(milliseconds) * 1000000;
+    Board::Lock lock(*board);
+    for (;;) {
+        const int slot = queue::next_step(*board, inport);
+        if (slot >= 0) {
+            strcpy(name, board->slot(slot).name);
+            return 0;
+        }
+        if (!queue::can_produce(*board, inport)) return ENOENT;
+        const int64_t left = until - now_ns();
+        if (left <= 0 || board->head().stopped) return EAGAIN;
+        const uint32_t seen = board->bell(inport);
+        lock.release();
+        const bool slept = board->sleep(inport, seen, static_cast<int>(left / 1000000) + 1);
+        lock.acquire();
+        if (!slept) return EAGAIN;
+    }
+}
+
+WILKINS_API unsigned wilkins_steps_opened(const Board* board, int task) {
+    Board::Lock lock(*board);
+    return queue::steps_opened(*board, task);
+}
+
+WILKINS_API void wilkins_stop(const Board* board, const char* reason) {
+    Board::Lock lock(*board);
+    BoardRecord& head = board->head();
+    strncpy(head.stop_reason, reason, sizeof(head.stop_reason) - 1);
+    head.stopped = 1;
+    for (int p = 0; p < head.ports; ++p) board->ring(p);
+}
+
+WILKINS_API size_t wilkins_report(const Board* board, char* text, size_t room) {
+    try {
+        return hand_out(report(*board), text, room);
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+WILKINS_API size_t wilkins_stuck(const Board* board, char* text, size_t room) {
+    try {
+        Board::Lock lock(*board);
+        return hand_out(find_stuck(*board), text, room);
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}

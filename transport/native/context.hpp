@@ -1,0 +1,39 @@
+// The one context of the process: which task and rank it is, and the run it belongs to.
+#pragma once
+
+#include <cstdint>
+
+namespace wilkins {
+
+struct Context {
+    bool active = false;     // part of a run; false leaves every interposed call untouched
+    int task = -1;           // index of the task in the board
+    int rank = 0;            // rank within the task
+    int nprocs = 1;          // ranks of the task
+};
+
+// Attached on first use, from the environment the launcher sets (see docs/design.md). Thread-safe.
+const Context& context();
+
+// One line into the run's log: "<time> <task>[<rank>] <message>". printf-like; no-op outside a run.
+void log_line(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// Calls back into Python, if this process runs it: lets other Python threads run while the guard lives. `interrupted`
+// asks Python whether a signal handler raised (KeyboardInterrupt), so that a wait can end early.
+class PythonUnlocked {
+public:
+    PythonUnlocked();
+    ~PythonUnlocked();
+    bool interrupted();
+    PythonUnlocked(const PythonUnlocked&) = delete;
+    PythonUnlocked& operator=(const PythonUnlocked&) = delete;
+
+private:
+    void* saved_ = nullptr;
+};
+
+// Time the process spent in copies and in waits, for the run's summary.
+void account_moving(uint64_t nanoseconds, uint64_t bytes);
+void account_waiting(uint64_t nanoseconds);
+
+}  // namespace wilkins

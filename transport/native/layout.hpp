@@ -1,0 +1,148 @@
+// The records of a run's board: plain data in shared memory, addressed by index, valid in every process that maps it.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "store.hpp"
+
+namespace wilkins {
+
+inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
+inline constexpr uint32_t kLayout = 1;                  // raised whenever a record changes
+inline constexpr int kHolds = 48;                       // steps one rank may have open at once
+inline constexpr int kHistory = 4096;                   // names a source remembers
+inline constexpr int kLog = 1024;                       // deliveries an in-port with a fixed name remembers
+inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
+
+enum class TaskState : uint32_t { pending, running, ended };
+enum class SlotState : uint32_t { free, writing, published };
+enum class WhenFull : uint32_t { block, drop_oldest, drop_newest };
+enum class WaitFor : uint32_t { nothing, data, room, memory };
+enum class Direction : uint32_t { in, out };
+
+struct TaskRecord {
+    char name[128];
+    int32_t nprocs;
+    int32_t first_rank;  // of its ranks, in the rank table
+    TaskState state;
+    uint32_t starts;
+};
+
+struct RankRecord {
+    int32_t task;
+    int32_t rank;
+    WaitFor wait;  // what a process of this rank waits for now
+    int32_t wait_port;
+    int32_t wait_pid;
+    int64_t wait_since;  // ns, monotonic
+    char wait_name[kNameMax];
+    int32_t holds[kHolds];  // slots its processes have open, -1 for none
+    std::atomic<uint64_t> waiting_ns;
+    std::atomic<uint64_t> moving_ns;
+    std::atomic<uint64_t> moved_bytes;
+};
+
+struct PortRecord {
+    int32_t task;
+    Direction direction;
+    uint32_t fixed;        // the pattern has no wildcard
+    uint32_t components;   // of the pattern
+    uint32_t touched;      // a program opened or created a matching name
+    char pattern[kNameMax];
+    uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
+    uint64_t used;         // out: bytes its arenas take
+    uint64_t steps;        // out: published; in: opened (by the first rank to open each)
+    uint64_t bytes;
+    uint64_t dropped;
+    int32_t first_link;    // its channels, in the link table
+    int32_t links;
+    int32_t first_source;  // out
+    int32_t sources;       // out
+    uint32_t log_end;      // in, fixed: deliveries so far
+    uint64_t positions;    // in, fixed: offset of uint32_t[nprocs], deliveries each rank has taken
+    uint64_t log;          // in, fixed: offset of Delivery[kLog]
+    std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
+};
+
+// One entry of the order in which an in-port with a fixed name hands out steps, the same for all ranks.
+struct Delivery {
+    int32_t link;    // which of the port's channels
+    int32_t source;  // number of the source in its out-port
+    uint64_t sequence;
+};
+
+struct ChannelRecord {
+    int32_t outport;
+    int32_t inport;
+    uint32_t every;
+    uint32_t queue;
+    WhenFull when_full;
+    int32_t readers;
+    int32_t place;     // this channel's place among the out-port's channels
+    uint64_t dropped;
+    uint64_t marks;    // offset of Mark[sources][readers]
+    uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
+};
+
+// How far a reading rank has got on one source.
+struct Mark {
+    uint64_t next;    // every step below was opened or passed over
+    uint32_t keep;    // step next-1 may be opened again by name
+    uint32_t opened;  // steps opened since the task's last start
+};
+
+struct SourceRecord {
+    int32_t port;
+    int32_t rank;  // within the task
+    uint64_t next_sequence;
+    uint32_t rewrites;  // it has published one name twice
+    uint32_t renames;   // it has published two names one after the other
+    int32_t first_slot;
+    int32_t slots;
+    uint32_t names;               // names published so far
+    uint64_t history[kHistory];   // their hashes, a ring
+};
+
+// A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
+struct SlotRecord {
+    int32_t source;  // index in the source table
+    SlotState state;
+    uint32_t holds;                      // open StepFiles of readers
+    uint32_t peers;                      // open StepFiles of other ranks of the writer
+    int32_t writer;                      // rank table index of the lead that writes it
+    int32_t writer_pid;
+    uint64_t sequence;
+    uint64_t stamp;                      // grows with every creation in the run; identifies the step
+    uint64_t published_stamp;            // order of publication over the whole run
+    int64_t published_ns;                // wall clock
+    uint64_t place_hash;                 // of the absolute name
+    uint64_t accounted;                  // bytes counted in the port's `used`
+    std::atomic<uint64_t> size;          // end of file
+    std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
+    std::atomic<uint64_t> touched;       // blocks whose table entries may be set
+    std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
+    uint64_t on;                         // offset of uint8_t[channels of the port]: the step goes to this channel
+    char name[kNameMax];
+};
+
+struct BoardRecord {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t stopped;
+    uint64_t size;
+    pthread_mutex_t mutex;
+    char stop_reason[512];
+    char log_file[4096];
+    uint64_t stamp;
+    uint64_t publications;
+    uint64_t reserve;  // address space per arena
+    uint64_t memory;
+    uint64_t memory_peak;
+    int32_t tasks, ports, channels, links, sources, slots, ranks;
+    uint64_t at_tasks, at_ports, at_channels, at_links, at_sources, at_slots, at_ranks;
+};
+
+}  // namespace wilkins

@@ -1,0 +1,30 @@
+// File names and port patterns: normalising, matching on last components, hashing. No allocation, no system call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wilkins {
+
+// Removes "./", "//" and "a/../" by the text alone. False if the result does not fit.
+bool normalise(const char* name, char* out, size_t room);
+
+// Does the pattern hold one of * ? [ ?
+bool has_wildcard(const char* pattern);
+
+// Number of path components.
+int count_components(const char* name);
+
+// The part of a normalised name that holds its last n components (the whole name if it has fewer).
+const char* last_components(const char* name, int n);
+
+// Shell pattern match in which * and ? do not match '/'.
+bool glob_match(const char* pattern, const char* text);
+
+// Does a normalised name match a port's pattern? A relative pattern of n components is compared with the name's last n.
+bool pattern_match(const char* pattern, int components, const char* name);
+
+// FNV-1a.
+uint64_t hash_text(const char* text, uint64_t seed = 1469598103934665603ull);
+
+}  // namespace wilkins

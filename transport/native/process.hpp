@@ -1,0 +1,21 @@
+// The process's part in a run: its board, its arenas, its rank.
+#pragma once
+
+#include "arena.hpp"
+#include "context.hpp"
+
+namespace wilkins {
+
+struct Process {
+    Board board;
+    Context context;
+    Arenas* arenas = nullptr;  // lives as long as the process
+    int rank_index = -1;       // in the board's rank table
+
+    RankRecord& me() const { return board.rank(rank_index); }
+};
+
+// The process's one Process; attached if `context().active`.
+Process& process();
+
+}  // namespace wilkins

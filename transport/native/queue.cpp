@@ -1,0 +1,480 @@
+// The state machine of steps.
+#include "queue.hpp"
+
+#include <time.h>
+
+#include <cstring>
+
+#include "match.hpp"
+
+namespace wilkins::queue {
+
+namespace {
+
+int place_in_port(const Board& board, const SourceRecord& source) {
+    return static_cast<int>(&source - &board.source(board.port(source.port).first_source));
+}
+
+bool alive(const Board& board, const ChannelRecord& channel) {
+    return board.task(board.port(channel.inport).task).state != TaskState::ended;
+}
+
+// A rank that never opened anything of this source follows, there, the farthest it has got on the channel's other sources.
+// (By name only; a fixed name is read in order.)
+bool follows(const Board& board, const ChannelRecord& channel, const Mark& own) {
+    return own.next == 0 && !board.port(channel.inport).fixed;
+}
+
+uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) {
+    uint64_t most = 0;
+    for (int s = 0; s < board.port(channel.outport).sources; ++s) {
+        const uint64_t next = board.mark(channel, s, reader).next;
+        most = next > most ? next : most;
+    }
+    return most;
+}
+
+// The first step that the rank may still want. One that follows may yet turn to this source's present step.
+uint64_t wanted_from(const Board& board, const ChannelRecord& channel, int source, int reader) {
+    const Mark& own = board.mark(channel, source, reader);
+    if (!follows(board, channel, own)) return own.next;
+    const uint64_t most = farthest(board, channel, reader);
+    return most > 0 ? most - 1 : 0;
+}
+
+template <class Visit>
+void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));
+}
+
+bool same_key(const PortRecord& inport, const char* asked, const char* published) {
+    const int n = static_cast<int>(inport.components);
+    return strcmp(last_components(asked, n), last_components(published, n)) == 0;
+}
+
+bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {
+    return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
+}
+
+}  // namespace
+
+uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int reader) {
+    const Mark& own = board.mark(channel, source, reader);
+    return follows(board, channel, own) ? farthest(board, channel, reader) : own.next;
+}
+
+bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
+    if (slot.state == SlotState::free) return false;
+    if (slot.state == SlotState::writing || slot.holds > 0) return true;
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
+        for (int r = 0; r < channel.readers; ++r) {
+            if (wanted_from(board, channel, s, r) <= slot.sequence) return true;
+            const Mark& mark = board.mark(channel, s, r);
+            if (!pressed && mark.keep && mark.next == slot.sequence + 1) return true;
+        }
+    }
+    return false;
+}
+
+int queued(const Board& board, const ChannelRecord& channel, int source_in_port) {
+    if (!alive(board, channel)) return 0;
+    uint64_t low = UINT64_MAX;
+    for (int r = 0; r < channel.readers; ++r) {
+        const uint64_t next = reach(board, channel, source_in_port, r);
+        low = next < low ? next : low;
+    }
+    int n = 0;
+    const SourceRecord& source = board.source(board.port(channel.outport).first_source + source_in_port);
+    each_slot(board, source, [&](int, const SlotRecord& slot) { n += on_channel(board, slot, channel) && slot.sequence >= low; });
+    return n;
+}
+
+bool has_room(const Board& board, int source_index) {
+    const SourceRecord& source = board.source(source_index);
+    const PortRecord& port = board.port(source.port);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (channel.when_full != WhenFull::block || source.next_sequence % channel.every != 0) continue;
+        if (queued(board, channel, place_in_port(board, source)) >= static_cast<int>(channel.queue)) return false;
+    }
+    return true;
+}
+
+int take_slot(const Board& board, int source_index, bool pressed) {
+    int best = -1;
+    each_slot(board, board.source(source_index), [&](int k, SlotRecord& slot) {
+        if (needed(board, slot, pressed) || slot.peers > 0) return;
+        // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
+        if (best < 0 || slot.reserved.load() > board.slot(best).reserved.load()) best = k;
+    });
+    if (best >= 0) clear_slot(board, best);
+    return best;
+}
+
+void clear_slot(const Board& board, int index) {
+    SlotRecord& slot = board.slot(index);
+    slot.state = SlotState::free;
+    slot.name[0] = 0;
+    slot.holds = 0;
+    slot.peers = 0;
+    slot.size.store(0);
+    slot.broken.store(0);
+    const PortRecord& port = board.port(board.source(slot.source).port);
+    for (int k = 0; k < port.links; ++k) board.on(slot, k) = 0;
+}
+
+namespace {
+
+// Makes room on a channel that drops its oldest: takes unread steps off it that no rank has opened.
+void drop_oldest(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
+    uint64_t high = 0;
+    for (int r = 0; r < channel.readers; ++r) {
+        uint64_t next = board.mark(channel, s, r).next;
+        high = next > high ? next : high;
+    }
+    while (queued(board, channel, s) >= static_cast<int>(channel.queue)) {
+        int oldest = -1;
+        each_slot(board, source, [&](int k, const SlotRecord& slot) {
+            if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+            if (oldest < 0 || slot.sequence < board.slot(oldest).sequence) oldest = k;
+        });
+        if (oldest < 0) return;
+        board.on(board.slot(oldest), channel.place) = 0;
+        ++channel.dropped;
+    }
+}
+
+}  // namespace
+
+void publish(const Board& board, int index) {
+    SlotRecord& slot = board.slot(index);
+    SourceRecord& source = board.source(slot.source);
+    PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    const uint64_t sequence = source.next_sequence;
+    for (int k = 0; k < port.links; ++k) {
+        ChannelRecord& channel = board.channel(board.link(port, k));
+        const PortRecord& inport = board.port(channel.inport);
+        bool goes = alive(board, channel) && pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
+        if (goes && sequence % channel.every != 0) goes = false;
+        if (goes && channel.when_full == WhenFull::drop_newest && queued(board, channel, s) >= static_cast<int>(channel.queue)) {
+            goes = false;
+            ++channel.dropped;
+        }
+        if (goes && channel.when_full == WhenFull::drop_oldest) drop_oldest(board, channel, s, source);
+        board.on(slot, channel.place) = goes;
+    }
+    slot.sequence = sequence;
+    slot.published_stamp = ++board.head().publications;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    slot.published_ns = static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
+    const uint64_t name_hash = hash_text(last_components(slot.name, static_cast<int>(port.components)));
+    if (in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
+    else if (source.names > 0) source.renames = 1;
+    source.history[source.names % kHistory] = name_hash;
+    ++source.names;
+    ++port.steps;
+    port.bytes += slot.size.load();
+    source.next_sequence = sequence + 1;
+    slot.state = SlotState::published;
+    for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+    board.ring(source.port);
+}
+
+namespace {
+
+// In order: the next entry of the in-port's log, or the oldest step not in it yet.
+Found find_in_order(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    const uint32_t position = board.position(inport, reader);
+    if (position < inport.log_end) {
+        const Delivery& entry = board.delivery(inport, position);
+        const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
+        const PortRecord& out = board.port(channel.outport);
+        each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
+            if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false};
+        });
+        found.passed = found.slot < 0;
+        return found;
+    }
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s)
+            each_slot(board, board.source(out.first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < board.logged(channel, s)) return;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
+            });
+    }
+    return found;
+}
+
+// May a rank that has opened the source's step `slot` open its name again and get the same step? Not if the producer
+// rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
+// file, except where the producer itself waits for data or has ended.
+bool opens_again(const Board& board, const SourceRecord& source, const SlotRecord& slot) {
+    if (source.rewrites || source.renames) return !source.rewrites;
+    const TaskRecord& task = board.task(board.port(source.port).task);
+    const RankRecord& producer = board.rank(task.first_rank + source.rank);
+    if (task.state == TaskState::ended || producer.wait == WaitFor::data) return true;
+    if (producer.wait == WaitFor::room && strcmp(producer.wait_name, slot.name) != 0) return true;
+    bool other = false;
+    each_slot(board, source, [&](int, const SlotRecord& next) {
+        other = other || (next.state == SlotState::writing && strcmp(next.name, slot.name) != 0);
+    });
+    return other;
+}
+
+Found find_by_name(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    bool passed = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            const SourceRecord& source = board.source(out.first_source + s);
+            const Mark& mark = board.mark(channel, s, reader);
+            bool again = false;
+            each_slot(board, source, [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || !same_key(inport, name, slot.name)) return;
+                if (slot.sequence < mark.next) {
+                    if (!mark.keep || slot.sequence + 1 != mark.next) return;
+                    again = true;
+                    if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
+                } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
+                    found = {k, link, true, false};
+                }
+            });
+            if (!again && !source.rewrites) passed = passed || in_history(board, source, name, static_cast<int>(inport.components));
+        }
+    }
+    found.passed = found.slot < 0 && passed;
+    return found;
+}
+
+}  // namespace
+
+Found find(const Board& board, int inport, int reader, const char* name) {
+    return board.port(inport).fixed ? find_in_order(board, inport, reader) : find_by_name(board, inport, reader, name);
+}
+
+void take(const Board& board, int index, int reader, const Found& found) {
+    if (!found.unread) return;
+    PortRecord& inport = board.port(index);
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    const SlotRecord& slot = board.slot(found.slot);
+    const int s = place_in_port(board, board.source(slot.source));
+    bool first = true;
+    for (int r = 0; r < channel.readers; ++r) first = first && board.mark(channel, s, r).next <= slot.sequence;
+    if (first) {
+        ++inport.steps;
+        inport.bytes += slot.size.load();
+    }
+    if (inport.fixed) {
+        uint32_t& position = board.position(inport, reader);
+        if (position == inport.log_end) {
+            board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
+            board.logged(channel, s) = slot.sequence + 1;
+            ++inport.log_end;
+        }
+        ++position;
+    }
+    Mark& mark = board.mark(channel, s, reader);
+    mark.keep = inport.fixed ? 0 : 1;
+    ++mark.opened;
+    mark.next = slot.sequence + 1;
+    board.ring(channel.outport);
+}
+
+bool can_produce(const Board& board, int inport) {
+    const PortRecord& port = board.port(inport);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (board.task(board.port(channel.outport).task).state != TaskState::ended) return true;
+    }
+    return false;
+}
+
+int find_own(const Board& board, int outport, const char* name) {
+    const PortRecord& port = board.port(outport);
+    int best = -1;
+    for (int s = 0; s < port.sources; ++s)
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if (slot.state != SlotState::published || strcmp(slot.name, name) != 0) return;
+            if (best < 0 || slot.published_stamp > board.slot(best).published_stamp) best = k;
+        });
+    return best;
+}
+
+int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
+    const PortRecord& port = board.port(outport);
+    int clash = -1;
+    for (int s = 0; s < port.sources; ++s) {
+        if (board.source(port.first_source + s).rank == rank) continue;
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if (slot.place_hash == place_hash && needed(board, slot, false)) clash = k;
+        });
+    }
+    return clash;
+}
+
+bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
+    if (static_cast<int>(board.port(source.port).components) != components) return false;
+    const uint64_t hash = hash_text(last_components(name, components));
+    const uint32_t n = source.names < kHistory ? source.names : kHistory;
+    for (uint32_t k = 0; k < n; ++k)
+        if (source.history[k] == hash) return true;
+    return false;
+}
+
+void forget(const Board& board, int outport, const char* name) {
+    const PortRecord& port = board.port(outport);
+    const uint64_t hash = hash_text(last_components(name, static_cast<int>(port.components)));
+    for (int s = 0; s < port.sources; ++s) {
+        SourceRecord& source = board.source(port.first_source + s);
+        for (uint64_t& entry : source.history)
+            if (entry == hash) entry = 0;
+    }
+}
+
+bool add_hold(const Board& board, int rank_index, int slot) {
+    for (int& held : board.rank(rank_index).holds)
+        if (held < 0) {
+            held = slot;
+            ++board.slot(slot).holds;
+            return true;
+        }
+    return false;
+}
+
+void drop_hold(const Board& board, int rank_index, int slot) {
+    for (int& held : board.rank(rank_index).holds)
+        if (held == slot) {
+            held = -1;
+            SlotRecord& record = board.slot(slot);
+            if (record.holds > 0) --record.holds;
+            board.ring(board.source(record.source).port);
+            return;
+        }
+}
+
+void task_started(const Board& board, int index) {
+    TaskRecord& task = board.task(index);
+    task.state = TaskState::running;
+    ++task.starts;
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        for (int k = 0; k < port.links; ++k) {
+            const ChannelRecord& channel = board.channel(board.link(port, k));
+            const int sources = board.port(channel.outport).sources;
+            for (int s = 0; s < sources; ++s)
+                for (int r = 0; r < channel.readers; ++r) board.mark(channel, s, r).opened = 0;
+        }
+    }
+}
+
+namespace {
+
+// The ranks of a program that was started for one step move on together.
+void align_marks(const Board& board, const PortRecord& port) {
+    uint32_t farthest = 0;
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) {
+        uint32_t position = board.position(port, r);
+        farthest = position > farthest ? position : farthest;
+    }
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) board.position(port, r) = farthest;
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        const int sources = board.port(channel.outport).sources;
+        for (int s = 0; s < sources; ++s) {
+            uint64_t high = 0;
+            for (int r = 0; r < channel.readers; ++r) {
+                uint64_t next = board.mark(channel, s, r).next;
+                high = next > high ? next : high;
+            }
+            for (int r = 0; r < channel.readers; ++r) {
+                board.mark(channel, s, r).next = high;
+                board.mark(channel, s, r).keep = 0;
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void task_exited(const Board& board, int index, bool final) {
+    TaskRecord& task = board.task(index);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        RankRecord& rank = board.rank(r);
+        rank.wait = WaitFor::nothing;
+        for (int& held : rank.holds) {
+            if (held < 0) continue;
+            SlotRecord& slot = board.slot(held);
+            if (slot.holds > 0) --slot.holds;
+            held = -1;
+        }
+    }
+    for (int s = 0; s < board.head().slots; ++s) {
+        SlotRecord& slot = board.slot(s);
+        if (board.port(board.source(slot.source).port).task != index) continue;
+        slot.peers = 0;
+        if (slot.state == SlotState::writing) clear_slot(board, s);
+    }
+    for (int p = 0; p < board.head().ports; ++p)
+        if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
+    if (final) task.state = TaskState::ended;
+    for (int p = 0; p < board.head().ports; ++p) board.ring(p);
+}
+
+int next_step(const Board& board, int index) {
+    const PortRecord& inport = board.port(index);
+    if (inport.fixed) return find_in_order(board, index, 0).slot;
+    int best = -1;
+    for (int k = 0; k < inport.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(inport, k));
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            uint64_t high = 0;
+            for (int r = 0; r < channel.readers; ++r) {
+                uint64_t next = board.mark(channel, s, r).next;
+                high = next > high ? next : high;
+            }
+            each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+                if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
+            });
+        }
+    }
+    return best;
+}
+
+uint32_t steps_opened(const Board& board, int index) {
+    uint32_t most = 0;
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        for (int k = 0; k < port.links; ++k) {
+            const ChannelRecord& channel = board.channel(board.link(port, k));
+            const int sources = board.port(channel.outport).sources;
+            for (int s = 0; s < sources; ++s)
+                for (int r = 0; r < channel.readers; ++r) {
+                    uint32_t opened = board.mark(channel, s, r).opened;
+                    most = opened > most ? opened : most;
+                }
+        }
+    }
+    return most;
+}
+
+}  // namespace wilkins::queue

@@ -1,0 +1,71 @@
+// The state machine of steps: who may create, what is published where, which step an open means, when an arena is free.
+//
+// Functions on a locked board, without waiting and without I/O. wilkins/flow/machine.py is the reference they follow.
+#pragma once
+
+#include "board.hpp"
+
+namespace wilkins::queue {
+
+// Is the step still of use to some reading rank, or open? `pressed`: memory is short, so steps that are kept only
+// because a name might be opened again do not count.
+bool needed(const Board& board, const SlotRecord& slot, bool pressed);
+
+// The first step of the source (numbered within its port) that the rank has not got to.
+uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int reader);
+
+// Steps of the source that are published on the channel and not yet opened by every reading rank that is alive.
+int queued(const Board& board, const ChannelRecord& channel, int source_in_port);
+
+// Can the source create another step now without breaking a channel's bound?
+bool has_room(const Board& board, int source);
+
+// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory. -1 if there is none.
+int take_slot(const Board& board, int source, bool pressed);
+
+// Takes the slot's step away from everyone; its arena's memory stays.
+void clear_slot(const Board& board, int slot);
+
+// A written step becomes visible. Applies each channel's policy and rings the readers.
+void publish(const Board& board, int slot);
+
+struct Found {
+    int slot = -1;
+    int link = -1;      // which of the in-port's channels
+    bool unread = false;
+    bool passed = false;  // the name was published and is gone for this rank: it will not come
+};
+
+// The step that rank `reader` gets if it opens `name` on the in-port now.
+Found find(const Board& board, int inport, int reader, const char* name);
+
+// Rank `reader` opens what `find` returned: moves its mark and lets earlier steps go.
+void take(const Board& board, int inport, int reader, const Found& found);
+
+// Can another step still be published for this in-port?
+bool can_produce(const Board& board, int inport);
+
+// The newest whole step of this name that the task itself published through the out-port, or -1. `other_rank`: only
+// steps (also unfinished ones) of ranks other than `rank`, for names that clash.
+int find_own(const Board& board, int outport, const char* name);
+int find_clash(const Board& board, int outport, int rank, uint64_t place_hash);
+
+// Was a step of this name published by the source, and not removed since?
+bool in_history(const Board& board, const SourceRecord& source, const char* name, int components);
+void forget(const Board& board, int outport, const char* name);
+
+// A process of the rank opened or let go of a published step. `add_hold` fails if the rank has too many open.
+bool add_hold(const Board& board, int rank_index, int slot);
+void drop_hold(const Board& board, int rank_index, int slot);
+
+// The task's program ended: holds, waits and unfinished steps of its ranks are gone. Final: see docs/design.md.
+void task_started(const Board& board, int task);
+void task_exited(const Board& board, int task, bool final);
+
+// The step the in-port's task would read next, or -1.
+int next_step(const Board& board, int inport);
+
+// Most steps of one source that one rank has opened since the task was last started.
+uint32_t steps_opened(const Board& board, int task);
+
+}  // namespace wilkins::queue

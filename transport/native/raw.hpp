@@ -1,0 +1,26 @@
+// The few C-library calls the store makes on its own files, reached behind our own wrappers of the same names.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace wilkins::raw {
+
+inline int open(const char* path, int flags, mode_t mode) {
+    return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+inline int close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
+inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
+inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
+inline ssize_t write(int fd, const void* bytes, size_t count) { return syscall(SYS_write, fd, bytes, count); }
+inline int fstat(int fd, struct stat* st) {
+#ifdef SYS_fstat
+    return static_cast<int>(syscall(SYS_fstat, fd, st));
+#else
+    return static_cast<int>(syscall(SYS_newfstat, fd, st));
+#endif
+}
+
+}  // namespace wilkins::raw

@@ -1,0 +1,740 @@
+// Opening, reading, writing and closing steps: waits where the state machine says so, and moves bytes to and from arenas.
+#include "store.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "match.hpp"
+#include "process.hpp"
+#include "queue.hpp"
+#include "raw.hpp"
+#include "step_file.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr int kNap = 1000;           // ms a wait sleeps at most before it looks again
+constexpr uint64_t kTimed = 65536;   // bytes from which a copy is timed
+
+std::atomic<uint64_t> private_copies{0};
+
+// Times one copy, unless it is small.
+class Timed {
+public:
+    explicit Timed(uint64_t bytes) : bytes_(bytes), since_(bytes >= kTimed ? now_ns() : 0) {}
+    ~Timed() {
+        if (since_) account_moving(static_cast<uint64_t>(now_ns() - since_), bytes_);
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+private:
+    uint64_t bytes_;
+    int64_t since_;
+};
+
+// A wait for something on the board: says what for while it sleeps, lets Python go on, ends early if it must.
+class Wait {
+public:
+    Wait(Process& p, WaitFor what, int port, const char* name) : p_(p), what_(what), port_(port), name_(name) {}
+    ~Wait() {
+        if (since_) account_waiting(static_cast<uint64_t>(now_ns() - since_));
+    }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    // One sleep, with the lock released. Returns 0 or EINTR.
+    int nap(Board::Lock& lock) {
+        if (p_.board.head().stopped) return EINTR;
+        RankRecord& me = p_.me();
+        if (!since_) since_ = now_ns();
+        me.wait = what_;
+        me.wait_port = port_;
+        me.wait_pid = getpid();
+        me.wait_since = since_;
+        strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
+        const uint32_t seen = p_.board.bell(port_);
+        lock.release();
+        bool interrupted = false;
+        {
+            PythonUnlocked python;
+            if (!p_.board.sleep(port_, seen, kNap)) interrupted = python.interrupted();
+        }
+        lock.acquire();
+        me.wait = WaitFor::nothing;
+        return interrupted || p_.board.head().stopped ? EINTR : 0;
+    }
+
+private:
+    Process& p_;
+    WaitFor what_;
+    int port_;
+    const char* name_;
+    int64_t since_ = 0;
+};
+
+const char* task_name(const Process& p) { return p.board.task(p.context.task).name; }
+
+uint64_t hash_place(const char* name) {
+    char folder[PATH_MAX];
+    if (name[0] == '/' || !getcwd(folder, sizeof(folder))) return hash_text(name);
+    char whole[PATH_MAX + kNameMax], clean[PATH_MAX + kNameMax];
+    const size_t n = strlen(folder);
+    memcpy(whole, folder, n);
+    whole[n] = '/';
+    strcpy(whole + n + 1, name);
+    return hash_text(normalise(whole, clean, sizeof(clean)) ? clean : whole);
+}
+
+// Open StepFiles of this process, so that a second open of a file being written finds the first.
+std::mutex open_mutex;
+StepFile::State* open_files = nullptr;
+
+void enlist(StepFile::State* state) {
+    std::lock_guard<std::mutex> guard(open_mutex);
+    state->next = open_files;
+    if (open_files) open_files->previous = state;
+    open_files = state;
+}
+
+void delist(StepFile::State* state) {
+    std::lock_guard<std::mutex> guard(open_mutex);
+    if (state->previous) state->previous->next = state->next;
+    else open_files = state->next;
+    if (state->next) state->next->previous = state->previous;
+}
+
+StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name) {
+    auto* state = new (std::nothrow) StepFile::State();
+    auto* file = new (std::nothrow) StepFile();
+    if (!state || !file) {
+        delete state;
+        delete file;
+        return nullptr;
+    }
+    state->role = role;
+    state->slot = slot;
+    state->mapping = mapping;
+    state->identity = identity;
+    state->pid = getpid();
+    strncpy(state->name, name, sizeof(state->name) - 1);
+    file->state = state;
+    enlist(state);
+    return file;
+}
+
+// Slots whose writer died without a word (a crashed program inside a shell-script task).
+void sweep_dead_writers(Process& p, int source_index) {
+    const SourceRecord& source = p.board.source(source_index);
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        SlotRecord& slot = p.board.slot(k);
+        if (slot.state == SlotState::writing && kill(slot.writer_pid, 0) != 0 && errno == ESRCH) queue::clear_slot(p.board, k);
+    }
+}
+
+StepFile* create(const Match& match, bool exclusive, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    const PortRecord& port = board.port(match.outport);
+    const int source_index = port.first_source + p.context.rank;
+    const uint64_t place = hash_place(match.name);
+    int index = -1;
+    uint64_t stamp = 0;
+    {
+        Board::Lock lock(board);
+        int clash = queue::find_clash(board, match.outport, p.context.rank, place);
+        if (clash >= 0) {
+            log_line("error: task '%s' rank %d creates '%s', which rank %d of the task has created too; let each rank write a name of its "
+                     "own, or write one file together through MPI-IO",
+                     task_name(p), p.context.rank, match.name, board.source(board.slot(clash).source).rank);
+            *error = EEXIST;
+            return nullptr;
+        }
+        if (exclusive && queue::in_history(board, board.source(source_index), match.name, static_cast<int>(port.components))) {
+            *error = EEXIST;
+            return nullptr;
+        }
+        sweep_dead_writers(p, source_index);
+        Wait wait(p, WaitFor::room, match.outport, match.name);
+        for (;;) {
+            if (queue::has_room(board, source_index)) {
+                index = queue::take_slot(board, source_index, false);
+                if (index < 0) index = queue::take_slot(board, source_index, true);
+                if (index >= 0) break;
+            }
+            if ((*error = wait.nap(lock))) return nullptr;
+        }
+        SlotRecord& slot = board.slot(index);
+        slot.writer = p.rank_index;
+        slot.writer_pid = getpid();
+        slot.stamp = stamp = ++board.head().stamp;
+        slot.place_hash = place;
+        strcpy(slot.name, match.name);
+        slot.state = SlotState::writing;
+        // The second file of a source tells readers whether its names are unique (see queue::find).
+        const SourceRecord& source = board.source(source_index);
+        if (!source.rewrites && !source.renames)
+            for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+    }
+    Mapping mapping;
+    *error = p.arenas->map(index, true, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name);
+    if (!file) {
+        if (!*error) *error = ENOMEM;
+        Board::Lock lock(board);
+        queue::clear_slot(board, index);
+        return nullptr;
+    }
+    SlotRecord& slot = board.slot(index);
+    memset(static_cast<void*>(mapping.blocks), 0, slot.touched.exchange(0));
+    return file;
+}
+
+void explain_missing(const Process& p, const Match& match, const char* why) {
+    log_line("task '%s' rank %d: no such file '%s': %s", task_name(p), p.context.rank, match.name, why);
+}
+
+// A rank beyond the port's readers has no mark to move.
+bool may_read(const Board& board, int inport, int rank) {
+    const PortRecord& port = board.port(inport);
+    for (int k = 0; k < port.links; ++k)
+        if (rank < board.channel(board.link(port, k)).readers) return true;
+    return false;
+}
+
+StepFile* read_step(const Match& match, Intent intent, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    int index = -1;
+    uint64_t stamp = 0;
+    char name[kNameMax];
+    {
+        Board::Lock lock(board);
+        if (!may_read(board, match.inport, p.context.rank)) {
+            log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", task_name(p),
+                     p.context.rank, match.name);
+            *error = EACCES;
+            return nullptr;
+        }
+        Wait wait(p, WaitFor::data, match.inport, match.name);
+        for (;;) {
+            const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
+            if (found.slot >= 0) {
+                if (!queue::add_hold(board, p.rank_index, found.slot)) {
+                    log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", task_name(p),
+                             p.context.rank, kHolds);
+                    *error = EMFILE;
+                    return nullptr;
+                }
+                if (intent != Intent::look) queue::take(board, match.inport, p.context.rank, found);
+                index = found.slot;
+                break;
+            }
+            if (found.passed || !queue::can_produce(board, match.inport)) {
+                explain_missing(p, match, found.passed ? "the step of this name was dropped or let go" : "the stream has ended");
+                *error = ENOENT;
+                return nullptr;
+            }
+            if ((*error = wait.nap(lock))) return nullptr;
+        }
+        stamp = board.slot(index).stamp;
+        strcpy(name, match.name);
+    }
+    Mapping mapping;
+    *error = p.arenas->map(index, false, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
+    if (!file) {
+        if (!*error) *error = ENOMEM;
+        Board::Lock lock(board);
+        queue::drop_hold(board, p.rank_index, index);
+    }
+    return file;
+}
+
+// Opens a step that this task itself published and that is still whole.
+StepFile* reread_own(const Match& match, int* error) {
+    Process& p = process();
+    int index;
+    uint64_t stamp = 0;
+    {
+        Board::Lock lock(p.board);
+        index = queue::find_own(p.board, match.outport, match.name);
+        if (index >= 0 && !queue::add_hold(p.board, p.rank_index, index)) {
+            *error = EMFILE;
+            return nullptr;
+        }
+        if (index >= 0) stamp = p.board.slot(index).stamp;
+    }
+    if (index < 0) {
+        *error = ENOENT;
+        return nullptr;
+    }
+    Mapping mapping;
+    *error = p.arenas->map(index, false, &mapping);
+    return *error ? nullptr : make_file(Role::reader, index, mapping, stamp, match.name);
+}
+
+// Turns a reader's step into memory of its own, which it may change.
+StepFile* private_copy(StepFile* from, int* error) {
+    const uint64_t size = from->eof();
+    const uint64_t reserve = process().board.head().reserve;
+    void* bytes = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    StepFile* file = nullptr;
+    if (bytes == MAP_FAILED) {
+        *error = ENOMEM;
+    } else {
+        Mapping mapping;
+        mapping.bytes = static_cast<unsigned char*>(bytes);
+        mapping.length = reserve;
+        mapping.writable = true;
+        file = make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
+        if (file) {
+            from->read(0, bytes, size);
+            file->state->size = size;
+        } else {
+            munmap(bytes, reserve);
+            *error = ENOMEM;
+        }
+    }
+    close_step(from);
+    return file;
+}
+
+// A new step that starts as a copy of one this task published: a file reopened to be continued.
+StepFile* continue_own(const Match& match, int* error) {
+    StepFile* old = reread_own(match, error);
+    if (!old) return nullptr;
+    StepFile* file = create(match, false, error);
+    if (file) {
+        const uint64_t size = old->eof();
+        *error = file->reserve(size);
+        if (!*error) *error = file->write(0, old->data(), size);
+        if (*error) {
+            discard_step(file);
+            file = nullptr;
+        }
+    }
+    close_step(old);
+    return file;
+}
+
+}  // namespace
+
+StepFile* find_open(const char* name, bool written) {
+    StepFile::State* found = nullptr;
+    std::unique_lock<std::mutex> guard(open_mutex);
+    for (StepFile::State* s = open_files; s && !found; s = s->next)
+        if ((s->role == Role::lead || s->role == Role::own_copy) == written && strcmp(s->name, name) == 0) found = s;
+    if (!found || found->role == Role::own_copy) return nullptr;
+    const StepToken token = {found->slot, found->slot, found->identity};
+    guard.unlock();
+    int error = 0;
+    return attach_step(token, true, &error);
+}
+
+bool match_name(const char* name, Match* match) {
+    Process& p = process();
+    if (!p.context.active || !name || !name[0]) return false;
+    bool clean = false;
+    match->outport = match->inport = -1;
+    for (int i = 0; i < p.board.head().ports; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task) continue;
+        if (!clean) {
+            if (!normalise(name, match->name, sizeof(match->name))) return false;
+            clean = true;
+        }
+        int& side = port.direction == Direction::out ? match->outport : match->inport;
+        if (side < 0 && pattern_match(port.pattern, static_cast<int>(port.components), match->name)) side = i;
+    }
+    return match->outport >= 0 || match->inport >= 0;
+}
+
+StepFile* open_step(const Match& match, Intent intent, int, int* error) {
+    Process& p = process();
+    *error = 0;
+    const bool creates = intent == Intent::create || intent == Intent::create_exclusive || intent == Intent::open_or_create;
+    const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
+    if (!produces && creates) {
+        log_line("error: task '%s' rank %d creates '%s', which is one of its in-ports; only the task that produces a file may create it",
+                 task_name(p), p.context.rank, match.name);
+        *error = EACCES;
+        return nullptr;
+    }
+    p.board.port(produces ? match.outport : match.inport).touched = 1;
+    StepFile* file = nullptr;
+    switch (intent) {
+    case Intent::create:
+    case Intent::create_exclusive: file = create(match, intent == Intent::create_exclusive, error); break;
+    case Intent::open_or_create:
+        file = continue_own(match, error);
+        if (!file && *error == ENOENT) file = create(match, false, error);
+        break;
+    case Intent::read:
+    case Intent::look: file = produces ? reread_own(match, error) : read_step(match, intent, error); break;
+    case Intent::update:
+        if (produces) {
+            file = continue_own(match, error);
+        } else {
+            file = read_step(match, Intent::read, error);
+            if (file) file = private_copy(file, error);
+        }
+        break;
+    }
+    if (file) *error = 0;
+    return file;
+}
+
+StepFile* attach_step(const StepToken& token, bool writable, int* error) {
+    Process& p = process();
+    *error = 0;
+    uint64_t stamp;
+    char name[kNameMax];
+    {
+        Board::Lock lock(p.board);
+        if (token.slot < 0 || token.slot >= p.board.head().slots || p.board.slot(token.slot).stamp != token.stamp) {
+            *error = ESTALE;
+            return nullptr;
+        }
+        SlotRecord& slot = p.board.slot(token.slot);
+        stamp = slot.stamp;
+        strcpy(name, slot.name);
+        if (writable) {
+            ++slot.peers;
+        } else if (!queue::add_hold(p.board, p.rank_index, token.slot)) {
+            *error = EMFILE;
+        } else {
+            for (int i = 0; i < p.board.head().ports; ++i) {
+                const PortRecord& port = p.board.port(i);
+                if (port.task != p.context.task || port.direction != Direction::in || !may_read(p.board, i, p.context.rank)) continue;
+                const queue::Found found = queue::find(p.board, i, p.context.rank, name);
+                if (found.slot == token.slot) queue::take(p.board, i, p.context.rank, found);
+            }
+        }
+    }
+    Mapping mapping;
+    if (!*error) *error = p.arenas->map(token.slot, writable, &mapping);
+    StepFile* file = *error ? nullptr : make_file(writable ? Role::peer : Role::reader, token.slot, mapping, stamp, name);
+    if (!file && !*error) *error = ENOMEM;
+    return file;
+}
+
+namespace {
+
+// The arena becomes exactly the file: no stale byte below its end, nothing behind it.
+int complete(StepFile* file) {
+    Process& p = process();
+    SlotRecord& slot = p.board.slot(file->state->slot);
+    if (int error = slot.broken.load()) return error;
+    const uint64_t size = file->eof();
+    const uint64_t blocks = (size + kBlock - 1) / kBlock;
+    bool stale = slot.reserved.load() < size;
+    for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() != kValid;
+    if (stale) {
+        if (int error = file->reserve(blocks * kBlock)) return error;
+        for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b);
+    }
+    if (slot.touched.load() < blocks) slot.touched.store(blocks);
+    return slot.reserved.load() == size ? 0 : p.arenas->trim(file->state->slot, size);
+}
+
+void free_file(StepFile* file) {
+    StepFile::State* state = file->state;
+    delist(state);
+    if (state->fd >= 0) raw::close(state->fd);
+    if (state->role == Role::own_copy) munmap(state->mapping.bytes, state->mapping.length);
+    delete state;
+    delete file;
+}
+
+}  // namespace
+
+void close_step(StepFile* file) {
+    StepFile::State* state = file->state;
+    Process& p = process();
+    if (state->pid == getpid()) {
+        if (state->role == Role::lead) {
+            const int error = complete(file);
+            Board::Lock lock(p.board);
+            if (error) {
+                log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", task_name(p),
+                         p.context.rank, state->name, strerror(error));
+                queue::clear_slot(p.board, state->slot);
+                p.board.ring(p.board.source(p.board.slot(state->slot).source).port);
+            } else {
+                queue::publish(p.board, state->slot);
+            }
+        } else if (state->role == Role::peer) {
+            Board::Lock lock(p.board);
+            SlotRecord& slot = p.board.slot(state->slot);
+            if (slot.peers > 0) --slot.peers;
+        } else if (state->role == Role::reader) {
+            Board::Lock lock(p.board);
+            queue::drop_hold(p.board, p.rank_index, state->slot);
+        }
+    }
+    free_file(file);
+}
+
+void discard_step(StepFile* file) {
+    if (file->state->role == Role::lead && file->state->pid == getpid()) {
+        Process& p = process();
+        Board::Lock lock(p.board);
+        queue::clear_slot(p.board, file->state->slot);
+    }
+    free_file(file);
+}
+
+bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
+    Process& p = process();
+    Board::Lock lock(p.board);
+    int index = -1;
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
+        index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
+    if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name);
+    if (index < 0) return false;
+    const SlotRecord& slot = p.board.slot(index);
+    *size = slot.size.load();
+    *identity = slot.stamp;
+    *published_ns = slot.published_ns;
+    return true;
+}
+
+void list_steps(void (*each)(const char* name, void* user), void* user) {
+    Process& p = process();
+    if (!p.context.active) return;
+    Board::Lock lock(p.board);
+    for (int i = 0; i < p.board.head().ports; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task || port.direction != Direction::in) continue;
+        for (int s = 0; s < p.board.head().slots; ++s) {
+            const SlotRecord& slot = p.board.slot(s);
+            if (slot.state != SlotState::published) continue;
+            if (!pattern_match(port.pattern, static_cast<int>(port.components), slot.name)) continue;
+            const queue::Found found = queue::find(p.board, i, p.context.rank, slot.name);
+            if (found.slot == s && found.unread) each(slot.name, user);
+        }
+    }
+}
+
+int remove_step(const Match& match) {
+    Process& p = process();
+    Board::Lock lock(p.board);
+    if (match.outport >= 0) {
+        int index = queue::find_own(p.board, match.outport, match.name);
+        if (index >= 0) {
+            SlotRecord& slot = p.board.slot(index);
+            for (int k = 0; k < p.board.port(match.outport).links; ++k) p.board.on(slot, k) = 0;
+            slot.name[0] = 0;
+            queue::forget(p.board, match.outport, match.name);
+            return 0;
+        }
+    }
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
+        const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
+        if (found.slot >= 0) {
+            queue::take(p.board, match.inport, p.context.rank, found);
+            return 0;
+        }
+    }
+    return ENOENT;
+}
+
+int rename_step(const Match& from, const Match& to) {
+    int error = 0;
+    StepFile* old = reread_own(from, &error);
+    if (!old) return error;
+    StepFile* file = create(to, false, &error);
+    if (file) {
+        const uint64_t size = old->eof();
+        error = file->write(0, old->data(), size);
+        if (error) discard_step(file);
+        else close_step(file);
+    }
+    close_step(old);
+    return error ? error : remove_step(from);
+}
+
+// ---- one open step -------------------------------------------------------------------------------------------------
+
+namespace {
+
+SlotRecord& slot_of(const StepFile::State* state) { return process().board.slot(state->slot); }
+
+void grow_to(std::atomic<uint64_t>& value, uint64_t to) {
+    uint64_t seen = value.load(std::memory_order_relaxed);
+    while (seen < to && !value.compare_exchange_weak(seen, to, std::memory_order_release)) {}
+}
+
+// The step is not whole any more; every handle on it knows.
+int fail(StepFile::State* state, int error) {
+    if (state->slot >= 0) slot_of(state).broken.store(error);
+    return state->failed = error;
+}
+
+// Is any published step of the run still wanted? Then memory will come free.
+bool others_will_free(const Process& p, int port) {
+    for (int s = 0; s < p.board.head().slots; ++s) {
+        const SlotRecord& slot = p.board.slot(s);
+        if (port >= 0 && p.board.source(slot.source).port != port) continue;
+        if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+uint64_t StepFile::eof() const {
+    return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
+}
+
+int StepFile::reserve(uint64_t size) {
+    if (size > state->mapping.length) return fail(state, EFBIG);
+    if (state->slot < 0) return 0;
+    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
+    Process& p = process();
+    const int port = p.board.source(slot_of(state).source).port;
+    Wait wait(p, WaitFor::memory, port, state->name);
+    for (;;) {
+        const int error = p.arenas->reserve(state->slot, size);
+        if (!error) return 0;
+        const int scope = error == EDQUOT ? port : -1;
+        if (error == EDQUOT || error == ENOSPC) {
+            if (p.arenas->reclaim(scope, true)) continue;
+            Board::Lock lock(p.board);
+            if (others_will_free(p, scope)) {
+                if (wait.nap(lock) != 0) return fail(state, EINTR);
+                continue;
+            }
+            const uint64_t cap = p.board.port(port).cap;
+            if (error == EDQUOT)
+                log_line("error: task '%s' rank %d: '%s' needs %llu bytes of shared memory, but the port's cap is %llu; raise its memory:",
+                         task_name(p), p.context.rank, state->name, static_cast<unsigned long long>(size),
+                         static_cast<unsigned long long>(cap));
+            else
+                log_line("error: task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
+                         "larger, or write smaller steps",
+                         task_name(p), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
+        }
+        return fail(state, error == EDQUOT ? ENOSPC : error);
+    }
+}
+
+int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {
+    if (!writable()) return EBADF;
+    if (count == 0) return 0;
+    const uint64_t end = offset + count;
+    if (end < offset) return EFBIG;
+    if (int error = reserve(end)) return error;
+    if (state->slot < 0) {
+        if (end > state->size) state->size = end;
+        return 0;
+    }
+    SlotRecord& slot = slot_of(state);
+    const uint64_t first = offset / kBlock, last = (end - 1) / kBlock;
+    grow_to(slot.touched, last + 1);
+    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last
+    // block's memory may end inside it: only what is reserved may be touched, and reservations are whole blocks.
+    for (uint64_t b = first; b <= last; ++b) {
+        if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
+        const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
+        if (whole) {
+            state->mapping.blocks[b].store(kValid, std::memory_order_release);
+        } else {
+            if (int error = reserve((b + 1) * kBlock)) return error;
+            make_valid(state->mapping, b);
+        }
+    }
+    grow_to(slot.size, end);
+    return 0;
+}
+
+int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
+    if (state->failed) return state->failed;
+    if (int error = prepare_write(offset, count, true)) return error;
+    Timed timed(count);
+    memcpy(state->mapping.bytes + offset, buffer, count);
+    return 0;
+}
+
+void StepFile::prepare_read(uint64_t offset, uint64_t count) {
+    if (state->slot < 0 || !writable() || count == 0) return;
+    const uint64_t last = (offset + count - 1) / kBlock;
+    if (reserve((last + 1) * kBlock)) return;
+    grow_to(slot_of(state).touched, last + 1);
+    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b);
+}
+
+void StepFile::read(uint64_t offset, void* buffer, size_t count) {
+    auto* to = static_cast<unsigned char*>(buffer);
+    const uint64_t end = eof();
+    uint64_t inside = offset < end ? end - offset : 0;
+    if (inside > count) inside = count;
+    if (inside < count) memset(to + inside, 0, count - inside);
+    if (inside == 0) return;
+    Timed timed(inside);
+    if (state->slot < 0 || !writable()) {
+        memcpy(to, state->mapping.bytes + offset, inside);
+        return;
+    }
+    // A step still being written may have blocks that nobody wrote.
+    while (inside > 0) {
+        const uint64_t block = offset / kBlock;
+        uint64_t part = (block + 1) * kBlock - offset;
+        if (part > inside) part = inside;
+        if (state->mapping.blocks[block].load(std::memory_order_acquire) == kValid) memcpy(to, state->mapping.bytes + offset, part);
+        else memset(to, 0, part);
+        to += part;
+        offset += part;
+        inside -= part;
+    }
+}
+
+int StepFile::set_eof(uint64_t size) {
+    if (!writable()) return EBADF;
+    if (size > state->mapping.length) return EFBIG;
+    if (state->slot < 0) {
+        if (size < state->size) memset(state->mapping.bytes + size, 0, state->size - size);
+        state->size = size;
+        return 0;
+    }
+    SlotRecord& slot = slot_of(state);
+    const uint64_t old = slot.size.load();
+    if (size < old) {
+        const uint64_t first_whole = (size + kBlock - 1) / kBlock;
+        const uint64_t behind = slot.touched.load();
+        for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);
+        const uint64_t cut = size / kBlock;
+        if (size % kBlock && state->mapping.blocks[cut].load() == kValid)
+            memset(state->mapping.bytes + size, 0, (cut + 1) * kBlock - size);
+    }
+    slot.size.store(size, std::memory_order_release);
+    return 0;
+}
+
+unsigned char* StepFile::data() const { return state->mapping.bytes; }
+
+int StepFile::descriptor() const {
+    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, writable());
+    return state->fd;
+}
+
+uint64_t StepFile::identity() const { return state->identity; }
+
+bool StepFile::writable() const { return state->role != Role::reader; }
+
+const char* StepFile::name() const { return state->name; }
+
+StepToken StepFile::token() const { return {state->slot, state->slot, state->identity}; }
+
+}  // namespace wilkins

@@ -1,0 +1,104 @@
+// The step store as the rest of the native layer sees it: names lead to steps, steps are read and written through StepFile.
+//
+// Everything here may be called from any thread. Nothing throws. Errors are errno values; the reason for one is in the
+// run's log (see context.hpp). Waiting calls can be interrupted by signals and release Python's GIL.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wilkins {
+
+inline constexpr size_t kNameMax = 512;     // longest file name a step can carry, with its terminator
+inline constexpr uint64_t kBlock = 65536;   // bytes per entry of an arena's block table
+
+// A name that matches at least one memory port of this process's task.
+struct Match {
+    int outport = -1;         // index into the board's ports, or -1: this task does not produce the name
+    int inport = -1;          // likewise for consuming it
+    char name[kNameMax] = {}; // normalised: no "./", no "//", no "a/../"
+};
+
+// What a program asks for when it opens a name.
+enum class Intent {
+    read,              // O_RDONLY
+    update,            // O_RDWR on a name that must exist
+    create,            // O_CREAT | O_TRUNC
+    create_exclusive,  // O_CREAT | O_EXCL
+    open_or_create,    // O_RDWR | O_CREAT without O_TRUNC
+    look,              // waits until a step is there, but does not count as reading it (magic bytes before H5Fopen)
+};
+
+// Identifies a step being written so that other ranks of the same task can attach to it. Plain bytes: may be broadcast.
+struct StepToken {
+    int32_t slot;
+    int32_t arena;
+    uint64_t stamp;
+};
+
+// One open step: a kept mapping of its arena, and the role this process plays for it.
+class StepFile {
+public:
+    // Copies. Blocks never written read as zeros; so does everything past the end.
+    void read(uint64_t offset, void* buffer, size_t count);
+    // Returns 0 or an errno (ENOSPC, EFBIG, EBADF for a read-only step). Extends eof.
+    int write(uint64_t offset, const void* buffer, size_t count);
+
+    uint64_t eof() const;
+    // Shrinking makes what is cut off read as zeros should the file grow again. Returns 0 or an errno.
+    int set_eof(uint64_t size);
+    // Hint: the file will reach this size; reserves it in one go. Returns 0 or an errno.
+    int reserve(uint64_t size);
+
+    // For transfers that bypass read/write (typed MPI copies): makes [offset, offset+count) valid memory in data(),
+    // zeroing stale blocks. `prepare_write` reserves space and extends eof, and may be told that the range will be
+    // written without gaps, which saves the zeroing of whole blocks.
+    int prepare_write(uint64_t offset, uint64_t count, bool without_gaps);
+    void prepare_read(uint64_t offset, uint64_t count);
+    unsigned char* data() const;
+
+    // A descriptor of the arena's file, owned by the store: do not close it.
+    int descriptor() const;
+    // Equal for two StepFiles exactly if they are the same step (or the same private copy).
+    uint64_t identity() const;
+    bool writable() const;
+    const char* name() const;
+    StepToken token() const;
+
+    struct State;
+    State* state = nullptr;
+};
+
+// True, and fills `match`, if the name matches a memory port of this task. Makes no system call and no allocation, and is
+// always false in a process that is not part of a run.
+bool match_name(const char* name, Match* match);
+
+// Opens a step for the given intent. On failure returns nullptr and sets *error. Waits for room (producers) and for data
+// (consumers). Reading a name at the end of its stream fails with ENOENT. `communicator_size` is the number of ranks
+// that will share a step being created (1: this rank alone); only the lead calls this, the others attach.
+StepFile* open_step(const Match& match, Intent intent, int communicator_size, int* error);
+
+// Attaches another rank of the task to a step that its lead opened (for writing or for reading).
+StepFile* attach_step(const StepToken& token, bool writable, int* error);
+
+// The true last close in this process. The opener of a written step publishes it, an attached rank only lets go (so
+// the lead must close last, after a barrier). A reader's hold on the step ends.
+void close_step(StepFile* file);
+
+// Gives up a step that this process created and has not published: it never existed for consumers.
+void discard_step(StepFile* file);
+
+// For stat, access and kin: is there an unread or still held step of this name, and how long is it? Never waits.
+bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns);
+
+// Calls `each` with the name of every step that a look at the disk would show: published and not yet passed by this rank.
+void list_steps(void (*each)(const char* name, void* user), void* user);
+
+// The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
+// For a consumer: lets go of the step. Returns 0 or ENOENT.
+int remove_step(const Match& match);
+
+// Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.
+int rename_step(const Match& from, const Match& to);
+
+}  // namespace wilkins
