@@ -1,0 +1,73 @@
+// The HDF5 libraries of the process: one record each, with the functions and ids the layer needs from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wilkins {
+
+using hid_t = int64_t;
+using herr_t = int;
+using htri_t = int;
+using haddr_t = uint64_t;
+
+// One HDF5 library (a process may hold several, of different versions). 64-bit ids: HDF5 1.10 and later.
+struct Hdf5 {
+    const void* identity = nullptr;  // address of its H5Fopen
+    unsigned version[3] = {};
+    hid_t driver = -1;
+
+    herr_t (*open)() = nullptr;
+    herr_t (*get_libversion)(unsigned*, unsigned*, unsigned*) = nullptr;
+    hid_t (*register_driver)(const void*) = nullptr;
+    htri_t (*is_valid)(hid_t) = nullptr;
+    hid_t (*copy_list)(hid_t) = nullptr;
+    hid_t (*create_list)(hid_t) = nullptr;
+    herr_t (*close_list)(hid_t) = nullptr;
+    herr_t (*set_driver)(hid_t, hid_t, const void*) = nullptr;
+    herr_t (*get_fapl_mpio)(hid_t, void*, void*) = nullptr;
+    herr_t (*get_auto)(hid_t, void**, void**) = nullptr;
+    herr_t (*set_auto)(hid_t, void*, void*) = nullptr;
+    hid_t (*get_errors)() = nullptr;
+    herr_t (*set_errors)(hid_t) = nullptr;
+    herr_t (*push_error)(hid_t, const char*, const char*, unsigned, hid_t, hid_t, hid_t, const char*, ...) = nullptr;
+    const hid_t* file_access_class = nullptr;
+    const hid_t* error_class = nullptr;
+    const hid_t* major_file = nullptr;
+    const hid_t* minor_cannot_open = nullptr;
+
+    // Pushes an entry that says why a file cannot be opened, in the words of HDF5's own POSIX driver (h5py reads errno there).
+    void push_cannot_open(const char* name, int error, unsigned flags) const;
+};
+
+// The library that a call from `caller` reaches. nullptr if it lacks what the layer needs (older than 1.10).
+Hdf5* hdf5_of(const void* caller);
+
+// What the interposed call that is under way asks of the driver's open.
+enum class Asking { opening, creating, looking };
+
+// Closes an access list; HDF5's error stack, which any call into HDF5 clears, stays as a failed call left it.
+void close_after(const Hdf5& library, hid_t list, bool failed);
+
+// Access list `fapl` with our driver set in it, or -1 (error on HDF5's stack). Close it after use.
+hid_t with_driver(Hdf5& library, hid_t fapl);
+
+// Set while an interposed call runs in this thread, so that the driver's open knows why it is called and for whom.
+class Call {
+public:
+    Call(Hdf5& library, Asking asking);
+    ~Call();
+    static Asking asking();
+    static Hdf5* library();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+private:
+    Asking before_;
+    Hdf5* library_before_;
+};
+
+// Registers the driver's class with a library; the class layout depends on its version.
+hid_t register_driver(const Hdf5& library);
+
+}  // namespace wilkins

@@ -1,0 +1,260 @@
+// HDF5's storage driver on arenas: reads and writes are copies. Names that match no port (targets of external links, access
+// lists used again) are plain files.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "hdf5.hpp"
+#include "step_file.hpp"
+#include "store.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// Flags of HDF5's open callback.
+constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10;
+
+// As HDF5's own POSIX driver: aggregation, accumulation, sieving, files that any driver can open. Not its
+// "POSIX-compatible handle", for which HDF5 looks at the name on disk to resolve symbolic links.
+constexpr unsigned long kFeatures = 0x1 | 0x6 | 0x8 | 0x10 | 0x8000;
+
+struct Opened {
+    alignas(16) char head[512];  // HDF5's own H5FD_t, whose size depends on the version
+    StepFile* step;              // an arena, or
+    int fd;                      // a plain file
+    haddr_t eoa;
+    haddr_t eof;                 // of a plain file
+    uint64_t device, inode;
+    bool read_write;
+};
+
+void report(const char* name, int error, unsigned flags) {
+    if (Hdf5* lib = Call::library()) lib->push_cannot_open(name, error, flags);
+}
+
+// Which step the callback's flags mean, given why HDF5 was called.
+StepFile* open_matching(const Match& match, unsigned flags, int* error) {
+    const bool creates = flags & (kTruncate | kCreate | kExclusive);
+    if (Call::asking() == Asking::looking) {
+        uint64_t size, identity;
+        int64_t when;
+        *error = ENOENT;
+        return lookup_step(match, &size, &identity, &when) ? open_step(match, Intent::look, 1, error) : nullptr;
+    }
+    if (!creates) {
+        // A file that is being written by this process is one file for HDF5, however often it is opened.
+        if (StepFile* same = find_open(match.name, true)) return same;
+        if (Call::asking() == Asking::creating) {
+            *error = ENOENT;
+            return nullptr;
+        }
+        return open_step(match, flags & kReadWrite ? Intent::update : Intent::read, 1, error);
+    }
+    if (flags & kTruncate) return open_step(match, Intent::create, 1, error);
+    return open_step(match, flags & kExclusive ? Intent::create_exclusive : Intent::open_or_create, 1, error);
+}
+
+bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
+    int mode = flags & kReadWrite ? O_RDWR : O_RDONLY;
+    if (flags & kTruncate) mode |= O_TRUNC;
+    if (flags & kCreate) mode |= O_CREAT;
+    if (flags & kExclusive) mode |= O_EXCL;
+    file->fd = open(name, mode | O_CLOEXEC, 0666);
+    struct stat st;
+    if (file->fd < 0 || fstat(file->fd, &st) != 0) {
+        *error = errno;
+        if (file->fd >= 0) close(file->fd);
+        return false;
+    }
+    file->eof = static_cast<haddr_t>(st.st_size);
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    return true;
+}
+
+Opened* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
+    auto* file = new (std::nothrow) Opened();
+    if (!file) return nullptr;
+    file->fd = -1;
+    file->read_write = flags & kReadWrite;
+    int error = 0;
+    Match match;
+    const bool matched = match_name(name, &match);
+    if (matched) file->step = open_matching(match, flags, &error);
+    if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) return file;
+    report(name, error, flags);
+    delete file;
+    return nullptr;
+}
+
+herr_t driver_close(Opened* file) {
+    herr_t result = 0;
+    if (file->step) close_step(file->step);
+    else if (close(file->fd) != 0) result = -1;
+    delete file;
+    return result;
+}
+
+int three_way(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
+
+int driver_compare(const Opened* a, const Opened* b) {
+    if ((a->step != nullptr) != (b->step != nullptr)) return a->step ? 1 : -1;
+    if (a->step) return three_way(a->step->identity(), b->step->identity());
+    const int devices = three_way(a->device, b->device);
+    return devices ? devices : three_way(a->inode, b->inode);
+}
+
+herr_t driver_query(const Opened*, unsigned long* flags) {
+    *flags = kFeatures;
+    return 0;
+}
+
+haddr_t driver_get_eoa(const Opened* file, int) { return file->eoa; }
+
+herr_t driver_set_eoa(Opened* file, int, haddr_t address) {
+    file->eoa = address;
+    return 0;
+}
+
+haddr_t driver_get_eof(const Opened* file, int) { return file->step ? file->step->eof() : file->eof; }
+
+herr_t driver_get_handle(Opened* file, hid_t, void** handle) {
+    if (file->step) file->fd = file->step->descriptor();
+    *handle = &file->fd;
+    return file->fd >= 0 ? 0 : -1;
+}
+
+herr_t driver_read(Opened* file, int, hid_t, haddr_t address, size_t count, void* buffer) {
+    if (file->step) {
+        file->step->read(address, buffer, count);
+        return 0;
+    }
+    auto* to = static_cast<char*>(buffer);
+    while (count > 0) {
+        const ssize_t n = pread(file->fd, to, count, static_cast<off_t>(address));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        to += n;
+        address += static_cast<haddr_t>(n);
+        count -= static_cast<size_t>(n);
+    }
+    memset(to, 0, count);  // behind the end of a file there are zeros
+    return 0;
+}
+
+herr_t driver_write(Opened* file, int, hid_t, haddr_t address, size_t count, const void* buffer) {
+    if (file->step) {
+        // The end of allocation says how large the file will get: memory for all of it comes in one go.
+        if (address + count > file->step->eof() && file->eoa > address + count && file->step->reserve(file->eoa) != 0) return -1;
+        return file->step->write(address, buffer, count) == 0 ? 0 : -1;
+    }
+    const auto* from = static_cast<const char*>(buffer);
+    while (count > 0) {
+        const ssize_t n = pwrite(file->fd, from, count, static_cast<off_t>(address));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        from += n;
+        address += static_cast<haddr_t>(n);
+        count -= static_cast<size_t>(n);
+    }
+    if (address > file->eof) file->eof = address;
+    return 0;
+}
+
+herr_t driver_truncate(Opened* file, hid_t, bool) {
+    if (!file->read_write) return 0;
+    if (file->step) return file->step->set_eof(file->eoa) == 0 ? 0 : -1;
+    if (file->eof != file->eoa && ftruncate(file->fd, static_cast<off_t>(file->eoa)) != 0) return -1;
+    file->eof = file->eoa;
+    return 0;
+}
+
+herr_t driver_lock(Opened*, bool) { return 0; }
+
+herr_t driver_unlock(Opened*) { return 0; }
+
+// The two layouts of H5FD_class_t. Members that are not set stay null.
+struct ClassHead {
+    const char* name;
+    haddr_t maxaddr;
+    int close_degree;
+    void *terminate, *sb_size, *sb_encode, *sb_decode;
+    size_t fapl_size;
+    void *fapl_get, *fapl_copy, *fapl_free;
+    size_t dxpl_size;
+    void *dxpl_copy, *dxpl_free;
+    Opened* (*open)(const char*, unsigned, hid_t, haddr_t);
+    herr_t (*close)(Opened*);
+    int (*compare)(const Opened*, const Opened*);
+    herr_t (*query)(const Opened*, unsigned long*);
+    void *get_type_map, *alloc, *free;
+    haddr_t (*get_eoa)(const Opened*, int);
+    herr_t (*set_eoa)(Opened*, int, haddr_t);
+    haddr_t (*get_eof)(const Opened*, int);
+    herr_t (*get_handle)(Opened*, hid_t, void**);
+    herr_t (*read)(Opened*, int, hid_t, haddr_t, size_t, void*);
+    herr_t (*write)(Opened*, int, hid_t, haddr_t, size_t, const void*);
+};
+
+struct ClassTail {
+    void* flush;
+    herr_t (*truncate)(Opened*, hid_t, bool);
+    herr_t (*lock)(Opened*, bool);
+    herr_t (*unlock)(Opened*);
+};
+
+struct Class110 {  // 1.10 and 1.12
+    ClassHead head;
+    ClassTail tail;
+    int free_list_map[7];
+};
+
+struct Class114 {  // 1.13 and later, class version 1
+    unsigned version;
+    int value;
+    ClassHead head;
+    void *read_vector, *write_vector, *read_selection, *write_selection;
+    ClassTail tail;
+    void *remove, *control;
+    int free_list_map[7];
+};
+
+constexpr ClassHead make_head() {
+    ClassHead h = {};
+    h.name = "wilkins";
+    h.maxaddr = static_cast<haddr_t>(1) << 62;
+    h.close_degree = 1;  // H5F_CLOSE_WEAK, as the POSIX driver
+    h.open = driver_open;
+    h.close = driver_close;
+    h.compare = driver_compare;
+    h.query = driver_query;
+    h.get_eoa = driver_get_eoa;
+    h.set_eoa = driver_set_eoa;
+    h.get_eof = driver_get_eof;
+    h.get_handle = driver_get_handle;
+    h.read = driver_read;
+    h.write = driver_write;
+    return h;
+}
+
+constexpr ClassTail kTail = {nullptr, driver_truncate, driver_lock, driver_unlock};
+
+// Free-space classes as the POSIX driver has them: metadata in one, raw data in the other.
+constexpr Class110 kClass110 = {make_head(), kTail, {1, 1, 1, 3, 3, 1, 1}};
+// The value names a driver in files and lists; from 512 on it is free for registered users.
+constexpr Class114 kClass114 = {1, 700, make_head(), nullptr, nullptr, nullptr, nullptr, kTail, nullptr, nullptr, {1, 1, 1, 3, 3, 1, 1}};
+
+}  // namespace
+
+hid_t register_driver(const Hdf5& lib) {
+    const bool old = lib.version[0] == 1 && lib.version[1] < 13;
+    return lib.register_driver(old ? static_cast<const void*>(&kClass110) : static_cast<const void*>(&kClass114));
+}
+
+}  // namespace wilkins

@@ -1,0 +1,94 @@
+// Finding the HDF5 libraries of the process and preparing access lists for them.
+#include <cstring>
+#include <mutex>
+
+#include "hdf5.hpp"
+#include "resolve.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr int kMostLibraries = 16;
+
+thread_local Asking current = Asking::opening;
+thread_local Hdf5* current_library = nullptr;
+
+template <class F>
+bool look_up(F& function, const char* name, const void* near) {
+    function = reinterpret_cast<F>(resolve(name, near));
+    return function != nullptr;
+}
+
+bool fill(Hdf5& lib, const void* at) {
+    // Everything is looked up from inside the library itself, so that another HDF5 in the process cannot answer.
+    const bool whole = look_up(lib.open, "H5open", at) && look_up(lib.get_libversion, "H5get_libversion", at) &&
+                       look_up(lib.register_driver, "H5FDregister", at) && look_up(lib.is_valid, "H5Iis_valid", at) &&
+                       look_up(lib.copy_list, "H5Pcopy", at) && look_up(lib.create_list, "H5Pcreate", at) &&
+                       look_up(lib.close_list, "H5Pclose", at) && look_up(lib.set_driver, "H5Pset_driver", at) &&
+                       look_up(lib.get_auto, "H5Eget_auto2", at) && look_up(lib.set_auto, "H5Eset_auto2", at) &&
+                       look_up(lib.get_errors, "H5Eget_current_stack", at) && look_up(lib.set_errors, "H5Eset_current_stack", at) &&
+                       look_up(lib.push_error, "H5Epush2", at) && look_up(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
+    look_up(lib.get_fapl_mpio, "H5Pget_fapl_mpio", at);
+    look_up(lib.error_class, "H5E_ERR_CLS_g", at);
+    look_up(lib.major_file, "H5E_FILE_g", at);
+    look_up(lib.minor_cannot_open, "H5E_CANTOPENFILE_g", at);
+    return whole && lib.open() >= 0 && lib.get_libversion(&lib.version[0], &lib.version[1], &lib.version[2]) >= 0 &&
+           (lib.version[0] > 1 || lib.version[1] >= 10);
+}
+
+}  // namespace
+
+void Hdf5::push_cannot_open(const char* name, int error, unsigned flags) const {
+    if (!error_class || !major_file || !minor_cannot_open) return;
+    push_error(0, __FILE__, "open", __LINE__, *error_class, *major_file, *minor_cannot_open,
+               "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x", name, error, strerror(error), flags);
+}
+
+Hdf5* hdf5_of(const void* caller) {
+    static std::mutex mutex;
+    static Hdf5 libraries[kMostLibraries];
+    static int count = 0;
+    const void* identity = resolve("H5Fopen", caller);
+    if (!identity) return nullptr;
+    std::lock_guard<std::mutex> guard(mutex);
+    for (int i = 0; i < count; ++i)
+        if (libraries[i].identity == identity) return libraries[i].open ? &libraries[i] : nullptr;
+    if (count == kMostLibraries) return nullptr;
+    Hdf5& lib = libraries[count++];
+    lib.identity = identity;
+    if (!fill(lib, identity)) lib.open = nullptr;
+    return lib.open ? &lib : nullptr;
+}
+
+hid_t with_driver(Hdf5& lib, hid_t fapl) {
+    if (lib.driver < 0 || lib.is_valid(lib.driver) <= 0) lib.driver = register_driver(lib);
+    if (lib.driver < 0) return -1;
+    const hid_t list = fapl == 0 ? lib.create_list(*lib.file_access_class) : lib.copy_list(fapl);
+    if (list < 0) return -1;
+    if (lib.set_driver(list, lib.driver, nullptr) >= 0) return list;
+    lib.close_list(list);
+    return -1;
+}
+
+void close_after(const Hdf5& lib, hid_t list, bool failed) {
+    const hid_t errors = failed ? lib.get_errors() : -1;
+    lib.close_list(list);
+    if (errors >= 0) lib.set_errors(errors);
+}
+
+Call::Call(Hdf5& library, Asking asking) : before_(current), library_before_(current_library) {
+    current = asking;
+    current_library = &library;
+}
+
+Call::~Call() {
+    current = before_;
+    current_library = library_before_;
+}
+
+Asking Call::asking() { return current; }
+
+Hdf5* Call::library() { return current_library; }
+
+}  // namespace wilkins

@@ -1,0 +1,145 @@
+// The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
+#include <atomic>
+
+#include "hdf5.hpp"
+#include "resolve.hpp"
+#include "store.hpp"
+
+#define WILKINS_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using namespace wilkins;
+
+// The function behind ours, remembered per place of call: the hot path makes no system call and allocates nothing.
+class Behind {
+public:
+    explicit constexpr Behind(const char* name) : name_(name) {}
+
+    void* operator()(const void* caller) {
+        for (Entry& entry : entries_) {
+            const void* known = entry.caller.load(std::memory_order_acquire);
+            if (known == caller) {
+                if (void* function = entry.function.load(std::memory_order_acquire)) return function;
+                break;
+            }
+            if (!known) break;
+        }
+        void* function = resolve(name_, caller);
+        for (Entry& entry : entries_) {
+            const void* none = nullptr;
+            if (entry.caller.compare_exchange_strong(none, caller)) {
+                entry.function.store(function, std::memory_order_release);
+                break;
+            }
+            if (none == caller) break;
+        }
+        return function;
+    }
+
+private:
+    struct Entry {
+        std::atomic<const void*> caller{nullptr};
+        std::atomic<void*> function{nullptr};
+    };
+    const char* name_;
+    Entry entries_[32];
+};
+
+// Quiet while it lives: a question put to HDF5 whose answer may be an error that is none of the program's business.
+class Quiet {
+public:
+    explicit Quiet(const Hdf5& lib) : lib_(lib) {
+        lib_.get_auto(0, &function_, &data_);
+        lib_.set_auto(0, nullptr, nullptr);
+    }
+    ~Quiet() { lib_.set_auto(0, function_, data_); }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+
+private:
+    const Hdf5& lib_;
+    void* function_ = nullptr;
+    void* data_ = nullptr;
+};
+
+// A file shared over a communicator goes through MPI-IO, and is caught there.
+bool parallel(const Hdf5& lib, hid_t fapl) {
+    if (fapl == 0 || !lib.get_fapl_mpio) return false;
+    Quiet quiet(lib);
+    return lib.get_fapl_mpio(fapl, nullptr, nullptr) >= 0;
+}
+
+// Runs `call` with an access list that leads to the arena, or with the program's own.
+template <class F>
+auto redirect(const char* name, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
+    Match match;
+    if (!match_name(name, &match)) return call(fapl);
+    Hdf5* lib = hdf5_of(caller);
+    if (!lib || parallel(*lib, fapl)) return call(fapl);
+    const hid_t list = with_driver(*lib, fapl);
+    if (list < 0) return call(fapl);
+    Call under_way(*lib, asking);
+    const auto result = call(list);
+    close_after(*lib, list, result < 0);
+    return result;
+}
+
+}  // namespace
+
+WILKINS_EXPORT hid_t H5Fcreate(const char* name, unsigned flags, hid_t fcpl, hid_t fapl) {
+    static Behind behind("H5Fcreate");
+    auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t, hid_t)>(behind(WILKINS_CALLER));
+    return redirect(name, fapl, Asking::creating, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, fcpl, list); });
+}
+
+WILKINS_EXPORT hid_t H5Fopen(const char* name, unsigned flags, hid_t fapl) {
+    static Behind behind("H5Fopen");
+    auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t)>(behind(WILKINS_CALLER));
+    return redirect(name, fapl, Asking::opening, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, list); });
+}
+
+WILKINS_EXPORT hid_t H5Fcreate_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
+                                     hid_t fcpl, hid_t fapl, hid_t events) {
+    static Behind behind("H5Fcreate_async");
+    auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t, hid_t)>(
+        behind(WILKINS_CALLER));
+    return redirect(name, fapl, Asking::creating, WILKINS_CALLER,
+                    [=](hid_t list) { return real(file, function, line, name, flags, fcpl, list, events); });
+}
+
+WILKINS_EXPORT hid_t H5Fopen_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
+                                   hid_t fapl, hid_t events) {
+    static Behind behind("H5Fopen_async");
+    auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t)>(
+        behind(WILKINS_CALLER));
+    return redirect(name, fapl, Asking::opening, WILKINS_CALLER,
+                    [=](hid_t list) { return real(file, function, line, name, flags, list, events); });
+}
+
+WILKINS_EXPORT htri_t H5Fis_accessible(const char* name, hid_t fapl) {
+    static Behind behind("H5Fis_accessible");
+    auto real = reinterpret_cast<htri_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
+    return redirect(name, fapl, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return real(name, list); });
+}
+
+WILKINS_EXPORT htri_t H5Fis_hdf5(const char* name) {
+    static Behind behind("H5Fis_hdf5"), accessible("H5Fis_accessible");
+    auto real = reinterpret_cast<htri_t (*)(const char*)>(behind(WILKINS_CALLER));
+    Match match;
+    // Before 1.12 it takes no access list; its default driver reaches the arena through the C library's names.
+    auto with_list = reinterpret_cast<htri_t (*)(const char*, hid_t)>(accessible(WILKINS_CALLER));
+    if (!with_list || !match_name(name, &match)) return real(name);
+    return redirect(name, 0, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return with_list(name, list); });
+}
+
+WILKINS_EXPORT herr_t H5Fdelete(const char* name, hid_t fapl) {
+    static Behind behind("H5Fdelete");
+    auto real = reinterpret_cast<herr_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
+    Match match;
+    if (!match_name(name, &match)) return real(name, fapl);
+    const int error = remove_step(match);
+    if (error == 0) return 0;
+    if (const Hdf5* lib = hdf5_of(WILKINS_CALLER)) lib->push_cannot_open(name, error, 0);
+    return -1;
+}
