@@ -12,6 +12,7 @@ struct Process {
     Arenas* arenas = nullptr;  // lives as long as the process
     int rank_index = -1;       // in the board's rank table
 
+    const char* task_name() const { return board.task(context.task).name; }
     RankRecord& me() const { return board.rank(rank_index); }
 };
 

@@ -417,6 +417,7 @@ void task_exited(const Board& board, int index, bool final) {
     TaskRecord& task = board.task(index);
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::nothing) rank.waiting_ns += static_cast<uint64_t>(now_ns() - rank.wait_since);
         rank.wait = WaitFor::nothing;
         for (int& held : rank.holds) {
             if (held < 0) continue;

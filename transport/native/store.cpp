@@ -1,7 +1,6 @@
-// Opening, reading, writing and closing steps: waits where the state machine says so, and moves bytes to and from arenas.
+// Opening and closing steps: does what the state machine says, and waits where it says so.
 #include "store.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,72 +17,13 @@
 #include "queue.hpp"
 #include "raw.hpp"
 #include "step_file.hpp"
+#include "wait.hpp"
 
 namespace wilkins {
 
 namespace {
 
-constexpr int kNap = 1000;           // ms a wait sleeps at most before it looks again
-constexpr uint64_t kTimed = 65536;   // bytes from which a copy is timed
-
 std::atomic<uint64_t> private_copies{0};
-
-// Times one copy, unless it is small.
-class Timed {
-public:
-    explicit Timed(uint64_t bytes) : bytes_(bytes), since_(bytes >= kTimed ? now_ns() : 0) {}
-    ~Timed() {
-        if (since_) account_moving(static_cast<uint64_t>(now_ns() - since_), bytes_);
-    }
-    Timed(const Timed&) = delete;
-    Timed& operator=(const Timed&) = delete;
-
-private:
-    uint64_t bytes_;
-    int64_t since_;
-};
-
-// A wait for something on the board: says what for while it sleeps, lets Python go on, ends early if it must.
-class Wait {
-public:
-    Wait(Process& p, WaitFor what, int port, const char* name) : p_(p), what_(what), port_(port), name_(name) {}
-    ~Wait() {
-        if (since_) account_waiting(static_cast<uint64_t>(now_ns() - since_));
-    }
-    Wait(const Wait&) = delete;
-    Wait& operator=(const Wait&) = delete;
-
-    // One sleep, with the lock released. Returns 0 or EINTR.
-    int nap(Board::Lock& lock) {
-        if (p_.board.head().stopped) return EINTR;
-        RankRecord& me = p_.me();
-        if (!since_) since_ = now_ns();
-        me.wait = what_;
-        me.wait_port = port_;
-        me.wait_pid = getpid();
-        me.wait_since = since_;
-        strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
-        const uint32_t seen = p_.board.bell(port_);
-        lock.release();
-        bool interrupted = false;
-        {
-            PythonUnlocked python;
-            if (!p_.board.sleep(port_, seen, kNap)) interrupted = python.interrupted();
-        }
-        lock.acquire();
-        me.wait = WaitFor::nothing;
-        return interrupted || p_.board.head().stopped ? EINTR : 0;
-    }
-
-private:
-    Process& p_;
-    WaitFor what_;
-    int port_;
-    const char* name_;
-    int64_t since_ = 0;
-};
-
-const char* task_name(const Process& p) { return p.board.task(p.context.task).name; }
 
 uint64_t hash_place(const char* name) {
     char folder[PATH_MAX];
@@ -156,7 +96,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         if (clash >= 0) {
             log_line("error: task '%s' rank %d creates '%s', which rank %d of the task has created too; let each rank write a name of its "
                      "own, or write one file together through MPI-IO",
-                     task_name(p), p.context.rank, match.name, board.source(board.slot(clash).source).rank);
+                     p.task_name(), p.context.rank, match.name, board.source(board.slot(clash).source).rank);
             *error = EEXIST;
             return nullptr;
         }
@@ -201,7 +141,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
 }
 
 void explain_missing(const Process& p, const Match& match, const char* why) {
-    log_line("task '%s' rank %d: no such file '%s': %s", task_name(p), p.context.rank, match.name, why);
+    log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
 }
 
 // A rank beyond the port's readers has no mark to move.
@@ -221,7 +161,7 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
     {
         Board::Lock lock(board);
         if (!may_read(board, match.inport, p.context.rank)) {
-            log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", task_name(p),
+            log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", p.task_name(),
                      p.context.rank, match.name);
             *error = EACCES;
             return nullptr;
@@ -231,7 +171,7 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
             const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
             if (found.slot >= 0) {
                 if (!queue::add_hold(board, p.rank_index, found.slot)) {
-                    log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", task_name(p),
+                    log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", p.task_name(),
                              p.context.rank, kHolds);
                     *error = EMFILE;
                     return nullptr;
@@ -367,7 +307,7 @@ StepFile* open_step(const Match& match, Intent intent, int, int* error) {
     const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
     if (!produces && creates) {
         log_line("error: task '%s' rank %d creates '%s', which is one of its in-ports; only the task that produces a file may create it",
-                 task_name(p), p.context.rank, match.name);
+                 p.task_name(), p.context.rank, match.name);
         *error = EACCES;
         return nullptr;
     }
@@ -467,7 +407,7 @@ void close_step(StepFile* file) {
             const int error = complete(file);
             Board::Lock lock(p.board);
             if (error) {
-                log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", task_name(p),
+                log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
                          p.context.rank, state->name, strerror(error));
                 queue::clear_slot(p.board, state->slot);
                 p.board.ring(p.board.source(p.board.slot(state->slot).source).port);
@@ -564,177 +504,5 @@ int rename_step(const Match& from, const Match& to) {
     close_step(old);
     return error ? error : remove_step(from);
 }
-
-// ---- one open step -------------------------------------------------------------------------------------------------
-
-namespace {
-
-SlotRecord& slot_of(const StepFile::State* state) { return process().board.slot(state->slot); }
-
-void grow_to(std::atomic<uint64_t>& value, uint64_t to) {
-    uint64_t seen = value.load(std::memory_order_relaxed);
-    while (seen < to && !value.compare_exchange_weak(seen, to, std::memory_order_release)) {}
-}
-
-// The step is not whole any more; every handle on it knows.
-int fail(StepFile::State* state, int error) {
-    if (state->slot >= 0) slot_of(state).broken.store(error);
-    return state->failed = error;
-}
-
-// Is any published step of the run still wanted? Then memory will come free.
-bool others_will_free(const Process& p, int port) {
-    for (int s = 0; s < p.board.head().slots; ++s) {
-        const SlotRecord& slot = p.board.slot(s);
-        if (port >= 0 && p.board.source(slot.source).port != port) continue;
-        if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
-    }
-    return false;
-}
-
-}  // namespace
-
-uint64_t StepFile::eof() const {
-    return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
-}
-
-int StepFile::reserve(uint64_t size) {
-    if (size > state->mapping.length) return fail(state, EFBIG);
-    if (state->slot < 0) return 0;
-    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
-    Process& p = process();
-    const int port = p.board.source(slot_of(state).source).port;
-    Wait wait(p, WaitFor::memory, port, state->name);
-    for (;;) {
-        const int error = p.arenas->reserve(state->slot, size);
-        if (!error) return 0;
-        const int scope = error == EDQUOT ? port : -1;
-        if (error == EDQUOT || error == ENOSPC) {
-            if (p.arenas->reclaim(scope, true)) continue;
-            Board::Lock lock(p.board);
-            if (others_will_free(p, scope)) {
-                if (wait.nap(lock) != 0) return fail(state, EINTR);
-                continue;
-            }
-            const uint64_t cap = p.board.port(port).cap;
-            if (error == EDQUOT)
-                log_line("error: task '%s' rank %d: '%s' needs %llu bytes of shared memory, but the port's cap is %llu; raise its memory:",
-                         task_name(p), p.context.rank, state->name, static_cast<unsigned long long>(size),
-                         static_cast<unsigned long long>(cap));
-            else
-                log_line("error: task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
-                         "larger, or write smaller steps",
-                         task_name(p), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
-        }
-        return fail(state, error == EDQUOT ? ENOSPC : error);
-    }
-}
-
-int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {
-    if (!writable()) return EBADF;
-    if (count == 0) return 0;
-    const uint64_t end = offset + count;
-    if (end < offset) return EFBIG;
-    if (int error = reserve(end)) return error;
-    if (state->slot < 0) {
-        if (end > state->size) state->size = end;
-        return 0;
-    }
-    SlotRecord& slot = slot_of(state);
-    const uint64_t first = offset / kBlock, last = (end - 1) / kBlock;
-    grow_to(slot.touched, last + 1);
-    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last
-    // block's memory may end inside it: only what is reserved may be touched, and reservations are whole blocks.
-    for (uint64_t b = first; b <= last; ++b) {
-        if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
-        const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
-        if (whole) {
-            state->mapping.blocks[b].store(kValid, std::memory_order_release);
-        } else {
-            if (int error = reserve((b + 1) * kBlock)) return error;
-            make_valid(state->mapping, b);
-        }
-    }
-    grow_to(slot.size, end);
-    return 0;
-}
-
-int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
-    if (state->failed) return state->failed;
-    if (int error = prepare_write(offset, count, true)) return error;
-    Timed timed(count);
-    memcpy(state->mapping.bytes + offset, buffer, count);
-    return 0;
-}
-
-void StepFile::prepare_read(uint64_t offset, uint64_t count) {
-    if (state->slot < 0 || !writable() || count == 0) return;
-    const uint64_t last = (offset + count - 1) / kBlock;
-    if (reserve((last + 1) * kBlock)) return;
-    grow_to(slot_of(state).touched, last + 1);
-    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b);
-}
-
-void StepFile::read(uint64_t offset, void* buffer, size_t count) {
-    auto* to = static_cast<unsigned char*>(buffer);
-    const uint64_t end = eof();
-    uint64_t inside = offset < end ? end - offset : 0;
-    if (inside > count) inside = count;
-    if (inside < count) memset(to + inside, 0, count - inside);
-    if (inside == 0) return;
-    Timed timed(inside);
-    if (state->slot < 0 || !writable()) {
-        memcpy(to, state->mapping.bytes + offset, inside);
-        return;
-    }
-    // A step still being written may have blocks that nobody wrote.
-    while (inside > 0) {
-        const uint64_t block = offset / kBlock;
-        uint64_t part = (block + 1) * kBlock - offset;
-        if (part > inside) part = inside;
-        if (state->mapping.blocks[block].load(std::memory_order_acquire) == kValid) memcpy(to, state->mapping.bytes + offset, part);
-        else memset(to, 0, part);
-        to += part;
-        offset += part;
-        inside -= part;
-    }
-}
-
-int StepFile::set_eof(uint64_t size) {
-    if (!writable()) return EBADF;
-    if (size > state->mapping.length) return EFBIG;
-    if (state->slot < 0) {
-        if (size < state->size) memset(state->mapping.bytes + size, 0, state->size - size);
-        state->size = size;
-        return 0;
-    }
-    SlotRecord& slot = slot_of(state);
-    const uint64_t old = slot.size.load();
-    if (size < old) {
-        const uint64_t first_whole = (size + kBlock - 1) / kBlock;
-        const uint64_t behind = slot.touched.load();
-        for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);
-        const uint64_t cut = size / kBlock;
-        if (size % kBlock && state->mapping.blocks[cut].load() == kValid)
-            memset(state->mapping.bytes + size, 0, (cut + 1) * kBlock - size);
-    }
-    slot.size.store(size, std::memory_order_release);
-    return 0;
-}
-
-unsigned char* StepFile::data() const { return state->mapping.bytes; }
-
-int StepFile::descriptor() const {
-    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, writable());
-    return state->fd;
-}
-
-uint64_t StepFile::identity() const { return state->identity; }
-
-bool StepFile::writable() const { return state->role != Role::reader; }
-
-const char* StepFile::name() const { return state->name; }
-
-StepToken StepFile::token() const { return {state->slot, state->slot, state->identity}; }
 
 }  // namespace wilkins

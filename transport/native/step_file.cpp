@@ -1,0 +1,199 @@
+// Reading and writing one open step: copies between the program's memory and the arena.
+#include "step_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "queue.hpp"
+#include "wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr uint64_t kTimed = 65536;  // bytes from which a copy is timed
+
+// Times one copy, unless it is small.
+class Timed {
+public:
+    explicit Timed(uint64_t bytes) : bytes_(bytes), since_(bytes >= kTimed ? now_ns() : 0) {}
+    ~Timed() {
+        if (since_) account_moving(static_cast<uint64_t>(now_ns() - since_), bytes_);
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+private:
+    uint64_t bytes_;
+    int64_t since_;
+};
+
+SlotRecord& slot_of(const StepFile::State* state) { return process().board.slot(state->slot); }
+
+void grow_to(std::atomic<uint64_t>& value, uint64_t to) {
+    uint64_t seen = value.load(std::memory_order_relaxed);
+    while (seen < to && !value.compare_exchange_weak(seen, to, std::memory_order_release)) {}
+}
+
+// The step is not whole any more; every handle on it knows.
+int fail(StepFile::State* state, int error) {
+    if (state->slot >= 0) slot_of(state).broken.store(error);
+    return state->failed = error;
+}
+
+// Is any published step of the run still wanted? Then memory will come free.
+bool others_will_free(const Process& p, int port) {
+    for (int s = 0; s < p.board.head().slots; ++s) {
+        const SlotRecord& slot = p.board.slot(s);
+        if (port >= 0 && p.board.source(slot.source).port != port) continue;
+        if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+uint64_t StepFile::eof() const {
+    return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
+}
+
+int StepFile::reserve(uint64_t size) {
+    if (size > state->mapping.length) return fail(state, EFBIG);
+    if (state->slot < 0) return 0;
+    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
+    Process& p = process();
+    const int port = p.board.source(slot_of(state).source).port;
+    Wait wait(p, WaitFor::memory, port, state->name);
+    for (;;) {
+        const int error = p.arenas->reserve(state->slot, size);
+        if (!error) return 0;
+        const int scope = error == EDQUOT ? port : -1;
+        if (error == EDQUOT || error == ENOSPC) {
+            if (p.arenas->reclaim(scope, true)) continue;
+            Board::Lock lock(p.board);
+            if (others_will_free(p, scope)) {
+                if (wait.nap(lock) != 0) return fail(state, EINTR);
+                continue;
+            }
+            const uint64_t cap = p.board.port(port).cap;
+            if (error == EDQUOT)
+                log_line("error: task '%s' rank %d: '%s' needs %llu bytes of shared memory, but the port's cap is %llu; raise its memory:",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size),
+                         static_cast<unsigned long long>(cap));
+            else
+                log_line("error: task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
+                         "larger, or write smaller steps",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
+        }
+        return fail(state, error == EDQUOT ? ENOSPC : error);
+    }
+}
+
+int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {
+    if (!writable()) return EBADF;
+    if (count == 0) return 0;
+    const uint64_t end = offset + count;
+    if (end < offset) return EFBIG;
+    if (int error = reserve(end)) return error;
+    if (state->slot < 0) {
+        if (end > state->size) state->size = end;
+        return 0;
+    }
+    SlotRecord& slot = slot_of(state);
+    const uint64_t first = offset / kBlock, last = (end - 1) / kBlock;
+    grow_to(slot.touched, last + 1);
+    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last
+    // block's memory may end inside it: only what is reserved may be touched, and reservations are whole blocks.
+    for (uint64_t b = first; b <= last; ++b) {
+        if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
+        const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
+        if (whole) {
+            state->mapping.blocks[b].store(kValid, std::memory_order_release);
+        } else {
+            if (int error = reserve((b + 1) * kBlock)) return error;
+            make_valid(state->mapping, b);
+        }
+    }
+    grow_to(slot.size, end);
+    return 0;
+}
+
+int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
+    if (state->failed) return state->failed;
+    if (int error = prepare_write(offset, count, true)) return error;
+    Timed timed(count);
+    memcpy(state->mapping.bytes + offset, buffer, count);
+    return 0;
+}
+
+void StepFile::prepare_read(uint64_t offset, uint64_t count) {
+    if (state->slot < 0 || !writable() || count == 0) return;
+    const uint64_t last = (offset + count - 1) / kBlock;
+    if (reserve((last + 1) * kBlock)) return;
+    grow_to(slot_of(state).touched, last + 1);
+    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b);
+}
+
+void StepFile::read(uint64_t offset, void* buffer, size_t count) {
+    auto* to = static_cast<unsigned char*>(buffer);
+    const uint64_t end = eof();
+    uint64_t inside = offset < end ? end - offset : 0;
+    if (inside > count) inside = count;
+    if (inside < count) memset(to + inside, 0, count - inside);
+    if (inside == 0) return;
+    Timed timed(inside);
+    if (state->slot < 0 || !writable()) {
+        memcpy(to, state->mapping.bytes + offset, inside);
+        return;
+    }
+    // A step still being written may have blocks that nobody wrote.
+    while (inside > 0) {
+        const uint64_t block = offset / kBlock;
+        uint64_t part = (block + 1) * kBlock - offset;
+        if (part > inside) part = inside;
+        if (state->mapping.blocks[block].load(std::memory_order_acquire) == kValid) memcpy(to, state->mapping.bytes + offset, part);
+        else memset(to, 0, part);
+        to += part;
+        offset += part;
+        inside -= part;
+    }
+}
+
+int StepFile::set_eof(uint64_t size) {
+    if (!writable()) return EBADF;
+    if (size > state->mapping.length) return EFBIG;
+    if (state->slot < 0) {
+        if (size < state->size) memset(state->mapping.bytes + size, 0, state->size - size);
+        state->size = size;
+        return 0;
+    }
+    SlotRecord& slot = slot_of(state);
+    const uint64_t old = slot.size.load();
+    if (size < old) {
+        const uint64_t first_whole = (size + kBlock - 1) / kBlock;
+        const uint64_t behind = slot.touched.load();
+        for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);
+        const uint64_t cut = size / kBlock;
+        if (size % kBlock && state->mapping.blocks[cut].load() == kValid)
+            memset(state->mapping.bytes + size, 0, (cut + 1) * kBlock - size);
+    }
+    slot.size.store(size, std::memory_order_release);
+    return 0;
+}
+
+unsigned char* StepFile::data() const { return state->mapping.bytes; }
+
+int StepFile::descriptor() const {
+    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, writable());
+    return state->fd;
+}
+
+uint64_t StepFile::identity() const { return state->identity; }
+
+bool StepFile::writable() const { return state->role != Role::reader; }
+
+const char* StepFile::name() const { return state->name; }
+
+StepToken StepFile::token() const { return {state->slot, state->slot, state->identity}; }
+
+}  // namespace wilkins

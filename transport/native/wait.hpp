@@ -1,0 +1,27 @@
+// A wait for something on the board: says what for while it sleeps, lets Python go on, ends early if it must.
+#pragma once
+
+#include "process.hpp"
+
+namespace wilkins {
+
+class Wait {
+public:
+    Wait(Process& process, WaitFor what, int port, const char* name);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    // One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a
+    // signal handler of the program raised.
+    int nap(Board::Lock& lock);
+
+private:
+    Process& process_;
+    WaitFor what_;
+    int port_;
+    const char* name_;
+    int64_t since_ = 0;
+};
+
+}  // namespace wilkins
