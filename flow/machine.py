@@ -1,0 +1,112 @@
+"""Reference state machine of one channel's queue for one source: events in, instructions out, no I/O.
+
+The native layer implements the same machine on shared memory. A reading rank's *mark* is the number of the next step it
+has not opened; a step is queued while some rank's mark is at or below its number. A step that any rank has opened is
+committed: it is never dropped, so all ranks read the same steps.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from wilkins.flow.policy import FlowPolicy
+
+
+class Go(NamedTuple):
+    """The producer may create its next step."""
+
+
+class Wait(NamedTuple):
+    """The caller waits until another event changes the state: for ``room`` or for ``data``."""
+
+    what: Literal["room", "data"]
+
+
+class Kept(NamedTuple):
+    """The published step is queued; ``dropped`` is an older one given up for it."""
+
+    step: int
+    dropped: int | None = None
+
+
+class Skipped(NamedTuple):
+    """The published step is not for this channel (``every``, or the queue is full and the newest is dropped)."""
+
+    step: int
+
+
+class Opened(NamedTuple):
+    """The rank reads this step now."""
+
+    step: int
+
+
+class Ended(NamedTuple):
+    """No further step will come."""
+
+
+class ChannelQueue:
+    """The queue between one source and the reading ranks of one task."""
+
+    def __init__(self, policy: FlowPolicy, readers: int = 1) -> None:
+        self.policy = policy
+        self.marks = [0] * readers
+        self.kept: list[int] = []
+        self.published = 0
+        self.ended = False
+
+    def queued(self) -> list[int]:
+        """Steps that some reading rank has not opened."""
+        return [step for step in self.kept if step >= min(self.marks)]
+
+    def held(self) -> list[int]:
+        """Steps whose memory is needed: the queued ones, and those a rank has opened last and may still read."""
+        return [step for step in self.kept if step >= min(self.marks) or any(step == self._last(m) for m in self.marks)]
+
+    def create(self) -> Go | Wait:
+        """The producer wants to write a step."""
+        full = len(self.queued()) >= self.policy.queue
+        return Wait("room") if self.policy.when_full == "block" and full and self._wanted() else Go()
+
+    def publish(self) -> Kept | Skipped:
+        """The producer has closed a step."""
+        step = self.published
+        wanted = self._wanted()
+        self.published += 1
+        if not wanted:
+            return Skipped(step)
+        dropped = None
+        if self.policy.when_full != "block" and len(self._uncommitted()) >= self.policy.queue:
+            if self.policy.when_full == "drop-newest":
+                return Skipped(step)
+            dropped = self._uncommitted()[0]
+            self.kept.remove(dropped)
+        self.kept.append(step)
+        return Kept(step, dropped)
+
+    def open(self, rank: int) -> Opened | Wait | Ended:
+        """A reading rank opens its next step."""
+        for step in self.kept:
+            if step >= self.marks[rank]:
+                self.marks[rank] = step + 1
+                return Opened(step)
+        return Ended() if self.ended else Wait("data")
+
+    def leave(self, rank: int) -> None:
+        """A reading rank has ended: it is done with every step, also those to come."""
+        self.marks[rank] = 2**63
+
+    def end(self) -> None:
+        """The producer has ended."""
+        self.ended = True
+
+    def _wanted(self) -> bool:
+        return self.published % self.policy.every == 0 and any(mark < 2**63 for mark in self.marks)
+
+    def _uncommitted(self) -> list[int]:
+        active = [mark for mark in self.marks if mark < 2**63]
+        return [step for step in self.kept if active and step >= max(active)]
+
+    def _last(self, mark: int) -> int | None:
+        before = [step for step in self.kept if step < mark < 2**63]
+        return before[-1] if before else None

@@ -1,0 +1,1 @@
+"""Ready-made tasks on channels: training, inference, checkpointing, analysis."""

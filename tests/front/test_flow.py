@@ -1,0 +1,105 @@
+"""Flow policies: how they are written, and which steps a reader gets, as one table of cases."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wilkins.flow import FlowPolicy
+from wilkins.flow.machine import ChannelQueue, Ended, Go, Kept, Opened, Skipped, Wait
+from wilkins.flow.policy import LATEST, from_flow, from_io_freq
+
+
+@pytest.mark.parametrize(
+    ("value", "policy"),
+    [
+        (1, FlowPolicy()),
+        (0, FlowPolicy()),
+        ("all", FlowPolicy()),
+        (3, FlowPolicy(3)),
+        ("latest", LATEST),
+        (-1, LATEST),
+        ({"some": 4}, FlowPolicy(4)),
+        ({"every": 2, "queue": 4, "when_full": "drop-oldest"}, FlowPolicy(2, 4, "drop-oldest")),
+        ({}, FlowPolicy()),
+    ],
+)
+def test_forms(value: object, policy: FlowPolicy) -> None:
+    assert from_flow(value) == policy  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [-2, "often", {"every": 0}, {"each": 2}, {"when_full": "wait"}, {"some": "x"}])
+def test_mistakes(value: object) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        from_flow(value)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"\w"):
+        from_io_freq(value if not isinstance(value, dict) else "x")
+
+
+CASES = {
+    "all: each step once": (FlowPolicy(), "p p o p o o", [0, 1, 2]),
+    "some: every second": (FlowPolicy(2), "p p p o o p p o", [0, 2, 4]),
+    "latest: the newest, and the last": (LATEST, "p p p o p p o", [2, 4]),
+    "drop-oldest, two deep": (FlowPolicy(1, 2, "drop-oldest"), "p p p p o o", [2, 3]),
+    "drop-newest, two deep": (FlowPolicy(1, 2, "drop-newest"), "p p p p o o", [0, 1]),
+    "latest of every third": (FlowPolicy(3, 1, "drop-oldest"), "p p p p p o p p o", [3, 6]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_table(name: str) -> None:
+    policy, events, expected = CASES[name]
+    queue = ChannelQueue(policy)
+    read = []
+    for event in events.split():
+        if event == "p":
+            assert queue.create() == Go()
+            queue.publish()
+        else:
+            opened = queue.open(0)
+            assert isinstance(opened, Opened)
+            read.append(opened.step)
+    queue.end()
+    assert read == expected
+    assert queue.open(0) == Ended()
+
+
+def test_block_holds_the_producer_until_every_reader_has_opened() -> None:
+    queue = ChannelQueue(FlowPolicy(queue=2), readers=2)
+    assert [queue.publish(), queue.publish()] == [Kept(0), Kept(1)]
+    assert queue.create() == Wait("room")
+    assert queue.open(0) == Opened(0)
+    assert queue.create() == Wait("room")
+    assert queue.open(1) == Opened(0)
+    assert queue.create() == Go()
+    queue.leave(1)
+    assert queue.open(0) == Opened(1)
+    assert queue.open(0) == Wait("data")
+    queue.leave(0)
+    assert queue.create() == Go()
+    assert queue.publish() == Skipped(2)
+
+
+@given(st.lists(st.sampled_from(["p", "0", "1", "2"]), max_size=60), st.sampled_from(list(CASES)))
+def test_all_ranks_read_the_same_steps_in_order(events: list[str], name: str) -> None:
+    policy = CASES[name][0]
+    queue = ChannelQueue(policy, readers=3)
+    read: list[list[int]] = [[], [], []]
+    for event in events:
+        if event == "p":
+            if queue.create() == Go():
+                queue.publish()
+        elif isinstance(opened := queue.open(int(event)), Opened):
+            read[int(event)].append(opened.step)
+        if policy.when_full == "block":
+            assert len(queue.queued()) <= policy.queue
+        assert len(queue.held()) <= policy.queue + 2 * len(read) + 1
+    queue.end()
+    for rank in range(3):
+        while isinstance(opened := queue.open(rank), Opened):
+            read[rank].append(opened.step)
+    assert read[0] == read[1] == read[2] == sorted(set(read[0]))
+    assert all(step % policy.every == 0 for step in read[0])
+    if policy.when_full == "block":
+        assert read[0] == list(range(0, queue.published, policy.every))

@@ -1,0 +1,202 @@
+"""Which tasks are joined, by what, and which graphs are wrong."""
+
+from __future__ import annotations
+
+import pytest
+from front.front_case import Case
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wilkins
+from wilkins.graph import blocks
+
+
+def edges(case: Case) -> list[tuple[str, str, str]]:
+    graph = wilkins.compile(case.path)
+    return sorted((writer, reader, data["outport"]) for writer, reader, data in graph.edges(data=True))
+
+
+def task(name: str, out: str = "", inp: str = "", more: str = "") -> str:
+    """A task in the file; ports by the names of their files."""
+    lines = [f"  - {{func: ./sim, name: {name}, {more}"]
+    for key, names in (("outports", out), ("inports", inp)):
+        ports = ", ".join(f"{{filename: '{word}'}}" for word in names.split())
+        lines.append(f"      {key}: [{ports}],")
+    return "\n".join(lines).rstrip(",") + "}\n"
+
+
+def test_a_diamond(case: Case) -> None:
+    case.write(
+        "tasks:\n"
+        + task("a", "a.h5")
+        + task("b", "b.h5", "a.h5")
+        + task("c", "c.h5", "*.h5")
+        + task("d", "", "[bc].h5")
+    )
+    assert edges(case) == [
+        ("a", "b", "a.h5"),
+        ("a", "c", "a.h5"),
+        ("b", "c", "b.h5"),
+        ("b", "d", "b.h5"),
+        ("c", "d", "c.h5"),
+    ]
+
+
+def test_a_cycle(case: Case) -> None:
+    case.write("tasks:\n" + task("a", "a.h5", "c.h5") + task("b", "b.h5", "a.h5") + task("c", "c.h5", "b.h5"))
+    assert edges(case) == [("a", "b", "a.h5"), ("b", "c", "b.h5"), ("c", "a", "c.h5")]
+
+
+def test_two_channels_between_two_tasks(case: Case) -> None:
+    case.write("tasks:\n" + task("a", "x.h5 y.h5") + task("b", "", "x.h5 y.h5"))
+    assert edges(case) == [("a", "b", "x.h5"), ("a", "b", "y.h5")]
+
+
+def test_a_task_never_reads_what_it_writes(case: Case) -> None:
+    case.write("tasks:\n" + task("a", "a.h5") + task("b", "b.h5", "*.h5") + task("c", "", "b.h5"))
+    assert ("b", "b", "b.h5") not in edges(case)
+
+
+def test_datasets_join_unless_disjoint(case: Case) -> None:
+    def text(one: str, other: str) -> str:
+        return (
+            f"tasks:\n  - func: ./sim\n    outports: [{{filename: a.h5, dsets: [{{name: {one}}}]}}]\n"
+            f"  - func: ./ana\n    inports: [{{filename: a.h5, dsets: [{{name: {other}}}]}}]\n"
+        )
+
+    assert edges(case.write(text("/g", "/g/x"))) == [("sim", "ana", "a.h5")]
+    assert "task 'sim' writes such files, but other dsets" in case.write(text("/g", "/h")).error()
+
+
+def test_a_port_nobody_writes(case: Case) -> None:
+    case.write("tasks:\n" + task("a", "plot.h5") + task("b", "", "plt.h5"))
+    assert case.error().endswith("task 'b', inport 'plt.h5': no task writes it; did you mean 'plot.h5'?")
+    case.write("tasks:\n" + task("a", "xyz.nc") + task("b", "", "plt.h5"))
+    assert (
+        "no task writes it; written are 'xyz.nc'; add it to a task's 'outports', or write 'mode: file'" in case.error()
+    )
+    case.write("tasks:\n" + task("b", "", "plt.h5"))
+    assert "no task writes it; add it to a task's 'outports'" in case.error()
+
+
+def test_a_task_alone_with_its_output(case: Case) -> None:
+    case.write("tasks:\n" + task("a", "a.h5", "a.h5"))
+    assert "only the task itself writes it, and would wait for itself" in case.error()
+
+
+def test_two_writers_of_one_name(case: Case) -> None:
+    case.write("tasks:\n" + task("a", "a.h5") + task("b", "./a.h5") + task("c", "", "a.h5"))
+    assert "task 'b': it and task 'a'" in case.errors()[0]
+    assert "both write 'a.h5'" in case.errors()[0]
+    case.write("tasks:\n" + task("a", "a*.h5") + task("b", "a*.h5") + task("c", "", "a*.h5"))
+    assert len(edges(case)) == 2
+
+
+@pytest.mark.parametrize(
+    ("writers", "readers", "expected"),
+    [
+        (1, 1, [(0, 0)]),
+        (4, 2, [(0, 0), (1, 0), (2, 1), (3, 1)]),
+        (2, 4, [(0, 0), (0, 1), (1, 2), (1, 3)]),
+        (3, 3, [(0, 0), (1, 1), (2, 2)]),
+        (5, 2, [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)]),
+    ],
+)
+def test_blocks(writers: int, readers: int, expected: list[tuple[int, int]]) -> None:
+    assert list(blocks(writers, readers)) == expected
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_blocks_are_balanced_and_contiguous(writers: int, readers: int) -> None:
+    pairs = blocks(writers, readers)
+    assert len(pairs) == max(writers, readers)
+    assert list(pairs) == sorted(pairs)
+    for side, count in ((0, writers), (1, readers)):
+        loads = [sum(pair[side] == number for pair in pairs) for number in range(count)]
+        assert min(loads) >= 1
+        assert max(loads) - min(loads) <= 1
+
+
+def test_ensembles(case: Case) -> None:
+    case.write("tasks:\n" + task("s", "a.h5", more="taskCount: 4,") + task("r", "", "a.h5", more="taskCount: 2,"))
+    assert [(writer, reader) for writer, reader, _ in edges(case)] == [
+        ("s[0]", "r[0]"),
+        ("s[1]", "r[0]"),
+        ("s[2]", "r[1]"),
+        ("s[3]", "r[1]"),
+    ]
+
+
+def test_instance_names_decide_and_1_is_not_10(case: Case) -> None:
+    case.write(
+        "tasks:\n"
+        + task("s", "run{instance}.h5", more="taskCount: 12,")
+        + task("r", "", "run{instance}.h5", more="taskCount: 12,")
+    )
+    assert sorted((writer[1:], reader[1:]) for writer, reader, _ in edges(case)) == sorted(
+        (f"[{n}]", f"[{n}]") for n in range(12)
+    )
+    case.write("tasks:\n" + task("s", "run{instance}.h5", more="taskCount: 12,") + task("r", "", "run1.h5"))
+    assert edges(case) == [("s[1]", "r", "run1.h5")]
+
+
+def test_large_ensembles_with_names_take_no_time(case: Case) -> None:
+    name = "run{instance}-*.h5"
+    case.write("tasks:\n" + task("s", name, more="taskCount: 3000,") + task("r", "", name, more="taskCount: 3000,"))
+    assert wilkins.compile(case.path).number_of_edges() == 3000
+
+
+def test_an_instance_left_without_input(case: Case) -> None:
+    case.write(
+        "tasks:\n"
+        + task("s", "run{instance}.h5", more="taskCount: 2,")
+        + task("r", "", "run{instance}.h5", more="taskCount: 3,")
+    )
+    assert "no task writes 'run2.h5' for instance 2" in case.error()
+
+
+def test_instances_may_not_share_a_real_file(case: Case) -> None:
+    case.write("tasks:\n" + task("s", "a.h5", more="taskCount: 2,"))
+    assert "all 2 instances would write this one file; put {instance} into the name" in case.error()
+
+
+def test_an_output_nobody_reads_is_a_file(case: Case) -> None:
+    plan = case.write("tasks:\n" + task("s", "a.h5")).plan()
+    assert [port.memory for port in plan.ports] == [False]
+    assert "no task reads it; it is written to disk" in plan.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("out", "inp", "memory"),
+    [
+        ("", "", True),
+        ("mode: file", "", False),
+        ("", "mode: file", False),
+        ("passthru: 1, metadata: 0", "", False),
+        ("dsets: [{name: x, file: 1, memory: 0}]", "", False),
+        ("", "dsets: [{name: x, passthru: 1, metadata: 0}]", False),
+        ("metadata: 1", "mode: file", True),
+        ("dsets: [{name: x, passthru: 0, metadata: 1}]", "dsets: [{name: x, passthru: 1, metadata: 0}]", True),
+        ("mode: file", "mode: memory", False),
+    ],
+)
+def test_memory_or_file(case: Case, out: str, inp: str, memory: bool) -> None:
+    plan = case.write(
+        f"tasks:\n  - func: ./sim\n    outports: [{{filename: a.h5, {out}}}]\n"
+        f"  - func: ./ana\n    inports: [{{filename: a.h5, {inp}}}]\n"
+    ).plan()
+    assert [port.memory for port in plan.ports] == [memory, memory]
+    assert len(plan.channels) == memory
+
+
+def test_readers_that_disagree(case: Case) -> None:
+    text = "tasks:\n  - {func: ./sim, outports: [{filename: a.h5}]}\n"
+    text += "".join(
+        f"  - {{func: ./ana, inports: [{{filename: a.h5, mode: {mode}}}]}}\n" for mode in ("file", "memory")
+    )
+    assert "one reader wants it in memory and one in a file" in case.write(text).error()
+
+
+def test_an_input_that_is_on_disk(case: Case) -> None:
+    plan = case.write("tasks:\n  - {func: ./ana, inports: [{filename: mesh.h5, mode: file}]}\n").plan()
+    assert [port.memory for port in plan.ports] == [False]

@@ -1,0 +1,65 @@
+"""The layout: imports point downwards only, and every module says in its first line what it does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "wilkins": {"wilkins", "flow", "transport", "tasks"},
+    "flow": {"flow"},
+    "transport": {"transport"},
+    "tasks": {"tasks", "transport"},
+    "workflows": {"workflows"},
+}
+MODULES = [
+    (layer, path)
+    for layer in MAY_IMPORT
+    for path in sorted((ROOT / layer).rglob("*.py"))
+    if not path.is_relative_to(ROOT / layer / "native")
+    and not any((ROOT / "wilkins" / link) in path.parents for link in ("flow", "transport", "tasks", "workflows"))
+]
+
+
+def layers_imported(path: Path, layer: str) -> Iterator[tuple[int, str]]:
+    """The layers a module imports from, with the line."""
+    package = ["wilkins", *([] if layer == "wilkins" else [layer]), *path.relative_to(ROOT / layer).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, [base, node.module or ""]))
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "wilkins":
+                yield node.lineno, parts[1] if parts[1:2] and parts[1] in MAY_IMPORT else "wilkins"
+
+
+@pytest.mark.parametrize(("layer", "path"), MODULES, ids=lambda value: str(getattr(value, "stem", value)))
+def test_imports_point_downwards(layer: str, path: Path) -> None:
+    wrong = [
+        f"{path}:{line} imports {other}"
+        for line, other in layers_imported(path, layer)
+        if other not in MAY_IMPORT[layer]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(("layer", "path"), MODULES, ids=lambda value: str(getattr(value, "stem", value)))
+def test_modules_say_what_they_do_and_stay_small(layer: str, path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+    assert len(text.splitlines()) <= 500, f"{path} is too long for one sitting"
+    assert layer in MAY_IMPORT
+
+
+def test_folders_are_one_package() -> None:
+    for name in ("flow", "transport", "tasks", "workflows"):
+        assert (ROOT / "wilkins" / name).resolve() == ROOT / name

@@ -1,0 +1,172 @@
+"""The command line: ``wilkins run FILE`` and its kin. Stays light until it knows what it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from wilkins.errors import UsageError, WilkinsError
+
+_JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_NUM_TASKS")
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        command: Callable[[argparse.Namespace], int] = parsed.command
+        return command(parsed)
+    except WilkinsError as error:
+        message = str(error)
+        print(message if ": error: " in message else f"wilkins: error: {message}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+
+
+def in_job(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process is a rank that an ``mpiexec``, ``srun`` or kin has started."""
+    return any(name in environment for name in _JOB_VARIABLES)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from wilkins.launch.options import RunOptions
+
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, tuple(parsed.set))
+    if in_job():
+        from wilkins.launch import onejob
+
+        return onejob.main(parsed.file, options)
+    from wilkins.planner import plan_file
+
+    plan = plan_file(parsed.file, parsed.set)
+    from wilkins import launch
+
+    return launch.run(plan, options)
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    from wilkins.planner import plan_file
+
+    plan = plan_file(parsed.file, parsed.set)
+    for note in plan.notes:
+        print(note, file=sys.stderr)
+    channels = "channel" if len(plan.channels) == 1 else "channels"
+    print(
+        f"{parsed.file}: all right: {len(plan.tasks)} tasks, {plan.total_ranks} ranks, {len(plan.channels)} {channels}"
+    )
+    return 0
+
+
+def _plan(parsed: argparse.Namespace) -> int:
+    from wilkins.planner import plan_file
+    from wilkins.show import plan_table
+
+    print(plan_table(plan_file(parsed.file, parsed.set)))
+    return 0
+
+
+def _graph(parsed: argparse.Namespace) -> int:
+    from wilkins.graph import compile as compile_graph
+    from wilkins.show import GRAPH_FORMATS
+
+    print(GRAPH_FORMATS[parsed.format](compile_graph(parsed.file, parsed.set)))
+    return 0
+
+
+def _schema(parsed: argparse.Namespace) -> int:
+    from wilkins import schema
+
+    print(schema.reference() if parsed.format == "markdown" else schema.json_text(), end="")
+    return 0
+
+
+def _clean(_: argparse.Namespace) -> int:
+    from wilkins import launch
+
+    return launch.clean()
+
+
+def _init(parsed: argparse.Namespace) -> int:
+    from wilkins.starter import STARTER
+
+    try:
+        with parsed.file.open("x", encoding="utf-8") as file:
+            file.write(STARTER)
+    except FileExistsError:
+        raise UsageError(f"{parsed.file} exists already; give another name: wilkins init other.yaml") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {parsed.file}: {error.strerror}; give a name in a folder of yours") from error
+    print(f"wrote {parsed.file}; edit it, then: wilkins run {parsed.file}")
+    return 0
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from wilkins.kinds import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise UsageError(f"--timeout must be a time such as 90, 30s, 10min or 2h, not {text!r}") from None
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import wilkins
+
+        print(f"wilkins {wilkins.__version__}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="wilkins",
+        description="Couples unmodified HDF5 programs in memory, from one workflow file.",
+        epilog="Exit codes: 0 done, 1 a task failed, 2 bad workflow file or usage, 3 wrong resources, 4 "
+        "stuck or timed out.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        child = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+        child.set_defaults(command=command)
+        return child
+
+    def add_file(child: argparse.ArgumentParser) -> None:
+        child.add_argument("file", metavar="FILE", type=Path, help="the workflow file")
+        child.add_argument(
+            "--set",
+            metavar="TASK.KEY=VALUE",
+            action="append",
+            default=[],
+            help="use another value than the file's, such as melt.nprocs=8; may be repeated",
+        )
+
+    run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
+    add_file(run)
+    run.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
+    run.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
+    run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
+    add_file(add("check", _check, "say what is wrong in a workflow file, and how to mend it"))
+    add_file(add("plan", _plan, "show what would be started: tasks, ranks, channels, memory"))
+    graph = add("graph", _graph, "show the task graph")
+    add_file(graph)
+    graph.add_argument("--format", choices=("text", "mermaid", "dot"), default="text")
+    schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
+    schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
+    add("clean", _clean, "remove what killed runs left in shared memory")
+    init = add("init", _init, "write a commented workflow file to start from")
+    init.add_argument("file", metavar="FILE", type=Path, nargs="?", default=Path("workflow.yaml"))
+    return parser

@@ -1,0 +1,312 @@
+"""Compiles a workflow into a task graph: nodes are task instances, edges are channels from out-ports to in-ports.
+
+An in-port takes the steps of every out-port whose pattern can match a name that its own pattern matches. With n writing
+and m reading instances, instances are joined in contiguous, balanced blocks (`blocks`), unless both patterns hold
+``{instance}``: then the names decide.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.load import Document, Place, load, place
+from wilkins.patterns import PatternIndex, covers, intersect, is_wild
+from wilkins.spec import InPort, OutPort, Port, Task, Workflow
+
+if TYPE_CHECKING:
+    import networkx
+
+INSTANCE = "{instance}"
+
+
+@dataclass(frozen=True, slots=True)
+class PortRef:
+    """A port of an entry of the workflow file."""
+
+    task: int
+    direction: Literal["in", "out"]
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An out-port and an in-port that are joined, and which of their tasks' instances."""
+
+    outport: PortRef
+    inport: PortRef
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """All that connects the tasks of a workflow."""
+
+    links: tuple[Link, ...]
+    places: Mapping[PortRef, Place]
+    notes: tuple[str, ...]
+
+
+def compile(path: str | Path, overrides: Sequence[str] = ()) -> networkx.MultiDiGraph[str]:
+    """The task graph of a workflow file.
+
+    Nodes are instance names (``freeze``, or ``freeze[0]`` of an ensemble) with ``task`` (the spec), ``instance`` and
+    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``policy`` and ``place`` (``memory`` or
+    ``file``).
+
+    Raises:
+        WorkflowError: with everything found wrong.
+    """
+    document = load(path, overrides)
+    return build(document, wire(document))
+
+
+def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
+    """The graph of a workflow that was wired."""
+    import networkx
+
+    graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph(name=document.workflow.name)
+    tasks = document.workflow.tasks
+    for task in tasks:
+        for instance in range(task.taskCount):
+            graph.add_node(instance_name(task, instance), task=task, instance=instance, nprocs=task.nprocs)
+    for link in wiring.links:
+        writer, reader = tasks[link.outport.task], tasks[link.inport.task]
+        outport, inport = writer.outports[link.outport.port], reader.inports[link.inport.port]
+        for i, j in link.pairs:
+            graph.add_edge(
+                instance_name(writer, i),
+                instance_name(reader, j),
+                outport=instance_pattern(outport, i),
+                inport=instance_pattern(inport, j),
+                policy=inport.policy(outport.queue),
+                place=wiring.places[link.outport],
+            )
+    return graph
+
+
+def instance_name(task: Task, instance: int) -> str:
+    """``freeze``, or ``freeze[2]`` in an ensemble."""
+    return f"{task.name}[{instance}]" if task.taskCount > 1 else str(task.name)
+
+
+def instance_pattern(port: Port, instance: int) -> str:
+    """A port's pattern for one instance of its task."""
+    return port.filename.replace(INSTANCE, str(instance))
+
+
+def blocks(writers: int, readers: int) -> tuple[tuple[int, int], ...]:
+    """Joins instances in contiguous, balanced blocks.
+
+    4 -> 2 gives 0,1 -> 0 and 2,3 -> 1; 2 -> 4 gives 0 -> 0,1 and 1 -> 2,3.
+    """
+    if writers >= readers:
+        return tuple((i, i * readers // writers) for i in range(writers))
+    return tuple((j * writers // readers, j) for j in range(readers))
+
+
+def wire(document: Document) -> Wiring:
+    """Joins out-ports to in-ports and decides which are in memory.
+
+    Raises:
+        WorkflowError: a port nobody writes, two tasks writing one name, places that contradict each other.
+    """
+    workflow = document.workflow
+    problems = list(_contested_names(workflow))
+    links = []
+    writers = _Writers(workflow)
+    for number, task in enumerate(workflow.tasks):
+        for position in range(len(task.inports)):
+            reference = PortRef(number, "in", position)
+            found = [link for link in writers.links_to(reference) if link.pairs]
+            links += found
+            problems += _inport_problems(workflow, writers, reference, found)
+    places, more, notes = _places(workflow, links)
+    problems += more
+    if problems:
+        raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
+    return Wiring(tuple(links), places, tuple(notes))
+
+
+class _Writers:
+    """All out-ports, found by name."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.workflow = workflow
+        self.all = [PortRef(n, "out", p) for n, task in enumerate(workflow.tasks) for p in range(len(task.outports))]
+        self.index = PatternIndex((_general(self.port(reference)), reference) for reference in self.all)
+        self.found: dict[str, list[PortRef]] = {}
+
+    def port(self, reference: PortRef) -> OutPort:
+        """The out-port itself."""
+        return self.workflow.tasks[reference.task].outports[reference.port]
+
+    def matching(self, port: InPort) -> list[PortRef]:
+        """Out-ports whose names can match, whatever their dsets."""
+        pattern = _general(port)
+        if pattern not in self.found:
+            self.found[pattern] = sorted(self.index.meeting(pattern), key=lambda ref: (ref.task, ref.port))
+        return self.found[pattern]
+
+    def links_to(self, reference: PortRef) -> Iterator[Link]:
+        """The links into an in-port."""
+        reader = self.workflow.tasks[reference.task]
+        inport = reader.inports[reference.port]
+        for outport in self.matching(inport):
+            if outport.task != reference.task and share_dsets(self.port(outport), inport):
+                writer = self.workflow.tasks[outport.task]
+                yield Link(outport, reference, tuple(_pairs(writer, self.port(outport), reader, inport)))
+
+
+def share_dsets(outport: Port, inport: Port) -> bool:
+    """False only if both list datasets and none meets another."""
+    if not outport.dsets or not inport.dsets:
+        return True
+    return any(covers(one.name, other.name) for one in outport.dsets for other in inport.dsets)
+
+
+def _pairs(writer: Task, outport: OutPort, reader: Task, inport: InPort) -> Iterator[tuple[int, int]]:
+    if INSTANCE in outport.filename and INSTANCE in inport.filename:
+        index = PatternIndex((instance_pattern(inport, j), j) for j in range(reader.taskCount))
+        for i in range(writer.taskCount):
+            yield from ((i, j) for j in sorted(index.meeting(instance_pattern(outport, i))))
+        return
+    for i, j in blocks(writer.taskCount, reader.taskCount):
+        if intersect(instance_pattern(outport, i), instance_pattern(inport, j)):
+            yield i, j
+
+
+def _general(port: Port) -> str:
+    """A pattern that covers the port's pattern for every instance."""
+    return port.filename.replace(INSTANCE, "*")
+
+
+def _contested_names(workflow: Workflow) -> Iterator[Problem]:
+    seen: dict[tuple[str, str], Task] = {}
+    for task in workflow.tasks:
+        names = {posixpath.normpath(port.filename): port for port in task.outports if not is_wild(port.filename)}
+        for name, port in names.items():
+            other = seen.setdefault((task.cwd or "", name), task)
+            if other is not task:
+                yield Problem(
+                    port.where.of("filename"),
+                    f"{task.label}: it and {other.label} ({other.where.position}) both write {name!r}; "
+                    "give one of them another "
+                    "name, or a 'cwd' of its own",
+                )
+
+
+def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, found: list[Link]) -> Iterator[Problem]:
+    task = workflow.tasks[reference.task]
+    port = task.inports[reference.port]
+    where = port.where.of("filename")
+    who = f"{task.label}, inport {port.filename!r}"
+    if found:
+        fed = {j for link in found for _, j in link.pairs}
+        missing = [j for j in range(task.taskCount) if j not in fed]
+        if missing:
+            yield Problem(
+                where, f"{who}: no task writes {instance_pattern(port, missing[0])!r} for instance {missing[0]}"
+            )
+        fixed: dict[str, int] = {}
+        for link in found:
+            name = writers.port(link.outport).filename
+            first = fixed.setdefault(posixpath.normpath(name), link.outport.task)
+            if first != link.outport.task and not is_wild(name):
+                one, two = workflow.tasks[first].label, workflow.tasks[link.outport.task].label
+                yield Problem(where, f"{who}: {one} and {two} both write {name!r}; give one of them another name")
+        return
+    if place(port) == "file":
+        return
+    matching = writers.matching(port)
+    others = sorted({workflow.tasks[ref.task].label for ref in matching if ref.task != reference.task})
+    if others:
+        yield Problem(
+            where, f"{who}: {', '.join(others)} writes such files, but other dsets; list a common one, or none"
+        )
+    elif matching:
+        yield Problem(
+            where,
+            f"{who}: only the task itself writes it, and would wait for itself; remove the in-port, or "
+            "name its producer",
+        )
+    else:
+        names = sorted({writers.port(ref).filename for ref in writers.all if ref.task != reference.task})
+        hint = suggest(port.filename, names) or (f"; written are {', '.join(map(repr, names[:6]))}" if names else "")
+        cure = (
+            ""
+            if hint.startswith("; did")
+            else "; add it to a task's 'outports', or write 'mode: file' if it is on disk"
+        )
+        yield Problem(where, f"{who}: no task writes it{hint}{cure}")
+
+
+def _places(workflow: Workflow, links: list[Link]) -> tuple[dict[PortRef, Place], list[Problem], list[str]]:
+    """Memory or file for every port: what the out-port says, else what its readers say, else memory."""
+    places: dict[PortRef, Place] = {}
+    problems: list[Problem] = []
+    notes: list[str] = []
+    readers: dict[PortRef, list[PortRef]] = defaultdict(list)
+    for link in links:
+        readers[link.outport].append(link.inport)
+    for number, task in enumerate(workflow.tasks):
+        for position, port in enumerate(task.outports):
+            reference = PortRef(number, "out", position)
+            who = f"{task.label}, outport {port.filename!r}"
+            where = port.where.of("filename")
+            wanted = {place(_inport(workflow, reader)) for reader in readers[reference]}
+            said = place(port)
+            if not readers[reference]:
+                places[reference] = "file"
+                notes.append(f"{where}: note: {who}: no task reads it; it is written to disk as without Wilkins")
+            elif said:
+                places[reference] = said
+                if wanted - {said, None}:
+                    notes.append(f"{where}: note: {who}: its readers say otherwise; the out-port decides: {said}")
+            elif wanted >= {"memory", "file"}:
+                problems.append(
+                    Problem(where, f"{who}: one reader wants it in memory and one in a file; choose one for both")
+                )
+                places[reference] = "memory"
+            else:
+                places[reference] = "file" if "file" in wanted else "memory"
+            if places[reference] == "file" and task.taskCount > 1 and not is_wild(_general(port)):
+                problems.append(
+                    Problem(
+                        where,
+                        f"{who}: all {task.taskCount} instances would write this one file; put {INSTANCE} "
+                        "into the name",
+                    )
+                )
+            if places[reference] == "file" and readers[reference]:
+                notes.append(
+                    f"{where}: note: {who}: goes through a real file; its readers are started at once and "
+                    "find it when it is there"
+                )
+    sources: dict[PortRef, set[Place]] = defaultdict(set)
+    for link in links:
+        sources[link.inport].add(places[link.outport])
+    for number, task in enumerate(workflow.tasks):
+        for position, inport in enumerate(task.inports):
+            reference = PortRef(number, "in", position)
+            if len(sources[reference]) > 1:
+                message = "some of its producers write in memory and some to files; choose one for all"
+                problems.append(
+                    Problem(inport.where.of("filename"), f"{task.label}, inport {inport.filename!r}: {message}")
+                )
+            places[reference] = "memory" if "memory" in sources[reference] else "file"
+            if not sources[reference]:
+                where = inport.where.of("filename")
+                notes.append(
+                    f"{where}: note: {task.label}, inport {inport.filename!r}: a real file that no task writes"
+                )
+    return places, problems, notes
+
+
+def _inport(workflow: Workflow, reference: PortRef) -> InPort:
+    return workflow.tasks[reference.task].inports[reference.port]

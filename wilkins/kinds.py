@@ -1,0 +1,280 @@
+"""The kinds of values of the workflow file: how each is read, and how the schema and the reference show it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from wilkins.errors import suggest
+from wilkins.flow.policy import FlowPolicy, from_flow, from_io_freq
+
+if TYPE_CHECKING:
+    from wilkins.reading import Reader
+
+INVALID: Any = object()
+"""What reading a value gives after it has reported a problem."""
+
+WHOLE_FILE = "the workflow file"
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+_BYTES = {"": 1, "b": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4} | {
+    f"{letter}i": 1024**power for power, letter in enumerate("kmgt", start=1)
+}
+_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_VARIABLE_SCHEMA = {"type": "string", "pattern": r"\$\{"}
+"""A value that ``${VAR}`` gives."""
+
+
+class Kind(ABC):
+    """What a key accepts."""
+
+    meaning: str
+    """For error messages and the reference: ``a whole number of 1 or more``."""
+
+    @abstractmethod
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        """The value, or `INVALID` after reporting a problem."""
+
+    @abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the value."""
+
+
+class Parsed(Kind):
+    """A single value, made from its text by a function that raises ValueError."""
+
+    def __init__(self, meaning: str, schema: dict[str, Any], parse: Callable[[str], Any]) -> None:
+        self.meaning = meaning
+        self._schema = schema
+        self._parse = parse
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        text = reader.text(node, who, self.meaning)
+        if text is INVALID:
+            return INVALID
+        try:
+            return self._parse(text)
+        except ValueError as error:
+            reason = f" ({error})" if str(error) else ""
+            return reader.problem(node, f"{who} must be {self.meaning}, not {text!r}{reason}")
+
+    def schema(self) -> dict[str, Any]:
+        texts = self._schema.get("type") == "string"
+        return self._schema if texts else {"anyOf": [self._schema, _VARIABLE_SCHEMA]}
+
+
+def text() -> Kind:
+    """Any text that is not empty."""
+
+    def parse(value: str) -> str:
+        if not value:
+            raise ValueError
+        return value
+
+    return Parsed("a text", {"type": "string", "minLength": 1}, parse)
+
+
+def integer(minimum: int, maximum: int = 2**31 - 1) -> Kind:
+    """A whole number."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", value.strip()):
+            raise ValueError
+        if int(value[:20]) > maximum:
+            raise ValueError(f"the most is {maximum}")
+        if int(value[:20]) < minimum:
+            raise ValueError
+        return int(value)
+
+    return Parsed(f"a whole number of {minimum} or more", {"type": "integer", "minimum": minimum}, parse)
+
+
+def boolean() -> Kind:
+    """True or false; 1 and 0 too."""
+
+    def parse(value: str) -> bool:
+        if value.lower() not in _TRUE + _FALSE:
+            raise ValueError
+        return value.lower() in _TRUE
+
+    return Parsed("true or false", {"enum": [True, False, 0, 1]}, parse)
+
+
+def choice(*values: str, unsupported: dict[str, str] | None = None) -> Kind:
+    """One of a few words; ``unsupported`` maps others to what to do instead."""
+    later = unsupported or {}
+
+    def parse(value: str) -> str:
+        for other, cure in later.items():
+            if value == other or value.startswith(f"{other}:"):
+                raise ValueError(f"{value!r} is not supported yet; {cure}")
+        if value not in values:
+            raise ValueError(suggest(value, values).removeprefix("; "))
+        return value
+
+    return Parsed(" or ".join(f"'{value}'" for value in values), {"enum": list(values)}, parse)
+
+
+def parse_duration(value: str) -> float:
+    """Seconds from ``90``, ``30s``, ``10min``, ``2h``.
+
+    Raises:
+        ValueError: it is not a time longer than nothing.
+    """
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]*)", value.strip().lower())
+    if not found or found[2] not in _SECONDS or len(value) > 30 or not float(found[1]):
+        raise ValueError
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def duration() -> Kind:
+    """A time in seconds, or with a unit."""
+    return Parsed("a time such as 90, 30s, 10min or 2h", {"type": ["number", "string"]}, parse_duration)
+
+
+def parse_size(value: str) -> int:
+    """Bytes from ``1073741824``, ``512MiB``, ``1 GB``.
+
+    Raises:
+        ValueError: it is not a size.
+    """
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([kmgt]?i?)b?", value.strip().lower())
+    if not found or found[2] not in _BYTES or len(value) > 30:
+        raise ValueError
+    return int(float(found[1]) * _BYTES[found[2]]) if "." in found[1] else int(found[1]) * _BYTES[found[2]]
+
+
+def size() -> Kind:
+    """A number of bytes."""
+    return Parsed("a number of bytes such as 500MB or 1GiB (0: no limit)", {"type": ["integer", "string"]}, parse_size)
+
+
+class Words(Kind):
+    """A list of words, or one text that is split as a shell would."""
+
+    def __init__(self, split: bool = True) -> None:
+        self.meaning = "a list of words, or one text split like a shell's" if split else "a list of texts"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            words = [reader.text(item, f"{who} item {number}", "a text") for number, item in enumerate(node.value, 1)]
+            return INVALID if INVALID in words else tuple(words)
+        value = reader.text(node, who, self.meaning)
+        if value is INVALID:
+            return INVALID
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            return reader.problem(node, f"{who}: cannot split {value!r} into words: {error}; write it as a list")
+
+    def schema(self) -> dict[str, Any]:
+        scalar = {"type": ["string", "number", "boolean"]}
+        return {"anyOf": [{"type": "array", "items": scalar}, scalar]}
+
+
+class TextMap(Kind):
+    """A mapping of names to texts."""
+
+    meaning = "a mapping of names to texts"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            return reader.problem(node, f"{who} must be {self.meaning}")
+        values: dict[str, str] = {}
+        for name, (name_node, value) in reader.pairs(node, who).items():
+            if not name or "=" in name or "\0" in name:
+                reader.problem(name_node, f"{who}: {name!r} cannot be the name of a variable")
+            empty = isinstance(value, yaml.ScalarNode) and not value.value
+            values[name] = "" if empty else reader.text(value, f"{who} {name!r}", "a text")
+        return INVALID if INVALID in values.values() else values
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+
+
+class SectionList(Kind):
+    """A list of sections, each read into a dataclass."""
+
+    def __init__(self, cls: type, noun: str, label: Callable[[str, dict[str, str]], str], minimum: int = 0) -> None:
+        self.cls = cls
+        self.noun = noun
+        self.label = label
+        self.minimum = minimum
+        self.meaning = f"a list of {noun}s"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if not isinstance(node, yaml.SequenceNode):
+            return reader.problem(node, f"{who} must be {self.meaning}, each beginning with '- '")
+        if len(node.value) < self.minimum:
+            return reader.problem(node, f"{who} is empty; give at least {self.minimum} {self.noun}")
+        context = who.rpartition(": ")[0]
+        context = "" if context == WHOLE_FILE else context
+        read: list[Any] = []
+        for number, item in enumerate(node.value, 1):
+            fallback = f"{context + ': ' if context else ''}{self.noun} {number}"
+
+            def label(texts: dict[str, str], fallback: str = fallback) -> str:
+                return self.label(context, texts) or fallback
+
+            read.append(reader.section(self.cls, item, fallback, label))
+        return INVALID if INVALID in read else tuple(read)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"$ref": f"#/$defs/{self.cls.__name__}"}, "minItems": self.minimum}
+
+
+class Flow(Kind):
+    """A flow policy in one of its short or long forms. The queue stays 0 where the file does not give it."""
+
+    def __init__(self, short: bool) -> None:
+        self.short = short
+        self.meaning = "1 or 'all', n (every n-th step), or 'latest'"
+        if not short:
+            self.meaning += ", {some: n}, or {every: n, queue: k, when_full: block|drop-oldest|drop-newest}"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        value: Any
+        if isinstance(node, yaml.MappingNode) and not self.short:
+            value = {
+                name: _number(reader.text(item, f"{who} {name!r}", "a number or a word"))
+                for name, (_, item) in reader.pairs(node, who).items()
+            }
+            if INVALID in value.values():
+                return INVALID
+        else:
+            value = _number(reader.text(node, who, self.meaning))
+        if value is INVALID:
+            return INVALID
+        try:
+            policy = from_io_freq(value) if self.short else from_flow(value)
+        except ValueError as error:
+            return reader.problem(node, f"{who}: {error}")
+        return policy, isinstance(value, dict) and "queue" in value
+
+    def schema(self) -> dict[str, Any]:
+        short: list[dict[str, Any]] = [{"type": "integer", "minimum": -1}, {"enum": ["all", "latest"]}]
+        if self.short:
+            return {"anyOf": short}
+        number = {"type": "integer", "minimum": 1}
+        full = {"enum": ["block", "drop-oldest", "drop-newest"]}
+        long = {"every": number, "queue": number, "when_full": full, "some": number}
+        return {"anyOf": [*short, {"type": "object", "properties": long, "additionalProperties": False}]}
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value) else value
+
+
+FlowValue = tuple[FlowPolicy, bool]
+"""A policy, and whether its queue was written."""
+
+
+def words_of(values: Sequence[str]) -> str:
+    """Words as one would type them in a shell."""
+    return " ".join(shlex.quote(value) for value in values)

@@ -1,0 +1,20 @@
+"""What the command line asks of a run, besides the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of ``wilkins run``."""
+
+    run_dir: Path | None = None
+    """Where the run's records go; None for ``wilkins-runs/<name>-<time>`` beside the workflow file."""
+    timeout: float | None = None
+    """Seconds after which the whole run is stopped."""
+    quiet: bool = False
+    """Do not copy the tasks' output to the terminal."""
+    overrides: tuple[str, ...] = ()
+    """``task.key=value`` settings given with ``--set``; needed wherever the file is read again."""

@@ -1,0 +1,233 @@
+"""Reads a workflow file: limits, keys and types, ``--set``, and what only several keys together can get wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.kinds import INVALID, WHOLE_FILE
+from wilkins.patterns import pattern_problem
+from wilkins.positions import Position, compose, compose_option, read_text
+from wilkins.reading import Reader, scalars
+from wilkins.spec import Dset, InPort, OutPort, Port, Task, Workflow, default_name
+
+Place = Literal["memory", "file"]
+_TASK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_MIN_CAP = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A workflow file that was read and found right in itself."""
+
+    path: Path
+    workflow: Workflow
+    """Every task has its name."""
+    notes: tuple[str, ...] = ()
+
+
+def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Document:
+    """Read and validate a workflow file.
+
+    Args:
+        overrides: ``task.key=value`` or ``key=value``, as given with ``--set``.
+        environment: variables for ``${VAR}``; the process's own by default.
+
+    Raises:
+        WorkflowError: with everything found wrong.
+    """
+    path = Path(path)
+    file = str(path)
+    root = compose(read_text(path), file)
+    for override in overrides:
+        root = _override(root, override)
+    reader = Reader(file, environment)
+    workflow = reader.section(Workflow, root, WHOLE_FILE)
+    if workflow is INVALID:
+        raise WorkflowError(_in_order(reader.problems))
+    workflow = replace(workflow, name=workflow.name or path.stem, tasks=_named(reader, workflow.tasks))
+    if not _TASK_NAME.fullmatch(workflow.name):
+        workflow = replace(workflow, name=default_name(workflow.name))
+    for task in workflow.tasks:
+        _check_task(reader, task)
+    if reader.problems:
+        raise WorkflowError(_in_order(reader.problems))
+    return Document(path, workflow, tuple(reader.notes))
+
+
+def place(port: Port) -> Place | None:
+    """Where the file says that a port's steps are: in memory, in a file, or nothing about it.
+
+    Raises:
+        ValueError: it contradicts itself, or asks for both.
+    """
+    said: set[Place] = {port.mode} if port.mode else set()
+    switches: list[tuple[Port | Dset, bool | None]] = [(port, port.memory if isinstance(port, InPort) else None)]
+    switches += [(dset, dset.memory) for dset in port.dsets]
+    for one, memory in switches:
+        memory = memory if memory is not None else one.metadata
+        in_file = one.file if one.file is not None else one.passthru
+        if memory and in_file:
+            raise ValueError("memory and file at once is not supported yet; set one of them to 0")
+        if memory is False and in_file is False:
+            raise ValueError("neither memory nor file would carry the data; set one of them to 1")
+        if memory is not None or in_file is not None:
+            said.add("file" if in_file or memory is False else "memory")
+    if len(said) > 1:
+        raise ValueError(
+            "some of it is in memory and some in a file, which is not supported yet; choose one for the port"
+        )
+    return said.pop() if said else None
+
+
+def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    taken: dict[str, Task] = {}
+    for task in tasks:
+        if task.name is None:
+            continue
+        where = task.where.of("name")
+        if not _TASK_NAME.fullmatch(task.name) or len(task.name) > 100:
+            reader.problem(where, f"{task.label} has a name that cannot be used for logs; use letters, digits and _.+-")
+        elif task.name in taken:
+            first = taken[task.name].where.position
+            reader.problem(where, f"two tasks are named {task.name!r} (the first at {first}); rename one")
+        taken.setdefault(task.name, task)
+    named = []
+    for task in tasks:
+        if task.name is None:
+            base = name = default_name(task.func)
+            number = 1
+            while name in taken:
+                number += 1
+                name = f"{base}-{number}"
+            taken[name] = task
+            task = replace(task, name=name)
+        named.append(task)
+    return tuple(named)
+
+
+def _check_task(reader: Reader, task: Task) -> None:
+    if task.nwriters is not None and task.nwriters > task.nprocs:
+        reader.problem(
+            task.where.of("nwriters"),
+            f"{task.label}: 'nwriters' is {task.nwriters}, more than its 'nprocs' of {task.nprocs}",
+        )
+    if any("{filename}" in word for word in task.args) and not task.inports:
+        reader.problem(
+            task.where.of("args"),
+            f"{task.label}: '{{filename}}' stands for the step to be read, but the task has no in-port; add 'inports:'",
+        )
+    for noun, ports in (("inport", task.inports), ("outport", task.outports)):
+        seen: dict[str, Position] = {}
+        for port in ports:
+            who = f"{task.label}, {noun} {port.filename!r}"
+            where = port.where.of("filename")
+            problem = pattern_problem(port.filename)
+            if problem:
+                reader.problem(where, f"{who}: {problem}")
+            if port.filename in seen:
+                reader.problem(
+                    where, f"{who} is listed twice (first at {seen[port.filename]}); keep one and join their dsets"
+                )
+            seen.setdefault(port.filename, where)
+            try:
+                place(port)
+            except ValueError as error:
+                reader.problem(port.where.position, f"{who}: {error}")
+            if isinstance(port, InPort):
+                _check_inport(reader, task, port, who)
+            elif isinstance(port, OutPort) and port.memory is not None and 0 < port.memory < _MIN_CAP:
+                reader.problem(
+                    port.where.of("memory"),
+                    f"{who}: a limit of {port.memory} bytes holds no file; give a size such as 1GiB, "
+                    "or 'metadata: 1' to exchange in memory",
+                )
+
+
+def _check_inport(reader: Reader, task: Task, port: InPort, who: str) -> None:
+    if port.flow and port.io_freq:
+        reader.problem(port.where.of("flow"), f"{who}: give 'flow' or 'io_freq', not both")
+    if port.nreaders is not None and port.nreaders > task.nprocs:
+        reader.problem(
+            port.where.of("nreaders"),
+            f"{who}: 'nreaders' is {port.nreaders}, more than its task's 'nprocs' of {task.nprocs}",
+        )
+    policy, has_queue = port.flow or port.io_freq or (None, False)
+    if port.queue and has_queue:
+        reader.problem(port.where.of("queue"), f"{who}: the queue is given twice; remove 'queue' or the one in 'flow'")
+    elif port.queue and port.queue > 1 and policy and policy.when_full != "block":
+        reader.problem(
+            port.where.of("queue"), f"{who}: 'queue' goes with a flow that blocks; write it into 'flow: {{queue: ...}}'"
+        )
+
+
+def _in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """By position, each once (an alias is read wherever it is used)."""
+    unique = {str(problem): problem for problem in problems}
+    return sorted(unique.values(), key=lambda problem: (problem.position.line, problem.position.column))
+
+
+def _override(root: yaml.Node, override: str) -> yaml.Node:
+    """The document with one ``--set`` applied."""
+    option = f"--set {override}"
+
+    def fail(message: str) -> WorkflowError:
+        return WorkflowError([Problem(Position(option), message)])
+
+    target, equals, text = override.partition("=")
+    if not equals or not target:
+        raise fail("write it as task.key=value, for example --set melt.nprocs=8")
+    value = compose_option(text, option)
+    names = {name: number for number, name in _task_names(root)}
+    task = max((name for name in names if target.startswith(f"{name}.")), key=len, default=None)
+    if task is not None:
+        return _replaced(root, ["tasks", str(names[task]), *target[len(task) + 1 :].split(".")], value, fail)
+    if "." in target:
+        wrong = target.partition(".")[0]
+        hint = suggest(wrong, list(names)) or f"; there are {', '.join(names) or 'none'}"
+        raise fail(f"the workflow has no task {wrong!r}{hint}")
+    return _replaced(root, [target], value, fail)
+
+
+def _task_names(root: yaml.Node) -> list[tuple[int, str]]:
+    tasks = next((v for k, v in root.value if k.value == "tasks"), None) if isinstance(root, yaml.MappingNode) else None
+    if not isinstance(tasks, yaml.SequenceNode):
+        return []
+    found = []
+    for number, task in enumerate(tasks.value):
+        if isinstance(task, yaml.MappingNode):
+            keys = scalars(task)
+            name = keys.get("name") or default_name(keys.get("func", ""))
+            found.append((number, name))
+    return found
+
+
+def _replaced(node: yaml.Node, path: list[str], value: yaml.Node, fail: Callable[[str], WorkflowError]) -> yaml.Node:
+    """A copy of the nodes along a path, with the last one replaced; nothing shared by aliases is touched."""
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    marks = (node.start_mark, node.end_mark)
+    if isinstance(node, yaml.MappingNode):
+        pairs = list(node.value)
+        for number, (name, old) in enumerate(pairs):
+            if name.value == step:
+                pairs[number] = (name, _replaced(old, rest, value, fail))
+                break
+        else:
+            name = yaml.ScalarNode("tag:yaml.org,2002:str", step, value.start_mark, value.end_mark)
+            empty = yaml.MappingNode("tag:yaml.org,2002:map", [], *marks)
+            pairs.append((name, _replaced(empty, rest, value, fail)))
+        return yaml.MappingNode(node.tag, pairs, *marks)
+    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+        items = list(node.value)
+        items[int(step)] = _replaced(items[int(step)], rest, value, fail)
+        return yaml.SequenceNode(node.tag, items, *marks)
+    count = f"a list of {len(node.value)}, numbered from 0" if isinstance(node, yaml.SequenceNode) else "no mapping"
+    raise fail(f"there is no {step!r} to set: what is there is {count}")

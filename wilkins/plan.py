@@ -1,0 +1,94 @@
+"""What will be started, and what connects it: ranks, commands, channels and memory, decided before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["plain", "mpi"]
+Launch = Literal["alone", "one-job"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """One task instance, ready to start."""
+
+    index: int
+    """Position in ``Plan.tasks``; also the task's index in the step store."""
+    name: str
+    """Unique among instances: ``freeze`` or, with ``taskCount: 3``, ``freeze[0]`` to ``freeze[2]``."""
+    instance: int
+    """0-based number among the instances of one entry of the workflow file."""
+    nprocs: int
+    """Ranks of this task."""
+    kind: Kind
+    """``plain``: one ordinary process. ``mpi``: ranks started by an ``mpiexec`` (alone) or in the one job."""
+    executable: Path
+    """Absolute path of what is executed (the Python interpreter for ``.py`` tasks)."""
+    args: tuple[str, ...]
+    """Arguments after the executable (for ``.py`` tasks the script comes first). May hold ``{filename}``."""
+    cwd: Path
+    env: dict[str, str]
+    """Variables set for the task on top of the launcher's environment."""
+    prefix: tuple[str, ...] = ()
+    """Words put before the executable on every rank (``numactl ...``, ``valgrind ...``)."""
+    mpiexec: tuple[str, ...] = ()
+    """The launcher of this task and its options, for ``kind == "mpi"`` when launched alone."""
+    stdin: Path | None = None
+    timeout: float | None = None
+    """Seconds after which the task is stopped and the run fails."""
+    on_failure: Literal["stop", "continue"] = "stop"
+    rerun: Literal["auto", "always", "never"] = "auto"
+    strict_end: bool = False
+    first_rank: int = 0
+    """First rank of this task in the one job."""
+    origin: str = ""
+    """``file:line:column`` of the task in the workflow file, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortPlan:
+    """One port of one task instance."""
+
+    index: int
+    task: int
+    direction: Literal["in", "out"]
+    pattern: str
+    """As in the workflow file, after expansion."""
+    memory: bool
+    """False: a real file; the layer leaves the name alone."""
+    cap_bytes: int = 0
+    """Out-ports: most bytes of shared memory its steps may occupy; 0 for no cap."""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """An edge: steps of an out-port that go to an in-port, under one policy."""
+
+    outport: int
+    inport: int
+    every: int = 1
+    """Keep every n-th step, the first one included."""
+    queue: int = 2
+    """Most steps published and not yet opened by every reading rank."""
+    when_full: Literal["block", "drop-oldest", "drop-newest"] = "block"
+    readers: int = 1
+    """Ranks of the reading task that read (the first ones)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole workflow, decided."""
+
+    name: str
+    source: Path
+    launch: Launch
+    tasks: tuple[TaskPlan, ...]
+    ports: tuple[PortPlan, ...]
+    channels: tuple[ChannelPlan, ...]
+    total_ranks: int
+    """Ranks a one-job launch needs (``mpiexec -n``)."""
+    notes: tuple[str, ...] = field(default=())
+    """Things the user should know (keys accepted and unused)."""

@@ -1,0 +1,312 @@
+"""Makes the plan of a workflow: which program runs where on how many ranks, and which channels join them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.graph import INSTANCE, PortRef, Wiring, instance_name, instance_pattern, wire
+from wilkins.load import Document, load
+from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
+from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
+from wilkins.program import Program, inspect
+from wilkins.spec import OutPort, Task
+
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
+_PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
+_BUILD_HINT = (
+    "modules for Henson cannot be started by themselves: build a plain executable of the same source, "
+    "without Henson and without "
+    "'-Wl,--export-dynamic', for example 'mpicc -o {stem} {stem}.c -lhdf5'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A task's program, found and looked at."""
+
+    executable: Path
+    script: tuple[str, ...]
+    """Words between the executable and the task's own arguments: the ``.py`` file."""
+    mpiexec: tuple[str, ...]
+
+
+def plan_file(path: str | Path, overrides: Sequence[str] = (), launch: Launch = "alone") -> Plan:
+    """The plan of a workflow file.
+
+    Raises:
+        WorkflowError: with everything found wrong.
+    """
+    document = load(path, overrides)
+    return make_plan(document, wire(document), launch)
+
+
+def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> Plan:
+    """The plan of a workflow that was read and wired.
+
+    Raises:
+        WorkflowError: a program, folder or launcher is missing or cannot be used.
+    """
+    workflow = document.workflow
+    home = document.path.resolve().parent
+    problems: list[Problem] = []
+    tasks: list[TaskPlan] = []
+    ports: list[PortPlan] = []
+    index: dict[tuple[PortRef, int], int] = {}
+    first_rank = 0
+    for number, task in enumerate(workflow.tasks):
+        couples = _has_memory_port(task, number, wiring)
+        command = _command(task, home, couples, launch, problems)
+        for instance in range(task.taskCount):
+            cwd, stdin = _folders(task, instance, home, problems)
+            place_of = len(tasks)
+            tasks.append(
+                TaskPlan(
+                    index=place_of,
+                    name=instance_name(task, instance),
+                    instance=instance,
+                    nprocs=task.nprocs,
+                    kind=_kind(task, launch),
+                    executable=command.executable,
+                    args=(*command.script, *(word.replace(INSTANCE, str(instance)) for word in task.args)),
+                    cwd=cwd,
+                    env=_environment(task, instance),
+                    prefix=task.prefix,
+                    mpiexec=command.mpiexec,
+                    stdin=stdin,
+                    timeout=task.timeout,
+                    on_failure=task.on_failure,
+                    rerun=task.rerun,
+                    strict_end=task.strict_end,
+                    first_rank=first_rank,
+                    origin=str(task.where.position),
+                )
+            )
+            first_rank += task.nprocs
+            for direction, entries in (("in", task.inports), ("out", task.outports)):
+                for position, port in enumerate(entries):
+                    reference = PortRef(number, "in" if direction == "in" else "out", position)
+                    cap = (workflow.memory if port.memory is None else port.memory) if isinstance(port, OutPort) else 0
+                    memory = wiring.places[reference] == "memory"
+                    index[reference, instance] = len(ports)
+                    ports.append(
+                        PortPlan(
+                            index=len(ports),
+                            task=place_of,
+                            direction=reference.direction,
+                            pattern=instance_pattern(port, instance),
+                            memory=memory,
+                            cap_bytes=cap if memory else 0,
+                            origin=str(port.where.position),
+                        )
+                    )
+    if problems:
+        raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
+    return Plan(
+        name=str(workflow.name),
+        source=document.path.resolve(),
+        launch=launch,
+        tasks=tuple(tasks),
+        ports=tuple(ports),
+        channels=tuple(_channels(document, wiring, index)),
+        total_ranks=first_rank,
+        notes=(*document.notes, *wiring.notes),
+    )
+
+
+def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:
+    """The channels in memory; what goes through files has none."""
+    tasks = document.workflow.tasks
+    channels = []
+    for link in wiring.links:
+        if wiring.places[link.outport] != "memory":
+            continue
+        outport = tasks[link.outport.task].outports[link.outport.port]
+        reader = tasks[link.inport.task]
+        inport = reader.inports[link.inport.port]
+        policy = inport.policy(outport.queue)
+        channels += [
+            ChannelPlan(
+                outport=index[link.outport, i],
+                inport=index[link.inport, j],
+                every=policy.every,
+                queue=policy.queue,
+                when_full=policy.when_full,
+                readers=inport.nreaders or reader.nprocs,
+            )
+            for i, j in link.pairs
+        ]
+    return channels
+
+
+def _kind(task: Task, launch: Launch) -> Kind:
+    """MPI from 2 ranks on; one rank only if an ``mpiexec`` is asked for."""
+    return "mpi" if task.nprocs > 1 or (task.mpiexec and launch == "alone") else "plain"
+
+
+def _has_memory_port(task: Task, number: int, wiring: Wiring) -> bool:
+    references = [PortRef(number, "in", i) for i in range(len(task.inports))]
+    references += [PortRef(number, "out", i) for i in range(len(task.outports))]
+    return any(wiring.places[reference] == "memory" for reference in references)
+
+
+def _environment(task: Task, instance: int) -> dict[str, str]:
+    threads = {"OMP_NUM_THREADS": str(task.threads)} if task.threads else {}
+    return threads | {name: value.replace(INSTANCE, str(instance)) for name, value in (task.env or {}).items()}
+
+
+def _folders(task: Task, instance: int, home: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
+    cwd = home / Path((task.cwd or ".").replace(INSTANCE, str(instance))).expanduser()
+    if not cwd.is_dir():
+        what = "is not a directory" if cwd.exists() else "does not exist"
+        problems.append(
+            Problem(task.where.of("cwd"), f"{task.label}: the 'cwd' {str(cwd)!r} {what}; run: mkdir -p {cwd}")
+        )
+    if task.stdin is None:
+        return cwd, None
+    stdin = home / Path(task.stdin.replace(INSTANCE, str(instance))).expanduser()
+    if not stdin.exists() or stdin.is_dir():
+        what = "is a directory" if stdin.is_dir() else "does not exist"
+        problems.append(
+            Problem(task.where.of("stdin"), f"{task.label}: the 'stdin' file {str(stdin)!r} {what}; mend the path")
+        )
+    return cwd, stdin
+
+
+def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: list[Problem]) -> _Command:
+    """Finds a task's program and its launcher; reports what keeps it from being started."""
+    try:
+        program, script = _find_program(task, home)
+        if couples and program.static:
+            raise ValueError(
+                f"{str(program.path)!r} is a static executable, which the layer cannot reach; link it "
+                "dynamically (without -static)"
+            )
+        if couples and program.guarded:
+            raise ValueError(
+                f"{str(program.path)!r} runs with another user's rights (setuid or setgid), so the layer "
+                "cannot reach it; "
+                f"run: chmod ug-s {program.path}"
+            )
+    except ValueError as error:
+        problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
+        return _Command(Path(task.func), (), ())
+    command = _Command(program.path, () if script is None else (str(script),), ())
+    if launch == "one-job" or _kind(task, launch) == "plain":
+        return command
+    try:
+        if task.mpiexec:
+            found = shutil.which(task.mpiexec[0]) or _local(home, task.mpiexec[0])
+            if not found:
+                raise ValueError(
+                    f"there is no {task.mpiexec[0]!r} on PATH; mend 'mpiexec' or load the module that has it"
+                )
+            return _Command(command.executable, command.script, (found, *task.mpiexec[1:]))
+        return _Command(command.executable, command.script, _mpiexec(task, program, script, home))
+    except ValueError as error:
+        problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
+        return command
+
+
+def _mpiexec(task: Task, program: Program, script: Path | None, home: Path) -> tuple[str, ...]:
+    library_path = (task.env or {}).get("LD_LIBRARY_PATH", _environment_path())
+    interpreter = program.interpreter or program.path
+    if not _PYTHON.fullmatch(interpreter.name) and interpreter != Path(sys.executable):
+        return choose_mpiexec(linked_mpi([program.path], library_path), Path(sys.executable).parent)
+    source = script or (program.path if program.interpreter else _script_argument(task, home))
+    files = [interpreter, *(python_extensions(source, interpreter) if source else ())]
+    return choose_mpiexec(linked_mpi(files, library_path), interpreter.parent)
+
+
+def _environment_path() -> str:
+    import os
+
+    return os.environ.get("LD_LIBRARY_PATH", "")
+
+
+def _script_argument(task: Task, home: Path) -> Path | None:
+    """The script of ``func: python3`` with the script among its arguments."""
+    word = next((word for word in task.args if word.endswith(".py")), None)
+    return home / (task.cwd or ".") / word if word else None
+
+
+def _local(home: Path, name: str) -> str | None:
+    path = home / Path(name).expanduser()
+    return str(path) if "/" in name and path.is_file() else None
+
+
+def _find_program(task: Task, home: Path) -> tuple[Program, Path | None]:
+    """The program to execute and, for a Python task, the script it runs.
+
+    Raises:
+        ValueError: there is none that can be executed.
+    """
+    func = Path(task.func).expanduser()
+    local = home / func
+    if func.suffix == ".py":
+        return _python(local, task.func)
+    if func.suffix == ".hx":
+        plain = local.with_suffix("")
+        if plain.is_file():
+            return inspect(plain), None
+        if local.with_suffix(".py").is_file():
+            return _python(local.with_suffix(".py"), task.func)
+        raise ValueError(
+            f"there is neither {plain.name!r} nor {plain.name + '.py'!r} for {task.func!r}; " + _hint(plain)
+        )
+    if "/" in task.func:
+        if local.exists():
+            return inspect(local), None
+    elif local.is_file() and not _is_blocked(local):
+        return inspect(local), None
+    else:
+        found = shutil.which(task.func)
+        if found:
+            return inspect(Path(found)), None
+        if local.exists():
+            return inspect(local), None
+    module = local.with_name(f"{local.name}.py")
+    if module.is_file():
+        return _python(module, task.func)
+    raise ValueError(_missing(task.func, local))
+
+
+def _is_blocked(path: Path) -> bool:
+    """Whether a file beside the workflow cannot be executed, so that a command on PATH of that name is meant."""
+    import os
+
+    return not os.access(path, os.X_OK)
+
+
+def _hint(plain: Path) -> str:
+    return _BUILD_HINT.format(stem=plain.name)
+
+
+def _python(script: Path, func: str) -> tuple[Program, Path]:
+    if script.is_dir():
+        raise ValueError(f"{str(script)!r} is a directory; give the Python file in it")
+    if not script.is_file():
+        raise ValueError(_missing(func, script))
+    return Program(Path(sys.executable), "elf"), script.resolve()
+
+
+def _missing(func: str, local: Path) -> str:
+    try:
+        names = [path.name for path in local.parent.iterdir() if path.is_file()]
+    except OSError:
+        return f"there is no program {func!r}: the folder {str(local.parent)!r} cannot be read; mend the path"
+    source = next((name for name in sorted(names) if Path(name).stem == local.name and name.endswith(_SOURCES)), None)
+    if source:
+        return f"there is no program {func!r} in {str(local.parent)!r}; build it from {source!r} there"
+    close = suggest(local.name, names)
+    if close:
+        return f"there is no program {func!r} in {str(local.parent)!r}{close}"
+    if " " in func:
+        return f"there is no program {func!r}; put what follows the program's name into 'args'"
+    where = "" if "/" in func or func.endswith(".py") else " nor on PATH"
+    return f"there is no program {func!r} in {str(local.parent)!r}{where}; build or install it, or mend the path"

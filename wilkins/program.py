@@ -1,0 +1,221 @@
+"""Looks at programs without running them: what kind of file it is, what it is linked to, who interprets it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import re
+import shutil
+import stat
+import struct
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
+_DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_RUNPATH = 1, 5, 15, 29
+_MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243, "i686": 3, "armv7l": 40, "s390x": 22}
+_LD_CACHE = Path("/etc/ld.so.cache")
+_LD_DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+
+
+@dataclass(frozen=True, slots=True)
+class Elf:
+    """What a dynamic linker reads of an ELF file."""
+
+    machine: int
+    interpreter: bool
+    """Asks for a dynamic linker; false of libraries and of static executables."""
+    needed: tuple[str, ...]
+    search: tuple[str, ...]
+    """RPATH and RUNPATH, ``$ORIGIN`` replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An executable file."""
+
+    path: Path
+    kind: Literal["elf", "script"]
+    static: bool = False
+    guarded: bool = False
+    """Runs with another user's or group's rights, so nothing can be preloaded."""
+    interpreter: Path | None = None
+    """Of a script."""
+
+
+def read_elf(path: Path) -> Elf | None:
+    """The ELF headers of a file; None if it is not ELF, or broken."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return _read_elf(path, state.st_mtime_ns, state.st_size) if stat.S_ISREG(state.st_mode) else None
+
+
+@cache
+def _read_elf(path: Path, _changed: int, _size: int) -> Elf | None:
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"\x7fELF":
+                return None
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return _parse_elf(path, data)
+    except (OSError, struct.error, IndexError, ValueError):
+        return None
+
+
+def _parse_elf(path: Path, data: mmap.mmap) -> Elf:
+    wide = data[4] == 2
+    order = "<" if data[5] == 1 else ">"
+    machine = struct.unpack_from(order + "H", data, 18)[0]
+    table = struct.unpack_from(order + ("Q" if wide else "I"), data, 32 if wide else 28)[0]
+    entry_size, entries = struct.unpack_from(order + "HH", data, 54 if wide else 42)
+    loads: list[tuple[int, int, int]] = []
+    dynamic = (0, 0)
+    interpreter = False
+    for number in range(entries):
+        at = table + number * entry_size
+        if wide:
+            kind, _, offset, address, _, length = struct.unpack_from(order + "IIQQQQ", data, at)
+        else:
+            kind, offset, address, _, length = struct.unpack_from(order + "IIIII", data, at)
+        if kind == _PT_LOAD:
+            loads.append((address, offset, length))
+        elif kind == _PT_DYNAMIC:
+            dynamic = (offset, length)
+        elif kind == _PT_INTERP:
+            interpreter = True
+    pair = struct.Struct(order + ("qQ" if wide else "iI"))
+    tags: list[tuple[int, int]] = []
+    for at in range(dynamic[0], dynamic[0] + dynamic[1] - pair.size + 1, pair.size):
+        tag, value = pair.unpack_from(data, at)
+        if tag == 0:
+            break
+        tags.append((tag, value))
+    strings = next((value for tag, value in tags if tag == _DT_STRTAB), 0)
+    start = next(
+        (offset + strings - address for address, offset, size in loads if address <= strings < address + size), 0
+    )
+
+    def texts(*wanted: int) -> list[str]:
+        found = [start + value for tag, value in tags if tag in wanted]
+        return [data[at : data.find(b"\0", at)].decode() for at in found]
+
+    origin = str(path.resolve().parent)
+    search = [part for text in texts(_DT_RPATH, _DT_RUNPATH) for part in text.split(":") if part]
+    search = [part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for part in search]
+    return Elf(machine, interpreter, tuple(texts(_DT_NEEDED)), tuple(search))
+
+
+def find_libraries(start: Path, library_path: str = "", limit: int = 400) -> dict[str, Path | None]:
+    """Every library that the dynamic linker would load for a file, with the path it would be found at."""
+    found: dict[str, Path | None] = {}
+    folders = tuple(part for part in library_path.split(":") if part)
+    queue: list[tuple[Path, tuple[str, ...]]] = [(start, ())]
+    while queue and len(found) < limit:
+        path, inherited = queue.pop(0)
+        elf = read_elf(path)
+        if elf is None:
+            continue
+        search = (*elf.search, *inherited)
+        for name in elf.needed:
+            if name in found:
+                continue
+            found[name] = _locate(name, elf.machine, (*search, *folders))
+            where = found[name]
+            if where:
+                queue.append((where, search))
+    return found
+
+
+def _locate(name: str, machine: int, folders: tuple[str, ...]) -> Path | None:
+    if "/" in name:
+        return Path(name)
+    cached = _ld_cache().get(name, ())
+    candidates = [*(f"{folder}/{name}" for folder in folders), *cached, *(f"{folder}/{name}" for folder in _LD_DEFAULT)]
+    for candidate in candidates:
+        elf = read_elf(Path(candidate))
+        if elf and elf.machine == machine:
+            return Path(candidate)
+    return None
+
+
+@cache
+def _ld_cache() -> dict[str, tuple[str, ...]]:
+    """The system's library cache: name -> paths (the format of glibc 2.2 and later, see ``elf/cache.c`` there)."""
+    magic = b"glibc-ld.so.cache1.1"
+    try:
+        data = _LD_CACHE.read_bytes()
+        base = data.find(magic)
+        if base < 0:
+            return {}
+        count = struct.unpack_from("<I", data, base + len(magic))[0]
+        libraries: dict[str, tuple[str, ...]] = {}
+        for number in range(count):
+            key, value = struct.unpack_from("<II", data, base + 48 + 24 * number + 4)
+            name, path = (data[base + at : data.index(b"\0", base + at)].decode() for at in (key, value))
+            libraries[name] = (*libraries.get(name, ()), path)
+        return libraries
+    except (OSError, struct.error, ValueError):
+        return {}
+
+
+def inspect(path: Path) -> Program:
+    """What kind of program a file is.
+
+    Raises:
+        ValueError: it cannot be executed; the message says why and how to mend it.
+    """
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise ValueError(f"cannot look at {str(path)!r}: {error.strerror}; check the path") from error
+    if stat.S_ISDIR(state.st_mode):
+        raise ValueError(f"{str(path)!r} is a directory; give the program in it")
+    if not stat.S_ISREG(state.st_mode):
+        raise ValueError(f"{str(path)!r} is not a regular file; give a program")
+    if not state.st_mode & 0o111 or not os.access(path, os.X_OK):
+        raise ValueError(f"{str(path)!r} has no execute permission; run: chmod +x {path}")
+    guarded = bool(state.st_mode & stat.S_ISUID and state.st_uid != os.geteuid()) or bool(
+        state.st_mode & stat.S_ISGID and state.st_gid != os.getegid()
+    )
+    try:
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError:
+        return Program(path, "elf", guarded=guarded)
+    if head.startswith(b"#!"):
+        return Program(path, "script", guarded=guarded, interpreter=_interpreter(path, head))
+    if not head:
+        raise ValueError(f"{str(path)!r} is empty; build the program, or give another")
+    elf = read_elf(path)
+    if elf is None:
+        raise ValueError(
+            f"{str(path)!r} is neither a program of this system nor a script; a script begins with '#!/bin/sh'"
+        )
+    wanted = _MACHINES.get(platform.machine())
+    if wanted and elf.machine not in (wanted, _MACHINES["i686"] if wanted == 62 else wanted):
+        raise ValueError(f"{str(path)!r} was built for another kind of processor; build it on {platform.machine()}")
+    return Program(path, "elf", static=not elf.interpreter, guarded=guarded)
+
+
+def _interpreter(path: Path, head: bytes) -> Path:
+    line = head[2:].split(b"\n", 1)[0].decode(errors="replace").strip(" \t")
+    words = re.split(r"[ \t]+", line) if line else []
+    if not words:
+        raise ValueError(f"the first line of {str(path)!r} names no interpreter; write for example '#!/bin/sh'")
+    if Path(words[0]).name == "env" and len(words) > 1:
+        name = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), words[-1])
+        found = shutil.which(name)
+    else:
+        name = words[0]
+        found = name if os.access(name, os.X_OK) else None
+    if found is None:
+        ending = "; it has Windows line ends: run dos2unix on it" if head.split(b"\n", 1)[0].endswith(b"\r") else ""
+        raise ValueError(
+            f"the interpreter {name!r} of {str(path)!r} is missing{ending or '; install it or mend the first line'}"
+        )
+    return Path(found)

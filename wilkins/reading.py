@@ -1,0 +1,190 @@
+"""Turns YAML nodes into frozen dataclasses: each field says once what it accepts, its default and what it means."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from wilkins.errors import Problem, suggest
+from wilkins.kinds import INVALID, Kind
+from wilkins.positions import Position, position_of
+
+REQUIRED: Any = object()
+
+_NULL = "tag:yaml.org,2002:null"
+_VARIABLE = re.compile(r"\$(\$)?\{([^{}]*)\}")
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Positions of a section and of its values."""
+
+    position: Position
+    keys: Mapping[str, Position] = field(default_factory=dict)
+
+    def of(self, key: str) -> Position:
+        """The position of a key's value, or of the section if the key is not written."""
+        return self.keys.get(key, self.position)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.keys
+
+
+def key(kind: Kind, *, default: Any = REQUIRED, doc: str, unused: str = "", unsupported: str = "") -> Any:
+    """Declares a key of the workflow file.
+
+    Args:
+        unused: the key is accepted and has no effect; why, for the note the user gets.
+        unsupported: the key is rejected for now; what to do instead.
+    """
+    metadata = {"kind": kind, "doc": doc, "unused": unused, "unsupported": unsupported, "required": default is REQUIRED}
+    return field(default=None if default is REQUIRED else default, metadata=metadata)
+
+
+def keys_of(section: type) -> Iterator[dataclasses.Field[Any]]:
+    """The fields of a spec dataclass that are keys of the workflow file."""
+    return (item for item in dataclasses.fields(section) if "kind" in item.metadata)
+
+
+class Reader:
+    """Collects problems and notes while nodes are read."""
+
+    def __init__(self, file: str, environment: Mapping[str, str] | None = None) -> None:
+        self.file = file
+        self.environment = os.environ if environment is None else environment
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+
+    def position(self, node: yaml.Node) -> Position:
+        """Where the node stands."""
+        return position_of(node, self.file)
+
+    def problem(self, where: Position | yaml.Node, message: str) -> Any:
+        """Reports a problem; returns `INVALID`."""
+        position = where if isinstance(where, Position) else self.position(where)
+        self.problems.append(Problem(position, message))
+        return INVALID
+
+    def note(self, where: Position, message: str) -> None:
+        """Something the user should know; not an error."""
+        self.notes.append(f"{where}: note: {message}")
+
+    def text(self, node: yaml.Node, who: str, meaning: str) -> Any:
+        """The text of a scalar with ``${VAR}`` expanded, or INVALID."""
+        if not isinstance(node, yaml.ScalarNode):
+            found = "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+            return self.problem(node, f"{who} must be {meaning}, not {found}")
+        if node.tag == _NULL:
+            return self.problem(node, f"{who} has no value; it must be {meaning}")
+        return self.expand(node, node.value, who)
+
+    def expand(self, node: yaml.Node, text: str, who: str) -> Any:
+        """``${VAR}`` and ``${VAR:-default}`` from the environment; ``$${VAR}`` stands for ``${VAR}``."""
+        if "\0" in text:
+            return self.problem(node, f"{who} holds a zero byte; remove it")
+        missing: list[str] = []
+
+        def replace(found: re.Match[str]) -> str:
+            if found[1]:
+                return "${" + found[2] + "}"
+            name = _NAME.fullmatch(found[2])
+            if not name:
+                missing.append(
+                    f"'${{{found[2]}}}' in {who} is not a variable; write ${{NAME}}, or $${{...}} for the text"
+                )
+                return ""
+            value = self.environment.get(name[1], name[2])
+            if value is None:
+                missing.append(
+                    f"{who} uses the environment variable {name[1]!r}, which is not set; export it or write "
+                    f"${{{name[1]}:-default}}"
+                )
+            return value or ""
+
+        expanded = _VARIABLE.sub(replace, text)
+        for message in missing:
+            self.problem(node, message)
+        return INVALID if missing else expanded
+
+    def pairs(self, node: yaml.MappingNode, who: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """The mapping's entries by name, ``<<`` merged; duplicate keys are problems."""
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        merged: list[tuple[yaml.Node, yaml.Node]] = []
+        for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                self.problem(name, f"{who}: a key must be a word, not a list or mapping")
+            elif name.tag == "tag:yaml.org,2002:merge":
+                sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                merged.extend(pair for source in sources for pair in self._merge(source, who))
+            elif name.value in found:
+                first = self.position(found[name.value][0])
+                self.problem(name, f"{who}: the key {name.value!r} is given twice (first at {first}); remove one")
+            else:
+                found[name.value] = (name, value)
+        for name, value in merged:
+            found.setdefault(name.value, (name, value))
+        return found
+
+    def _merge(self, source: yaml.Node, who: str) -> list[tuple[yaml.Node, yaml.Node]]:
+        if isinstance(source, yaml.MappingNode):
+            return list(self.pairs(source, who).values())
+        self.problem(source, f"{who}: '<<' must be followed by an alias of a mapping")
+        return []
+
+    def section(
+        self, cls: type, node: yaml.Node, who: str, label: Callable[[dict[str, str]], str] | None = None
+    ) -> Any:
+        """Reads a mapping into a spec dataclass."""
+        if not isinstance(node, yaml.MappingNode):
+            return self.problem(node, f"{who} must be a mapping of keys to values, not {describe(node)}")
+        if label:
+            who = label(scalars(node))
+        pairs = self.pairs(node, who)
+        known = {item.name: item for item in keys_of(cls)}
+        before = len(self.problems)
+        values: dict[str, Any] = {}
+        positions: dict[str, Position] = {}
+        for name, (name_node, value) in pairs.items():
+            item = known.get(name)
+            if item is None:
+                offered = [other for other, one in known.items() if not one.metadata["unsupported"]]
+                hint = suggest(name, offered) or f"; known are {', '.join(offered)}"
+                self.problem(name_node, f"{who}: unknown key {name!r}{hint}")
+                continue
+            positions[name] = self.position(value)
+            if item.metadata["unsupported"]:
+                self.problem(name_node, f"{who}: {name!r} is not supported yet; {item.metadata['unsupported']}")
+                continue
+            values[name] = item.metadata["kind"].read(self, value, f"{who}: {name!r}")
+            if item.metadata["unused"]:
+                self.note(
+                    self.position(name_node), f"{who}: {name!r} is accepted and not used: {item.metadata['unused']}"
+                )
+        for name, item in known.items():
+            if item.metadata["required"] and name not in pairs:
+                self.problem(node, f"{who}: the key {name!r} is missing; add '{name}: ...'")
+        if len(self.problems) > before:
+            return INVALID
+        return cls(**values, where=Where(self.position(node), positions))
+
+
+def scalars(node: yaml.MappingNode) -> dict[str, str]:
+    """The plain entries of a mapping, as they are written."""
+    both = yaml.ScalarNode
+    return {name.value: value.value for name, value in node.value if isinstance(name, both) and isinstance(value, both)}
+
+
+def describe(node: yaml.Node) -> str:
+    """A node in an error message."""
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    return "nothing" if node.tag == _NULL else repr(node.value)

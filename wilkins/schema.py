@@ -1,0 +1,137 @@
+"""Prints the JSON Schema of workflow files and their reference page from the spec."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wilkins.kinds import SectionList
+from wilkins.reading import keys_of
+from wilkins.spec import Dset, InPort, OutPort, Task, Workflow
+
+_SECTIONS: tuple[tuple[type, str], ...] = (
+    (Workflow, "The file"),
+    (Task, "A task: `tasks`"),
+    (OutPort, "What a task writes: `outports`"),
+    (InPort, "What a task reads: `inports`"),
+    (Dset, "Datasets of a port: `dsets`"),
+)
+
+_INTRODUCTION = """\
+# The workflow file
+
+<!-- Printed by `wilkins schema --format markdown`; edit wilkins/spec.py instead. -->
+
+A YAML file that says which programs run on how many ranks, and which files connect them. Paths are relative to the
+file. Texts may hold `${VAR}` and `${VAR:-default}` from the environment; `$${VAR}` stands for the text itself. YAML
+anchors, aliases and `<<` may be used. `wilkins check FILE` reports all errors with their places; `wilkins schema`
+prints a JSON Schema for editors; `--set task.key=value` changes a value for one run. An unknown key is an error.
+
+    tasks:
+      - func: ./simulate
+        nprocs: 4
+        outports:
+          - filename: "plt*.h5"
+      - func: ./detect.py
+        inports:
+          - filename: "plt*.h5"
+            io_freq: latest
+"""
+
+_CLOSING = """\
+## How ports find each other
+
+An in-port takes the steps of every out-port of another task whose pattern can match a name that its own pattern
+matches. Patterns are compared on their last components, as many as the shorter one has: `plt*.h5` meets
+`out/plt0001.h5`; an absolute pattern is a whole name. `*`, `?` and `[...]` do not match a `/`. Datasets do not matter
+for this unless both ports list some and none is common.
+
+- An in-port that no task writes is an error; with `mode: file` it is a file that is on disk already.
+- An out-port that no task reads is written to disk, as without Wilkins.
+- Two tasks may not write one fixed name.
+- The out-port decides between memory and file; if it says nothing, its readers do; else it is memory. Readers of a
+  real file are started at once, as everything is, and are not made to wait for it.
+
+## Ensembles
+
+`taskCount: n` makes n instances, named `name[0]` to `name[n-1]`. `{instance}` in `args`, `env`, `cwd`, `stdin` and
+file names is the number of the instance. n writing and m reading instances are joined in contiguous, balanced blocks:
+with 4 and 2, writers 0 and 1 go to reader 0, writers 2 and 3 to reader 1; with 2 and 4, writer 0 goes to readers 0
+and 1. If the file names on both sides hold `{instance}`, the names decide.
+
+## Which mpiexec starts a task
+
+A task with `nprocs: 1` is an ordinary process. From 2 ranks on, `wilkins run` starts it with the `mpiexec` of the MPI
+that the program is linked to (for Python, that its packages are linked to), found beside that library, beside the
+Python in use, or on `PATH`. With none or several to choose from, it is the `mpiexec` beside the Python in use, or the
+first on `PATH`. Open MPI is told to share the cores (`--oversubscribe --bind-to none`). `mpiexec:` overrides all of
+this and is used as it is written, with `-n` added.
+"""
+
+
+def reference() -> str:
+    """The reference page (docs/workflow-file.md)."""
+    parts = [_INTRODUCTION]
+    for section, title in _SECTIONS:
+        rows = [f"## {title}", "", "| key | is | default | meaning |", "|---|---|---|---|"]
+        rows += [
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in _row(item)) + " |" for item in _ordered(section)
+        ]
+        parts.append("\n".join(rows) + "\n")
+    parts.append(_CLOSING)
+    return "\n".join(parts)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a workflow file."""
+    definitions = {section.__name__: _object_schema(section) for section, _ in _SECTIONS}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Wilkins workflow file",
+        **definitions.pop("Workflow"),
+        "$defs": definitions,
+    }
+
+
+def json_text() -> str:
+    """The JSON Schema as text."""
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
+def _object_schema(section: type) -> dict[str, Any]:
+    properties = {
+        item.name: {**item.metadata["kind"].schema(), "description": _meaning(item)}
+        for item in keys_of(section)
+        if not item.metadata["unsupported"]
+    }
+    required = [item.name for item in keys_of(section) if item.metadata["required"]]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _ordered(section: type) -> list[Any]:
+    """Required keys first, those without effect last."""
+
+    def rank(item: Any) -> tuple[bool, bool, bool]:
+        about = item.metadata
+        return not about["required"], bool(about["unsupported"]), bool(about["unused"])
+
+    return sorted(keys_of(section), key=rank)
+
+
+def _row(item: Any) -> tuple[str, str, str, str]:
+    kind = item.metadata["kind"]
+    meaning = kind.meaning if not isinstance(kind, SectionList) else f"a list of {kind.noun}s"
+    if item.metadata["required"]:
+        default = "required"
+    elif item.default in (None, (), ""):
+        default = ""
+    else:
+        default = f"`{str(item.default).lower() if isinstance(item.default, bool) else item.default}`"
+    return f"`{item.name}`", meaning, default, _meaning(item)
+
+
+def _meaning(item: Any) -> str:
+    text: str = item.metadata["doc"]
+    if item.metadata["unused"]:
+        return f"{text} Accepted and not used: {item.metadata['unused']}."
+    return f"Not supported yet: {item.metadata['unsupported']}." if item.metadata["unsupported"] else text

@@ -1,0 +1,233 @@
+"""The workflow file as values: every key with its type, default and meaning, declared here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wilkins.flow.policy import FlowPolicy
+from wilkins.kinds import Flow, FlowValue, SectionList, TextMap, Words, boolean, choice, duration, integer, size, text
+from wilkins.reading import Where, key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dset:
+    """A dataset of a port."""
+
+    name: str = key(
+        text(), doc="Path of the dataset in the file; a group stands for all in it, and wildcards may be used."
+    )
+    memory: bool | None = key(boolean(), default=None, doc="1: exchange in memory; 0, with `file: 1`: through a file.")
+    file: bool | None = key(boolean(), default=None, doc="1, with `memory: 0`: exchange through a file.")
+    metadata: bool | None = key(boolean(), default=None, doc="Another name of `memory`.")
+    passthru: bool | None = key(boolean(), default=None, doc="Another name of `file`.")
+    zerocopy: bool | None = key(
+        boolean(), default=None, doc="A hint.", unused="readers copy once, straight from shared memory"
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """Files that a task writes or reads."""
+
+    filename: str = key(
+        text(),
+        doc="Name or shell pattern (`*`, `?`, `[...]`) of the files, matched on the last components of "
+        "the names that the program gives.",
+    )
+    dsets: tuple[Dset, ...] = key(
+        SectionList(
+            Dset, "dset", lambda context, texts: f"{context}, dset {texts['name']!r}" if "name" in texts else ""
+        ),
+        default=(),
+        doc="Datasets that the port is for; left out: all. A step always holds its whole file.",
+    )
+    mode: Literal["memory", "file"] | None = key(
+        choice("memory", "file", unsupported={"both": "choose 'memory' or 'file'"}),
+        default=None,
+        doc="`memory` (default), or `file`: real files, which the layer leaves alone.",
+    )
+    metadata: bool | None = key(boolean(), default=None, doc="1: exchange in memory.")
+    passthru: bool | None = key(boolean(), default=None, doc="1, with `metadata: 0`: exchange through a file.")
+    file: bool | None = key(boolean(), default=None, doc="Another name of `passthru`.")
+    zerocopy: bool | None = key(
+        boolean(), default=None, doc="A hint.", unused="readers copy once, straight from shared memory"
+    )
+    device: str | None = key(
+        choice("auto", "host", unsupported={"pinned": "use 'host'", "cuda": "use 'host'"}),
+        default=None,
+        doc="Where the reader's buffers are: `auto` or `host`.",
+    )
+    queue: int | None = key(
+        integer(1),
+        default=None,
+        doc="Steps that may wait for their readers (default 2). On an in-port it overrides the out-port's.",
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutPort(Port):
+    """Files that a task writes."""
+
+    memory: int | None = key(
+        size(), default=None, doc="Most shared memory that the port's steps may take, such as `1GiB`; 0: no limit."
+    )
+    publish: str = key(
+        choice(
+            "close",
+            unsupported=dict.fromkeys(("next", "flush", "write", "n"), "a step is published when its file is closed"),
+        ),
+        default="close",
+        doc="When a step is complete: `close`, when the file is closed for the last time.",
+    )
+    range: str | None = key(
+        text(), default=None, doc="Not supported yet.", unsupported="remove it; every step is offered"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPort(Port):
+    """Files that a task reads."""
+
+    memory: bool | None = key(boolean(), default=None, doc="Another name of `metadata`.")
+    io_freq: FlowValue | None = key(
+        Flow(short=True),
+        default=None,
+        doc="Which steps are kept: 1 or `all` (default), n for every n-th, `latest` or -1.",
+    )
+    flow: FlowValue | None = key(
+        Flow(short=False),
+        default=None,
+        doc="The same in full: `all`, `latest`, `{some: n}` or `{every: n, queue: k, when_full: "
+        "block|drop-oldest|drop-newest}`.",
+    )
+    nreaders: int | None = key(
+        integer(1), default=None, doc="Ranks of the task that read the files, the first ones; left out: all."
+    )
+    range: str | None = key(
+        text(), default=None, doc="Not supported yet.", unsupported="use 'flow: {every: n}' to thin steps"
+    )
+
+    def policy(self, queue: int | None) -> FlowPolicy:
+        """The flow of this port on a channel from an out-port whose own ``queue`` is given."""
+        policy, has_queue = self.flow or self.io_freq or (FlowPolicy(), False)
+        depth = self.queue or queue
+        if has_queue or depth is None or policy.when_full != "block":
+            return policy
+        return FlowPolicy(policy.every, depth, policy.when_full)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A program of the workflow."""
+
+    func: str = key(
+        text(),
+        doc="Program: a command on PATH, or a path relative to the workflow file. `.py` runs under the "
+        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`.",
+    )
+    name: str | None = key(
+        text(), default=None, doc="Name of the task; left out: the program's, without folder and suffix."
+    )
+    nprocs: int = key(integer(1), default=1, doc="Ranks of the task.")
+    taskCount: int = key(
+        integer(1, 100_000),
+        default=1,
+        doc="Instances of the task (an ensemble). n writing and m reading instances are joined in "
+        "contiguous, balanced blocks.",
+    )
+    args: tuple[str, ...] = key(
+        Words(),
+        default=(),
+        doc="Arguments. `{filename}` is the name of the step to be read, `{instance}` the number of the "
+        "instance, from 0.",
+    )
+    inports: tuple[InPort, ...] = key(
+        SectionList(InPort, "inport", lambda context, texts: _port_label(context, "inport", texts)),
+        default=(),
+        doc="Files that the program reads.",
+    )
+    outports: tuple[OutPort, ...] = key(
+        SectionList(OutPort, "outport", lambda context, texts: _port_label(context, "outport", texts)),
+        default=(),
+        doc="Files that the program writes.",
+    )
+    env: dict[str, str] | None = key(TextMap(), default=None, doc="Environment variables of the program.")
+    cwd: str | None = key(text(), default=None, doc="Folder the program runs in; left out: the workflow file's.")
+    stdin: str | None = key(text(), default=None, doc="File given to the program as standard input.")
+    mpiexec: tuple[str, ...] | None = key(
+        Words(),
+        default=None,
+        doc="Launcher of an MPI task and its options, when launched alone; left out: that of the MPI the program uses.",
+    )
+    prefix: tuple[str, ...] = key(
+        Words(), default=(), doc="Words before the program on every rank, such as `numactl -N 0`."
+    )
+    threads: int | None = key(
+        integer(1), default=None, doc="Threads per rank, given to the program as `OMP_NUM_THREADS`."
+    )
+    timeout: float | None = key(duration(), default=None, doc="Time after which the task is stopped and the run fails.")
+    on_failure: Literal["stop", "continue"] = key(
+        choice("stop", "continue"), default="stop", doc="What a failure of the task does to the others."
+    )
+    rerun: Literal["auto", "always", "never"] = key(
+        choice("auto", "always", "never"),
+        default="auto",
+        doc="Whether a program that ends is started again for the next step; `auto`: if it has read exactly one.",
+    )
+    strict_end: bool = key(
+        boolean(), default=False, doc="Whether an error of the program after the end of its input fails the run."
+    )
+    nwriters: int | None = key(
+        integer(1), default=None, doc="Ranks that write.", unused="the ranks that write are recognised as they do"
+    )
+    start_proc: int | None = key(
+        integer(0), default=None, doc="First rank in the job.", unused="ranks are assigned in the order of the tasks"
+    )
+    cmdline: str | None = key(Words(), default=None, doc="A command line.", unused="write 'func' and 'args'")
+    actions: Any = key(
+        Words(),
+        default=None,
+        doc="Not supported yet.",
+        unsupported="remove it if the program closes its file once per step: a step is published at the last close",
+    )
+    gpus: int | None = key(
+        integer(0), default=None, doc="Not supported yet.", unsupported="set CUDA_VISIBLE_DEVICES under 'env'"
+    )
+    where: Where
+
+    @property
+    def label(self) -> str:
+        """The task in messages."""
+        return f"task {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A workflow file."""
+
+    tasks: tuple[Task, ...] = key(
+        SectionList(
+            Task,
+            "task",
+            lambda _, texts: f"task {texts.get('name') or default_name(texts['func'])!r}" if texts.get("func") else "",
+            minimum=1,
+        ),
+        doc="The programs.",
+    )
+    name: str | None = key(text(), default=None, doc="Name of the workflow; left out: the file's, without suffix.")
+    memory: int = key(size(), default=0, doc="The `memory` of out-ports that do not give their own; 0: no limit.")
+    where: Where
+
+
+def default_name(func: str) -> str:
+    """A task's name from its program: no folder, no suffix, only characters that suit file names."""
+    base = func.rstrip("/").rpartition("/")[2]
+    stem = base.rpartition(".")[0] or base if base.endswith((".py", ".hx", ".sh", ".exe", ".x")) else base
+    return "".join(letter if letter.isalnum() or letter in "_-.+" else "-" for letter in stem).strip(".-") or "task"
+
+
+def _port_label(context: str, noun: str, texts: dict[str, str]) -> str:
+    return f"{context}, {noun} {texts['filename']!r}" if texts.get("filename") else ""

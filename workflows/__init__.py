@@ -1,0 +1,1 @@
+"""Ready-to-run workflow files that ship with the package."""
