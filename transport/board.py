@@ -55,11 +55,14 @@ class EndOfStream(Exception):
 
 
 def native_library() -> Path:
-    """The path of libwilkins.so.
+    """The path of libwilkins.so: the one the variable ``WILKINS_LIBRARY`` names (another build, say with sanitizers), or the one
+    of this package or checkout.
 
     Raises:
         FileNotFoundError: it was not built; the message says how to.
     """
+    if named := os.environ.get("WILKINS_LIBRARY"):
+        return Path(named)
     here = Path(__file__).resolve().parent
     for candidate in (here / "libwilkins.so", here.parent / "build" / "libwilkins.so"):
         if candidate.is_file():
@@ -92,6 +95,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_stop": (None, [pointer, text]),
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
         }
         for name, (result, arguments) in signatures.items():
@@ -246,6 +250,10 @@ class Board:
     def stuck(self) -> str | None:
         """A description of ranks that wait for each other so that none of them can go on, or None."""
         return self._text(_native().wilkins_stuck) or None
+
+    def failure(self) -> str | None:
+        """An error that ends the run whatever its programs do, such as two ranks that create one name, or None."""
+        return self._text(_native().wilkins_failure) or None
 
     def close(self) -> None:
         """Leave the run without removing it. Idempotent."""

@@ -231,6 +231,11 @@ WILKINS_API size_t wilkins_report(const Board* board, char* text, size_t room) {
     }
 }
 
+WILKINS_API size_t wilkins_failure(const Board* board, char* text, size_t room) {
+    Board::Lock lock(*board);
+    return hand_out(board->head().failure, text, room);
+}
+
 WILKINS_API size_t wilkins_stuck(const Board* board, char* text, size_t room) {
     try {
         Board::Lock lock(*board);

@@ -135,6 +135,7 @@ struct BoardRecord {
     uint64_t size;
     pthread_mutex_t mutex;
     char stop_reason[512];
+    char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];
     uint64_t stamp;
     uint64_t publications;

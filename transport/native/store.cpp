@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -94,9 +95,14 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         Board::Lock lock(board);
         int clash = queue::find_clash(board, match.outport, p.context.rank, place);
         if (clash >= 0) {
-            log_line("error: task '%s' rank %d creates '%s', which rank %d of the task has created too; let each rank write a name of its "
-                     "own, or write one file together through MPI-IO",
-                     p.task_name(), p.context.rank, match.name, board.source(board.slot(clash).source).rank);
+            // The rank that fails may leave the others in a collective call for ever: this ends the run.
+            char* failure = board.head().failure;
+            if (!failure[0])
+                snprintf(failure, sizeof(BoardRecord::failure),
+                         "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file "
+                         "together through MPI-IO",
+                         p.task_name(), board.source(board.slot(clash).source).rank, p.context.rank, match.name);
+            log_line("error: %s", failure);
             *error = EEXIST;
             return nullptr;
         }
