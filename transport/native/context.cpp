@@ -98,6 +98,17 @@ void log_line(const char* format, ...) {
     raw::close(fd);
 }
 
+void fail_run(const Process& p, const char* format, ...) {
+    char text[sizeof(BoardRecord::failure)];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    char* failure = p.board.head().failure;
+    if (!failure[0]) strcpy(failure, text);
+    log_line("error: %s", text);
+}
+
 void account_moving(uint64_t nanoseconds, uint64_t bytes) {
     Process& p = process();
     if (!p.context.active) return;

@@ -16,6 +16,10 @@ struct Process {
     RankRecord& me() const { return board.rank(rank_index); }
 };
 
+// Ends the run with an error that no program can mend, in words for its user; the first one counts. Call with the
+// board's lock held.
+void fail_run(const Process& process, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
 // The process's one Process; attached if `context().active`.
 Process& process();
 

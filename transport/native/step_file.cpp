@@ -77,11 +77,14 @@ int StepFile::reserve(uint64_t size) {
             }
             const uint64_t cap = p.board.port(port).cap;
             if (error == EDQUOT)
-                log_line("error: task '%s' rank %d: '%s' needs %llu bytes of shared memory, but the port's cap is %llu; raise its memory:",
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes of shared memory, but its port's cap is %llu, queue included; raise "
+                         "the port's memory:",
                          p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size),
                          static_cast<unsigned long long>(cap));
             else
-                log_line("error: task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
                          "larger, or write smaller steps",
                          p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
         }

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -96,13 +95,10 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         int clash = queue::find_clash(board, match.outport, p.context.rank, place);
         if (clash >= 0) {
             // The rank that fails may leave the others in a collective call for ever: this ends the run.
-            char* failure = board.head().failure;
-            if (!failure[0])
-                snprintf(failure, sizeof(BoardRecord::failure),
-                         "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file "
-                         "together through MPI-IO",
-                         p.task_name(), board.source(board.slot(clash).source).rank, p.context.rank, match.name);
-            log_line("error: %s", failure);
+            fail_run(p,
+                     "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file together "
+                     "through MPI-IO",
+                     p.task_name(), board.source(board.slot(clash).source).rank, p.context.rank, match.name);
             *error = EEXIST;
             return nullptr;
         }
