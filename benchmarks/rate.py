@@ -1,4 +1,4 @@
-"""The rate of a channel: writing and reading one large dataset per step, against a memcpy of the same bytes in the same run."""
+"""The rate of a channel: writing and reading a large dataset, against a memcpy of the same bytes in the same run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def _ratios(log: Path, warm: int) -> tuple[float, tuple[float, float], float]:
     return moved / copied, (quartiles[0], quartiles[2]), copied * 1e3
 
 
-def measure(folder: Path, *, language: str, files: bool = False, steps: int = 25, mib: int = 128, warm: int = 5) -> Rate:
+def measure(
+    folder: Path, *, language: str, files: bool = False, steps: int = 25, mib: int = 128, warm: int = 5
+) -> Rate:
     """Run one producer and one consumer and compare.
 
     Args:
@@ -76,7 +78,9 @@ def measure(folder: Path, *, language: str, files: bool = False, steps: int = 25
     size = [str(steps), str(mib)]
     workflow = folder / "workflow.yaml"
     workflow.write_text(
-        "tasks:\n" + _task("writer", [*writer, *size], "outports", ", memory: 2GiB") + _task("reader", [*reader, *size], "inports")
+        "tasks:\n"
+        + _task("writer", [*writer, *size], "outports", ", memory: 2GiB")
+        + _task("reader", [*reader, *size], "inports")
     )
     if files:
         for name, command in (("writer", writer), ("reader", reader)):

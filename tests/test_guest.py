@@ -81,14 +81,16 @@ def test_files_without_a_port_are_byte_identical(tmp_path: Path, board: Board) -
 
 
 def test_programs_stay_as_they_are_and_no_file_appears(tmp_path: Path) -> None:
-    """After a run the programs have the checksums they had, and the folder holds nothing but them and the run's records."""
+    """After a run the programs have the checksums they had, and the folder holds only them and the run's records."""
     write_program(
         tmp_path / "make.py",
-        "import h5py\nfor i in range(3):\n    with h5py.File(f'plt{i}.h5', 'w') as f:\n        f['x'] = list(range(i, i + 5))\n",
+        "import h5py\nfor i in range(3):\n"
+        "    with h5py.File(f'plt{i}.h5', 'w') as f:\n        f['x'] = list(range(i, i + 5))\n",
     )
     write_program(
         tmp_path / "use.py",
-        "import h5py\nfor i in range(3):\n    with h5py.File(f'plt{i}.h5') as f:\n        assert list(f['x']) == list(range(i, i + 5))\n",
+        "import h5py\nfor i in range(3):\n"
+        "    with h5py.File(f'plt{i}.h5') as f:\n        assert list(f['x']) == list(range(i, i + 5))\n",
     )
     (tmp_path / "workflow.yaml").write_text(
         "tasks:\n- {func: ./make.py, nprocs: 1, outports: [{filename: 'plt*.h5'}]}\n"

@@ -29,13 +29,14 @@ def layers_imported(path: Path, layer: str) -> Iterator[tuple[int, str]]:
     """The layers a module imports from, with the line."""
     package = ["wilkins", *([] if layer == "wilkins" else [layer]), *path.relative_to(ROOT / layer).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_bytes())):
-        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(filter(None, [base, node.module or ""]))
             names = [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            continue
         for name in names:
             parts = name.split(".")
             if parts[0] == "wilkins":

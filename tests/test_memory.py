@@ -50,7 +50,8 @@ def stream(folder: Path, steps: int, mib: int, cap: str) -> Path:
     write_program(folder / "reader.py", READER)
     path = folder / "workflow.yaml"
     path.write_text(
-        f"tasks:\n- {{func: ./writer.py, nprocs: 1, args: ['{steps}', '{mib}'], outports: [{{filename: big.h5, memory: {cap}}}]}}\n"
+        f"tasks:\n- {{func: ./writer.py, nprocs: 1, args: ['{steps}', '{mib}'], "
+        f"outports: [{{filename: big.h5, memory: {cap}}}]}}\n"
         f"- {{func: ./reader.py, nprocs: 1, args: ['{steps}', '{mib}'], inports: [{{filename: big.h5}}]}}\n"
     )
     return path
@@ -85,10 +86,10 @@ def test_a_cap_of_two_steps_slows_and_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small /dev/shm needs root")
 @pytest.mark.parametrize("filled", [False, True], ids=["small", "full"])
 def test_shared_memory_too_small_or_full(tmp_path: Path, filled: bool) -> None:
-    """A container's 64 MB, or a /dev/shm that others have filled: one line that names the task, the file and the cure."""
+    """A container's 64 MB, or a /dev/shm that others filled: one line that names the task, the file and the cure."""
     workflow = stream(tmp_path, 3, 128 if not filled else 16, "1GiB")
     fill = "head -c 60000000 /dev/zero > /dev/shm/others;" if filled else ""
-    script = f"mount -t tmpfs -o size=64m tmpfs /dev/shm; {fill} exec \"$@\""
+    script = f'mount -t tmpfs -o size=64m tmpfs /dev/shm; {fill} exec "$@"'
     command = ["unshare", "-m", "bash", "-c", script, "bash", *WILKINS, "run", str(workflow)]
     ran = run_tree(command, 60, tmp_path)
     assert ran.code == 1

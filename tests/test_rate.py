@@ -16,7 +16,7 @@ from benchmarks.rate import measure
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("language", ["h5py", "C"])
 def test_writing_and_reading_cost_a_memcpy(tmp_path: Path, language: str) -> None:
-    """At most 1.3 times a memcpy, median of 20 steps of 128 MiB. Other load on the machine is let pass by up to four tries."""
+    """At most 1.3 times a memcpy, median of 20 steps of 128 MiB. Four tries let other load on the machine pass."""
     rates = []
     for attempt in range(4):
         folder = tmp_path / str(attempt)

@@ -68,7 +68,8 @@ def native_library() -> Path:
         if candidate.is_file():
             return candidate
     raise FileNotFoundError(
-        errno.ENOENT, f"libwilkins.so is neither in {here} nor in {here.parent / 'build'}; run 'pip install .' or 'make' in the checkout"
+        errno.ENOENT,
+        f"libwilkins.so is neither in {here} nor in {here.parent / 'build'}; run 'pip install .' or 'make' in the checkout",
     )
 
 
@@ -85,7 +86,10 @@ def _native() -> ctypes.CDLL:
             "wilkins_plan_free": (None, [pointer]),
             "wilkins_plan_task": (number, [pointer, text, number]),
             "wilkins_plan_port": (number, [pointer, number, number, text, ctypes.c_uint64]),
-            "wilkins_plan_channel": (number, [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number]),
+            "wilkins_plan_channel": (
+                number,
+                [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number],
+            ),
             "wilkins_plan_create": (number, [pointer, text, text]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
@@ -159,11 +163,20 @@ class Board:
                 _check(lib.wilkins_plan_task(plan, os.fsencode(task.name), task.nprocs), "cannot plan the board")
             for port in ports:
                 is_out = int(port.direction == "out")
-                _check(lib.wilkins_plan_port(plan, port.task, is_out, os.fsencode(port.pattern), port.cap_bytes), "cannot plan the board")
+                _check(
+                    lib.wilkins_plan_port(plan, port.task, is_out, os.fsencode(port.pattern), port.cap_bytes),
+                    "cannot plan the board",
+                )
             for c in channels:
-                code = lib.wilkins_plan_channel(plan, c.outport, c.inport, c.every, c.queue, _WHEN_FULL[c.when_full], c.readers)
+                code = lib.wilkins_plan_channel(
+                    plan, c.outport, c.inport, c.every, c.queue, _WHEN_FULL[c.when_full], c.readers
+                )
                 _check(code, "cannot plan the board")
-            _check(lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log)), "cannot make the run's board", folder)
+            _check(
+                lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log)),
+                "cannot make the run's board",
+                folder,
+            )
             lock = cls._take_lock(folder)
             folder.rename(final)
         except BaseException:
@@ -236,13 +249,13 @@ class Board:
     def report(self) -> dict[str, Any]:
         """Everything on the board, as plain data::
 
-            {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts",
-                        "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
-                        "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name", "seconds", "on": [[task, rank], ...]}]}],
-             "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
-                        "bytes", "dropped", "touched": bool}],
-             "channels": [{"outport", "inport", "queued", "dropped"}],
-             "memory_bytes", "memory_peak_bytes"}
+        {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts",
+                    "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
+                    "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name", "seconds", "on": [[task, rank], ...]}]}],
+         "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
+                    "bytes", "dropped", "touched": bool}],
+         "channels": [{"outport", "inport", "queued", "dropped"}],
+         "memory_bytes", "memory_peak_bytes"}
         """
         report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))
         return report
@@ -268,6 +281,13 @@ class Board:
         self.close()
 
 
+def _is_own(folder: Path) -> bool:
+    try:
+        return folder.lstat().st_uid == os.getuid()
+    except FileNotFoundError:  # another sweep, or the run itself, removed it just now
+        return False
+
+
 def _is_dead(folder: Path) -> bool:
     try:
         descriptor = os.open(folder / "board", os.O_RDWR | os.O_CLOEXEC)
@@ -288,7 +308,7 @@ def _is_dead(folder: Path) -> bool:
 
 def sweep(root: Path = SHARED_MEMORY) -> list[Path]:
     """Remove what dead runs of this user left in shared memory; returns the folders removed."""
-    dead = [folder for folder in _run_folders(root) if folder.stat().st_uid == os.getuid() and _is_dead(folder)]
+    dead = [folder for folder in _run_folders(root) if _is_own(folder) and _is_dead(folder)]
     for folder in dead:
         shutil.rmtree(folder, ignore_errors=True)
     return dead

@@ -34,7 +34,7 @@ def test_mistakes(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         from_flow(value)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"\w"):
-        from_io_freq(value if not isinstance(value, dict) else "x")
+        from_io_freq(value if isinstance(value, (int, str)) else "x")
 
 
 CASES = {
