@@ -55,8 +55,7 @@ class EndOfStream(Exception):
 
 
 def native_library() -> Path:
-    """The path of libwilkins.so: the one the variable ``WILKINS_LIBRARY`` names (another build, say with sanitizers), or the one
-    of this package or checkout.
+    """The path of libwilkins.so: this package's or checkout's, unless the variable ``WILKINS_LIBRARY`` names another.
 
     Raises:
         FileNotFoundError: it was not built; the message says how to.
@@ -69,7 +68,7 @@ def native_library() -> Path:
             return candidate
     raise FileNotFoundError(
         errno.ENOENT,
-        f"libwilkins.so is neither in {here} nor in {here.parent / 'build'}; run 'pip install .' or 'make' in the checkout",
+        f"libwilkins.so is neither in {here} nor in {here.parent / 'build'}; run 'make install' in the checkout",
     )
 
 
@@ -122,7 +121,7 @@ def _run_folders(root: Path) -> list[Path]:
 class Board:
     """A run's shared state. Made by the launcher with `create`; other processes `attach`.
 
-    Whoever has one open holds a shared lock on the run's folder, which is how `sweep` tells a living run from a dead one.
+    Whoever has one open holds a shared lock on its file, which is how `sweep` tells a living run from a dead one.
     """
 
     path: Path
@@ -213,8 +212,10 @@ class Board:
         _native().wilkins_task_started(self._handle, task)
 
     def task_exited(self, task: int, *, final: bool) -> None:
-        """The task's program has ended: its open steps are let go, unfinished ones discarded, and its ranks move on together.
-        `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of the stream."""
+        """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.
+
+        `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
+        the stream."""
         _native().wilkins_task_exited(self._handle, task, int(final))
 
     def next_name(self, inport: int, timeout: float) -> str | None:
@@ -251,7 +252,8 @@ class Board:
 
         {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts",
                     "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
-                    "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name", "seconds", "on": [[task, rank], ...]}]}],
+                    "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
+                                   "seconds", "on": [[task, rank], ...]}]}],
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "touched": bool}],
          "channels": [{"outport", "inport", "queued", "dropped"}],
