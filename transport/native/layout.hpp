@@ -87,10 +87,17 @@ struct ChannelRecord {
     uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
 };
 
+// What the step that a rank has opened last still is to it.
+enum Kept : uint32_t {
+    kGone,        // nothing
+    kOpened,      // opened; its name (a fixed one) now means the next step, but to remove it means this one
+    kOpensAgain,  // may be opened again by name
+};
+
 // How far a reading rank has got on one source.
 struct Mark {
     uint64_t next;    // every step below was opened or passed over
-    uint32_t keep;    // step next-1 may be opened again by name
+    uint32_t keep;    // what step next-1 still is to the reader: a Kept
     uint32_t opened;  // steps opened since the task's last start
 };
 

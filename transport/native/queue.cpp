@@ -75,7 +75,7 @@ bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
         for (int r = 0; r < channel.readers; ++r) {
             if (wanted_from(board, channel, s, r) <= slot.sequence) return true;
             const Mark& mark = board.mark(channel, s, r);
-            if (!pressed && mark.keep && mark.next == slot.sequence + 1) return true;
+            if (!pressed && mark.keep == kOpensAgain && mark.next == slot.sequence + 1) return true;
         }
     }
     return false;
@@ -248,7 +248,7 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
             each_slot(board, source, [&](int k, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || !same_key(inport, name, slot.name)) return;
                 if (slot.sequence < mark.next) {
-                    if (!mark.keep || slot.sequence + 1 != mark.next) return;
+                    if (mark.keep != kOpensAgain || slot.sequence + 1 != mark.next) return;
                     again = true;
                     if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
                 } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
@@ -290,10 +290,37 @@ void take(const Board& board, int index, int reader, const Found& found) {
         ++position;
     }
     Mark& mark = board.mark(channel, s, reader);
-    mark.keep = inport.fixed ? 0 : 1;
+    mark.keep = inport.fixed ? kOpened : kOpensAgain;
     ++mark.opened;
     mark.next = slot.sequence + 1;
     board.ring(channel.outport);
+}
+
+bool let_go(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    bool any = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            Mark& mark = board.mark(channel, s, reader);
+            bool same = inport.fixed && mark.keep == kOpened;
+            if (mark.keep == kOpensAgain)
+                each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
+                    same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name));
+                });
+            if (!same) continue;
+            any = true;
+            mark.keep = kGone;
+            board.ring(channel.outport);
+        }
+    }
+    if (any) return true;
+    const Found found = find(board, index, reader, name);
+    if (found.slot < 0 || !found.unread) return found.passed;
+    take(board, index, reader, found);
+    return let_go(board, index, reader, name);
 }
 
 bool can_produce(const Board& board, int inport) {
@@ -405,7 +432,7 @@ void align_marks(const Board& board, const PortRecord& port) {
             }
             for (int r = 0; r < channel.readers; ++r) {
                 board.mark(channel, s, r).next = high;
-                board.mark(channel, s, r).keep = 0;
+                board.mark(channel, s, r).keep = kGone;
             }
         }
     }

@@ -42,6 +42,10 @@ Found find(const Board& board, int inport, int reader, const char* name);
 // Rank `reader` opens what `find` returned: moves its mark and lets earlier steps go.
 void take(const Board& board, int inport, int reader, const Found& found);
 
+// Rank `reader` removes the name: the step of it that it has opened last, else the next one it would open. So a consumer that
+// reads a file and removes it loses nothing that the producer has published meanwhile. False if there is no such step.
+bool let_go(const Board& board, int inport, int reader, const char* name);
+
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);
 

@@ -483,11 +483,7 @@ int remove_step(const Match& match) {
         }
     }
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
-        const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
-        if (found.slot >= 0) {
-            queue::take(p.board, match.inport, p.context.rank, found);
-            return 0;
-        }
+        if (queue::let_go(p.board, match.inport, p.context.rank, match.name)) return 0;
     }
     return ENOENT;
 }

@@ -1,0 +1,24 @@
+/* What the programs of this folder write and expect: bytes that depend on their place, with a hole in the middle. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 300001, HOLE_BEGIN = 90000, HOLE_END = 170000 };
+
+#define REQUIRE(what)                                                                             \
+    do {                                                                                          \
+        if (!(what)) {                                                                            \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #what, strerror(errno));        \
+            exit(1);                                                                              \
+        }                                                                                         \
+    } while (0)
+
+static unsigned char *make_bytes(void) {
+    unsigned char *bytes = (unsigned char *)malloc(SIZE);
+    for (int i = 0; i < SIZE; ++i) bytes[i] = i >= HOLE_BEGIN && i < HOLE_END ? 0 : (unsigned char)(i * 31 + i / 251);
+    return bytes;
+}

@@ -1,0 +1,338 @@
+"""Names in the C library: programs that never call a shared HDF5 read and write steps, and look at them, as files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from support import MPIEXEC
+from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+
+PROGRAMS = Path(__file__).parent / "programs" / "names"
+TIMEOUT = 60
+WRITE_WAYS = ["write", "pwrite", "append", "fopen", "fdopen", "writev", "mmap", "dup", "exit", "fork", "rename"]
+READ_WAYS = ["read", "pread", "readv", "mmap", "fdopen", "fopen"]
+
+
+class Pair:
+    """A producer and a consumer on one channel, in a folder of their own."""
+
+    def __init__(self, folder: Path, pattern: str, queue: int) -> None:
+        self.folder = folder
+        self.log = folder / "layer.log"
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.board = Board.create(
+            [BoardTask("producer", 1), BoardTask("consumer", 1)],
+            [BoardPort(0, "out", pattern), BoardPort(1, "in", pattern)],
+            [BoardChannel(0, 1, every=1, queue=queue, when_full="block", readers=1)],
+            log=self.log,
+        )
+
+    def start(self, task: int, *command: str | Path) -> subprocess.Popen[str]:
+        """Start a program of a task."""
+        self.board.task_started(task)
+        environment = os.environ | self.board.environment(task, 0)
+        return subprocess.Popen(
+            command, cwd=self.work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def finish(self, process: subprocess.Popen[str], code: int | None = 0) -> str:
+        """Wait for a program and return what it printed."""
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+            pytest.fail(f"{process.args!r} still runs after {TIMEOUT} s; it printed {output!r}")
+        log = self.log.read_text() if self.log.exists() else ""
+        assert code is None or process.returncode == code, f"{process.args!r}: {output}{log}"
+        return output
+
+    def produce(self, *command: str | Path, code: int | None = 0) -> str:
+        """Run a program of the producer."""
+        return self.finish(self.start(0, *command), code)
+
+    def consume(self, *command: str | Path, code: int | None = 0) -> str:
+        """Run a program of the consumer."""
+        return self.finish(self.start(1, *command), code)
+
+    def both(self, producer: Sequence[str | Path], consumer: Sequence[str | Path]) -> str:
+        """Run both at the same time and return what the consumer printed."""
+        writing, reading = self.start(0, *producer), self.start(1, *consumer)
+        self.finish(writing)
+        self.end()
+        return self.finish(reading)
+
+    def end(self) -> None:
+        """The producer will write nothing more."""
+        self.board.task_exited(0, final=True)
+
+    def steps_read(self) -> int:
+        """Steps the consumer has read."""
+        return int(self.board.report()["ports"][1]["steps"])
+
+    def files(self) -> list[str]:
+        """What is on disk."""
+        return sorted(path.name for path in self.work.iterdir())
+
+
+class Pairs:
+    """Makes pairs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made: list[Pair] = []
+
+    def __call__(self, pattern: str, queue: int = 3) -> Pair:
+        folder = self.folder / str(len(self.made))
+        folder.mkdir()
+        self.made.append(Pair(folder, pattern, queue))
+        return self.made[-1]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Iterator[Pairs]:
+    """Makes producer and consumer pairs."""
+    made = Pairs(tmp_path)
+    yield made
+    for pair in made.made:
+        pair.board.remove()
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C and C++ programs of this test, built."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("write_bytes", "read_bytes", "unmatched"):
+        subprocess.run(["gcc", "-O2", "-Wall", "-o", folder / name, PROGRAMS / f"{name}.c"], check=True)
+    fortified = ["gcc", "-O2", "-D_FORTIFY_SOURCE=2", "-D_FILE_OFFSET_BITS=64"]
+    subprocess.run([*fortified, "-o", folder / "read_fortified", PROGRAMS / "read_bytes.c"], check=True)
+    subprocess.run(["g++", "-O2", "-Wall", "-o", folder / "stream_bytes", PROGRAMS / "stream_bytes.cpp"], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hdf5_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """C programs with HDF5 linked statically, as h5cc does by default, and with shared HDF5."""
+    folder = tmp_path_factory.mktemp("hdf5")
+    for name in ("write_steps", "read_steps"):
+        for suffix, options in (("static", []), ("shared", ["-shlib"])):
+            # h5cc leaves its object file where it is run.
+            subprocess.run(
+                ["h5cc", *options, "-o", folder / f"{name}_{suffix}", PROGRAMS / f"{name}.c"], check=True, cwd=folder
+            )
+    linked = subprocess.run(["ldd", folder / "write_steps_static"], check=True, capture_output=True, text=True).stdout
+    assert "libhdf5" not in linked
+    return folder
+
+
+@pytest.mark.needs("gcc", "g++")
+@pytest.mark.parametrize("way", WRITE_WAYS)
+def test_every_way_to_write_a_file_makes_a_step(pairs: Pairs, build: Path, way: str) -> None:
+    pair = pairs("*.bin")
+    pair.produce(build / "write_bytes", way, "a.bin")
+    assert pair.files() == []
+    pair.consume(build / "read_bytes", "read", "a.bin")
+
+
+@pytest.mark.needs("gcc", "g++")
+@pytest.mark.parametrize("way", READ_WAYS)
+@pytest.mark.parametrize("program", ["read_bytes", "read_fortified"])
+def test_every_way_to_read_a_file_reads_the_next_step(pairs: Pairs, build: Path, program: str, way: str) -> None:
+    pair = pairs("a.bin")
+    for _ in range(2):
+        pair.produce(build / "write_bytes", "write", "a.bin")
+    for read in (1, 2):
+        pair.consume(build / program, way, "a.bin")
+        assert pair.steps_read() == read
+    pair.consume("test", "-e", "a.bin", code=1)
+
+
+@pytest.mark.needs("gcc", "g++")
+def test_cxx_streams(pairs: Pairs, build: Path) -> None:
+    pair = pairs("*.bin")
+    pair.both([build / "stream_bytes", "write", "a.bin"], [build / "stream_bytes", "read", "a.bin"])
+    assert pair.files() == []
+
+
+@pytest.mark.needs("gcc", "g++")
+def test_shell_tools_treat_a_step_as_a_file(pairs: Pairs, build: Path) -> None:
+    pair = pairs("*.bin")
+    (pair.work / "old.bin").write_text("left by an earlier run")
+    pair.consume("test", "-e", "old.bin", code=1)
+    pair.produce(build / "write_bytes", "write", "a.bin")
+    pair.end()
+    assert pair.consume("stat", "-c", "%s %F", "a.bin").split() == ["300001", "regular", "file"]
+    assert pair.consume("sh", "-c", "echo *.bin").split() == ["a.bin"]
+    assert "a.bin" in pair.consume("ls", "-l")
+    pair.consume("cp", "a.bin", "copy.dat")
+    pair.consume("sh", "-c", "cat a.bin | cmp - copy.dat")
+    pair.consume("rm", "a.bin")
+    pair.consume("test", "-e", "a.bin", code=1)
+    assert pair.files() == ["copy.dat", "old.bin"]
+
+
+@pytest.mark.needs("gcc", "g++")
+@pytest.mark.parametrize("command", ["cp", "mv", "install"])
+def test_shell_tools_make_steps(pairs: Pairs, build: Path, command: str) -> None:
+    pair = pairs("*.bin")
+    subprocess.run([build / "write_bytes", "write", "draft.dat"], cwd=pair.work, check=True)
+    pair.produce(command, "draft.dat", "a.bin")
+    assert "a.bin" not in pair.files()
+    pair.consume(build / "read_bytes", "read", "a.bin")
+
+
+POLLING = """\
+import glob, os, time
+for step in range(3):
+    name = f"s{step}.bin"
+    while not os.path.exists(name):
+        time.sleep(0.01)
+    assert name in os.listdir(".") and name in glob.glob("*.bin"), os.listdir(".")
+    assert [entry.stat().st_size for entry in os.scandir(".") if entry.name == name] == [5]
+    with open(name, "rb") as file:
+        print(file.read().decode())
+    os.remove(name)
+    assert not os.path.exists(name)
+"""
+
+DRAFTS = """\
+import os, shutil, time
+for step in range(3):
+    with open("draft", "w") as file:
+        file.write(f"step{step}")
+    if step == 1:
+        shutil.copy2("draft", f"s{step}.bin")
+    else:
+        os.replace("draft", f"s{step}.bin")
+    time.sleep(0.05)
+"""
+
+
+def test_a_polling_python_consumer(pairs: Pairs) -> None:
+    pair = pairs("s*.bin")
+    printed = pair.both([sys.executable, "-c", DRAFTS], [sys.executable, "-c", POLLING])
+    assert printed.split() == ["step0", "step1", "step2"]
+    assert pair.files() == []
+
+
+@pytest.mark.needs("h5cc")
+@pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
+@pytest.mark.parametrize(("writer", "reader"), [("static", "static"), ("static", "shared"), ("shared", "static")])
+def test_hdf5_linked_statically(pairs: Pairs, hdf5_programs: Path, writer: str, reader: str, name: str) -> None:
+    pair = pairs("s*.h5" if "%" in name else name, 2)
+    printed = pair.both(
+        [hdf5_programs / f"write_steps_{writer}", name, "6"], [hdf5_programs / f"read_steps_{reader}", name, "6"]
+    )
+    assert printed.splitlines() == [f"{step} right" for step in range(6)]
+    assert pair.steps_read() == 6
+    assert pair.files() == []
+
+
+@pytest.mark.needs("h5cc")
+def test_hdf5_linked_statically_ends_its_stream(pairs: Pairs, hdf5_programs: Path) -> None:
+    pair = pairs("s.h5")
+    pair.produce(hdf5_programs / "write_steps_static", "s.h5", "1")
+    pair.end()
+    assert "unable to open file" in pair.consume(hdf5_programs / "read_steps_static", "s.h5", "2", code=1)
+
+
+NETCDF = """\
+import netCDF4, sys
+for step in range(4):
+    with netCDF4.Dataset(sys.argv[1].replace("%d", str(step))) as data:
+        values = data.variables["values"][:]
+    print(step, "right" if values[-1] == 1000 * step + 99 and len(values) == 20000 + 100 * step else values)
+"""
+
+TABLES = """\
+import tables, sys
+for step in range(4):
+    with tables.open_file(sys.argv[1].replace("%d", str(step))) as data:
+        values = data.root.values[:]
+    print(step, "right" if values[-1] == 1000 * step + 99 and len(values) == 20000 + 100 * step else values)
+"""
+
+
+@pytest.mark.needs("h5cc", "python:netCDF4", "python:tables")
+@pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
+@pytest.mark.parametrize("reader", [NETCDF, TABLES], ids=["netcdf", "pytables"])
+def test_libraries_that_look_before_they_open(pairs: Pairs, hdf5_programs: Path, reader: str, name: str) -> None:
+    pair = pairs("s*.h5" if "%" in name else name, 2)
+    consumer = reader if reader is NETCDF else WAIT_FOR_NAME + reader
+    printed = pair.both([hdf5_programs / "write_steps_static", name, "4"], [sys.executable, "-c", consumer, name])
+    assert printed.splitlines() == [f"{step} right" for step in range(4)]
+    assert pair.steps_read() == 4
+    assert pair.files() == []
+
+
+# PyTables refuses a name that is not there yet, so its users poll.
+WAIT_FOR_NAME = """\
+import builtins, os, time
+import tables
+open_now = tables.open_file
+def open_file(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+    return open_now(name)
+tables.open_file = open_file
+"""
+
+
+@pytest.mark.needs("gcc", "g++", "strace")
+def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> None:
+    """As many system calls and allocations with the layer as without it."""
+    pair = pairs("*.bin")
+    few, many = 10, 60
+
+    def calls(rounds: int, coupled: bool) -> Counter[str]:
+        trace = tmp_path / "trace"
+        variables = pair.board.environment(0, 0) if coupled else {}
+        options = [word for key, value in variables.items() for word in ("-E", f"{key}={value}")]
+        command = ["strace", "-f", "-o", str(trace), *options, str(build / "unmatched"), str(rounds)]
+        printed = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        assert printed == "0\n", "a call on a name that leads nowhere allocated memory"
+        return Counter(line.split(maxsplit=1)[1].split("(")[0] for line in trace.read_text().splitlines())
+
+    alone = calls(many, False) - calls(few, False)
+    coupled = calls(many, True) - calls(few, True)
+    assert sum(alone.values()) > 10 * (many - few)
+    assert coupled == alone
+
+
+PIPES = "for i in 1 2 3; do echo $i > f$i; done; cat f* | sort > all; test $(wc -l < all) = 3"
+ARCHIVE = "mkdir d && echo x > d/y && tar cf d.tar d && rm -r d && tar xf d.tar && cmp d/y d/y && find . -type f"
+POOL = """\
+import concurrent.futures, subprocess
+with concurrent.futures.ProcessPoolExecutor(2) as pool:
+    assert list(pool.map(abs, [-1, -2])) == [1, 2]
+subprocess.run(["true"], check=True, close_fds=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["bash", "-c", PIPES], id="bash"),
+        pytest.param(["sh", "-c", ARCHIVE], id="tar"),
+        pytest.param([sys.executable, "-c", POOL], id="python"),
+        pytest.param(["git", "init", "-q", "repository"], id="git", marks=pytest.mark.needs("git")),
+        pytest.param([MPIEXEC, "-n", "2", "true"], id="mpiexec", marks=pytest.mark.needs(MPIEXEC)),
+    ],
+)
+def test_other_programs_run_as_before(pairs: Pairs, command: list[str]) -> None:
+    pairs("*.bin").produce(*command)
+
+
+def test_touch_makes_an_empty_step_and_leaves_a_written_one(pairs: Pairs) -> None:
+    pair = pairs("*.bin")
+    pair.produce("sh", "-c", "touch a.bin && cp /etc/passwd b.bin && touch b.bin")
+    published = pair.board.report()["ports"][0]
+    assert (published["steps"], published["bytes"]) == (2, Path("/etc/passwd").stat().st_size)

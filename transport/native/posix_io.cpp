@@ -1,0 +1,190 @@
+// read, write, lseek and kin on descriptors that lead to steps.
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "posix_files.hpp"
+
+namespace wilkins::posix {
+namespace {
+
+// The step whose reads and writes are copies made here, or nullptr: the kernel does the work.
+OpenStep* copied(int fd) {
+    OpenStep* step = find(fd);
+    return step && !step->native() ? step : nullptr;
+}
+
+// The kernel's own offset of the descriptor serves read() and write(), so duplicates share it.
+ssize_t read_on(OpenStep* step, int fd, void* buffer, size_t count) {
+    const off_t at = libc::lseek(fd, 0, SEEK_CUR);
+    const ssize_t n = step->read_at(buffer, count, at);
+    if (n > 0) libc::lseek(fd, at + n, SEEK_SET);
+    return n;
+}
+
+ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
+    const off_t at = step->append() ? static_cast<off_t>(step->size()) : libc::lseek(fd, 0, SEEK_CUR);
+    const ssize_t n = step->write_at(buffer, count, at);
+    if (n > 0) libc::lseek(fd, at + n, SEEK_SET);
+    return n;
+}
+
+ssize_t read_any(int fd, void* buffer, size_t count) {
+    OpenStep* step = copied(fd);
+    return step ? read_on(step, fd, buffer, count) : libc::read(fd, buffer, count);
+}
+
+ssize_t pread_any(int fd, void* buffer, size_t count, off_t offset) {
+    OpenStep* step = copied(fd);
+    return step ? step->read_at(buffer, count, offset) : libc::pread(fd, buffer, count, offset);
+}
+
+off_t seek(OpenStep* step, int fd, off_t offset, int whence) {
+    const off_t end = static_cast<off_t>(step->size());
+    if (whence == SEEK_END) return libc::lseek(fd, end + offset, SEEK_SET);
+    if (whence != SEEK_DATA && whence != SEEK_HOLE) return libc::lseek(fd, offset, whence);
+    if (offset < 0 || offset >= end) {
+        errno = ENXIO;
+        return -1;
+    }
+    return libc::lseek(fd, whence == SEEK_DATA ? offset : end, SEEK_SET);
+}
+
+// posix_fallocate and fallocate without flags only ever make a file longer. Returns 0 or an errno.
+int lengthen(OpenStep* step, off_t offset, off_t count) {
+    if (offset < 0 || count <= 0) return EINVAL;
+    const off_t end = offset + count;
+    if (end <= static_cast<off_t>(step->size())) return 0;
+    return step->resize(end) == 0 ? 0 : errno;
+}
+
+// Hands the descriptor to the kernel for calls that move bytes past our wrappers.
+void hand_over(int fd) {
+    if (OpenStep* step = find(fd)) {
+        step->settle();
+        step->use_scratch(fd);
+    }
+}
+
+void* map_any(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+    if (!(flags & MAP_ANONYMOUS)) hand_over(fd);
+    return libc::mmap(address, length, protection, flags, fd, offset);
+}
+
+}  // namespace
+}  // namespace wilkins::posix
+
+using namespace wilkins;
+using namespace wilkins::posix;
+
+WILKINS_INTERPOSE(ssize_t, read, int fd, void* buffer, size_t count) { return read_any(fd, buffer, count); }
+
+WILKINS_INTERPOSE(ssize_t, pread, int fd, void* buffer, size_t count, off_t offset) {
+    return pread_any(fd, buffer, count, offset);
+}
+WILKINS_ALIAS(pread64, pread);
+
+// What programs compiled with _FORTIFY_SOURCE call where the compiler knows the size of the buffer.
+WILKINS_INTERPOSE(ssize_t, __read_chk, int fd, void* buffer, size_t count, size_t room) {
+    if (count > room) __builtin_trap();
+    return read_any(fd, buffer, count);
+}
+
+WILKINS_INTERPOSE(ssize_t, __pread_chk, int fd, void* buffer, size_t count, off_t offset, size_t room) {
+    if (count > room) __builtin_trap();
+    return pread_any(fd, buffer, count, offset);
+}
+WILKINS_ALIAS(__pread64_chk, __pread_chk);
+
+WILKINS_INTERPOSE(ssize_t, write, int fd, const void* buffer, size_t count) {
+    OpenStep* step = copied(fd);
+    return step ? write_on(step, fd, buffer, count) : libc::write(fd, buffer, count);
+}
+
+WILKINS_INTERPOSE(ssize_t, pwrite, int fd, const void* buffer, size_t count, off_t offset) {
+    OpenStep* step = copied(fd);
+    return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
+}
+WILKINS_ALIAS(pwrite64, pwrite);
+
+WILKINS_INTERPOSE(ssize_t, readv, int fd, const struct iovec* pieces, int count) {
+    hand_over(fd);
+    return libc::readv(fd, pieces, count);
+}
+
+WILKINS_INTERPOSE(ssize_t, preadv, int fd, const struct iovec* pieces, int count, off_t offset) {
+    hand_over(fd);
+    return libc::preadv(fd, pieces, count, offset);
+}
+WILKINS_ALIAS(preadv64, preadv);
+
+WILKINS_INTERPOSE(ssize_t, preadv2, int fd, const struct iovec* pieces, int count, off_t offset, int flags) {
+    hand_over(fd);
+    return libc::preadv2(fd, pieces, count, offset, flags);
+}
+WILKINS_ALIAS(preadv64v2, preadv2);
+
+WILKINS_INTERPOSE(ssize_t, writev, int fd, const struct iovec* pieces, int count) {
+    hand_over(fd);
+    return libc::writev(fd, pieces, count);
+}
+
+WILKINS_INTERPOSE(ssize_t, pwritev, int fd, const struct iovec* pieces, int count, off_t offset) {
+    hand_over(fd);
+    return libc::pwritev(fd, pieces, count, offset);
+}
+WILKINS_ALIAS(pwritev64, pwritev);
+
+WILKINS_INTERPOSE(ssize_t, pwritev2, int fd, const struct iovec* pieces, int count, off_t offset, int flags) {
+    hand_over(fd);
+    return libc::pwritev2(fd, pieces, count, offset, flags);
+}
+WILKINS_ALIAS(pwritev64v2, pwritev2);
+
+WILKINS_INTERPOSE(ssize_t, sendfile, int to, int from, off_t* offset, size_t count) {
+    hand_over(to);
+    hand_over(from);
+    return libc::sendfile(to, from, offset, count);
+}
+WILKINS_ALIAS(sendfile64, sendfile);
+
+WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
+    hand_over(from);
+    hand_over(to);
+    return libc::copy_file_range(from, from_at, to, to_at, count, flags);
+}
+
+WILKINS_INTERPOSE(void*, mmap, void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+    return map_any(address, length, protection, flags, fd, offset);
+}
+WILKINS_ALIAS(mmap64, mmap);
+
+WILKINS_INTERPOSE(off_t, lseek, int fd, off_t offset, int whence) {
+    OpenStep* step = whence == SEEK_SET || whence == SEEK_CUR ? nullptr : copied(fd);
+    return step ? seek(step, fd, offset, whence) : libc::lseek(fd, offset, whence);
+}
+WILKINS_ALIAS(lseek64, lseek);
+
+WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {
+    OpenStep* step = copied(fd);
+    return step ? step->resize(size) : libc::ftruncate(fd, size);
+}
+WILKINS_ALIAS(ftruncate64, ftruncate);
+
+WILKINS_INTERPOSE(int, fallocate, int fd, int mode, off_t offset, off_t count) {
+    OpenStep* step = copied(fd);
+    if (!step) return libc::fallocate(fd, mode, offset, count);
+    const int error = mode == 0 ? lengthen(step, offset, count) : EOPNOTSUPP;
+    if (!error) return 0;
+    errno = error;
+    return -1;
+}
+WILKINS_ALIAS(fallocate64, fallocate);
+
+WILKINS_INTERPOSE(int, posix_fallocate, int fd, off_t offset, off_t count) {
+    OpenStep* step = copied(fd);
+    return step ? lengthen(step, offset, count) : libc::posix_fallocate(fd, offset, count);
+}
+WILKINS_ALIAS(posix_fallocate64, posix_fallocate);

@@ -1,0 +1,347 @@
+// Names of the C library's calls that lead to steps: matching, stat, access, rename, unlink, truncate.
+#include "posix_names.hpp"
+
+#include <link.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "context.hpp"
+#include "posix_files.hpp"
+#include "step_file.hpp"
+
+// The start of this library in memory; the linker defines it.
+extern "C" const ElfW(Ehdr) wilkins_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+
+namespace wilkins::posix {
+namespace {
+
+// Set while this thread asks for a match: joining the run may make calls that come back here.
+__attribute__((tls_model("initial-exec"))) thread_local bool matching = false;
+
+// Bytes of this library in memory, by its program headers.
+size_t measure_library() {
+    const auto* base = reinterpret_cast<const char*>(&wilkins_header);
+    const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(base + wilkins_header.e_phoff);
+    size_t size = 0;
+    for (int i = 0; i < wilkins_header.e_phnum; ++i)
+        if (segment[i].p_type == PT_LOAD) size = std::max<size_t>(size, segment[i].p_vaddr + segment[i].p_memsz);
+    return size;
+}
+
+// The device that steps appear on: none that Linux hands out.
+const dev_t kDevice = makedev(0xfff, 0x5753);
+
+int succeed_or(int error) {
+    if (!error) return 0;
+    errno = error;
+    return -1;
+}
+
+int access_match(const Match& match, int mode) {
+    struct stat st;
+    if (stat_match(match, &st) != 0) return -1;
+    return succeed_or(mode & X_OK ? EACCES : 0);
+}
+
+// unlink of a matching name: the step, and a file on disk that an earlier run may have left.
+int unlink_match(const Match& match, int dirfd, const char* path) {
+    const int error = remove_step(match);
+    const int saved = errno;
+    if (libc::unlinkat(dirfd, path, 0) == 0) return 0;
+    errno = saved;
+    return succeed_or(error);
+}
+
+int truncate_match(const Match& match, off_t size) {
+    const int fd = open_match(match, O_WRONLY, false);
+    if (fd < 0) return -1;
+    const int result = find(fd)->resize(size);
+    const int error = result == 0 ? forget(fd) : errno;
+    if (result != 0) forget(fd);
+    libc::close(fd);
+    return succeed_or(error);
+}
+
+// A finished file of the disk becomes a step. Returns 0 or an errno.
+int publish_file(int dirfd, const char* path, const Match& match) {
+    const int fd = libc::openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    struct stat st;
+    int error = libc::fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    StepFile* step = error ? nullptr : open_step(match, Intent::create, 1, &error);
+    if (step) {
+        const uint64_t size = static_cast<uint64_t>(st.st_size);
+        error = step->prepare_write(0, size, true);
+        for (uint64_t done = 0; !error && done < size;) {
+            const ssize_t n = libc::pread(fd, step->data() + done, size - done, static_cast<off_t>(done));
+            if (n > 0) done += static_cast<uint64_t>(n);
+            else if (n == 0) error = EIO;
+            else if (errno != EINTR) error = errno;
+        }
+        if (error) discard_step(step);
+        else close_step(step);
+    }
+    libc::close(fd);
+    return error;
+}
+
+// A step becomes a file of the disk. Returns 0 or an errno.
+int save_step(const Match& match, int dirfd, const char* path) {
+    int error = 0;
+    const bool consumed = match.inport >= 0;
+    StepFile* step = open_step(match, consumed ? Intent::read : Intent::look, 1, &error);
+    if (!step) return error;
+    const int fd = libc::openat(dirfd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) error = errno;
+    const uint64_t size = step->eof();
+    step->prepare_read(0, size);
+    for (uint64_t done = 0; !error && done < size;) {
+        const ssize_t n = libc::write(fd, step->data() + done, size - done);
+        if (n >= 0) done += static_cast<uint64_t>(n);
+        else if (errno != EINTR) error = errno;
+    }
+    if (fd >= 0 && libc::close(fd) != 0 && !error) error = errno;
+    close_step(step);
+    return error ? error : remove_step(match);
+}
+
+// rename where at least one of the names matches; `handled` says whether the layer has done it.
+int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, bool* handled) {
+    Match source, target;
+    const bool from_step = matches(from, &source, caller);
+    const bool to_step = matches(to, &target, caller);
+    *handled = from_step || (to_step && target.outport >= 0);
+    if (!*handled) return 0;
+    struct stat st;
+    const bool exclusive = (flags & 1u) != 0;  // RENAME_NOREPLACE
+    if (flags & ~1u) return succeed_or(EINVAL);
+    if (exclusive && to_step && stat_match(target, &st) == 0) return succeed_or(EEXIST);
+    if (from_step && to_step) return succeed_or(rename_step(source, target));
+    if (from_step) return succeed_or(stat_match(source, &st) == 0 ? save_step(source, to_dir, to) : ENOENT);
+    const int error = publish_file(from_dir, from, target);
+    if (error) return succeed_or(error);
+    return libc::unlinkat(from_dir, from, 0);
+}
+
+int stat_any(const char* path, struct stat* st, const void* caller, bool* handled) {
+    Match match;
+    *handled = matches(path, &match, caller);
+    return *handled ? stat_match(match, st) : 0;
+}
+
+}  // namespace
+
+bool is_own_code(const void* address) {
+    static std::atomic<size_t> size{0};
+    size_t known = size.load(std::memory_order_relaxed);
+    if (known == 0) size.store(known = measure_library(), std::memory_order_relaxed);
+    const auto* base = reinterpret_cast<const char*>(&wilkins_header);
+    return address >= base && address < base + known;
+}
+
+bool in_run(const void* caller) {
+    if (matching || is_own_code(caller)) return false;
+    matching = true;
+    const bool active = context().active;
+    matching = false;
+    return active;
+}
+
+bool matches(const char* name, Match* match, const void* caller) {
+    if (matching || name == nullptr || is_own_code(caller)) return false;
+    matching = true;
+    const bool found = match_name(name, match);
+    matching = false;
+    return found;
+}
+
+void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st) {
+    *st = {};
+    st->st_dev = kDevice;
+    st->st_ino = identity;
+    st->st_mode = S_IFREG | 0600;
+    st->st_nlink = 1;
+    st->st_uid = geteuid();
+    st->st_gid = getegid();
+    st->st_size = static_cast<off_t>(size);
+    st->st_blksize = 4096;
+    st->st_blocks = static_cast<blkcnt_t>((size + 511) / 512);
+    st->st_mtim = {modified_ns / 1000000000, modified_ns % 1000000000};
+    st->st_ctim = st->st_atim = st->st_mtim;
+}
+
+void describe(const struct stat& st, struct statx* stx) {
+    *stx = {};
+    stx->stx_mask = STATX_BASIC_STATS;
+    stx->stx_blksize = static_cast<uint32_t>(st.st_blksize);
+    stx->stx_nlink = static_cast<uint32_t>(st.st_nlink);
+    stx->stx_uid = st.st_uid;
+    stx->stx_gid = st.st_gid;
+    stx->stx_mode = static_cast<uint16_t>(st.st_mode);
+    stx->stx_ino = st.st_ino;
+    stx->stx_size = static_cast<uint64_t>(st.st_size);
+    stx->stx_blocks = static_cast<uint64_t>(st.st_blocks);
+    stx->stx_mtime.tv_sec = st.st_mtim.tv_sec;
+    stx->stx_mtime.tv_nsec = static_cast<uint32_t>(st.st_mtim.tv_nsec);
+    stx->stx_atime = stx->stx_ctime = stx->stx_mtime;
+    stx->stx_dev_major = major(st.st_dev);
+    stx->stx_dev_minor = minor(st.st_dev);
+}
+
+int stat_match(const Match& match, struct stat* st) {
+    if (describe_open(match, true, st)) return 0;
+    // HDF5's own driver or MPI-IO may be writing it.
+    if (StepFile* written = match.outport >= 0 ? find_open(match.name, true) : nullptr) {
+        describe(written->eof(), written->identity(), wall_clock_ns(), st);
+        close_step(written);
+        return 0;
+    }
+    uint64_t size = 0, identity = 0;
+    int64_t published = 0;
+    if (lookup_step(match, &size, &identity, &published)) {
+        describe(size, identity, published, st);
+        return 0;
+    }
+    // HDF5 asks for the name of a file just after it has opened it.
+    return describe_open(match, false, st) ? 0 : succeed_or(ENOENT);
+}
+
+namespace {
+
+int fstat_any(int fd, struct stat* st) {
+    const int result = libc::fstat(fd, st);
+    OpenStep* step = result == 0 ? find(fd) : nullptr;
+    if (step) {
+        const off_t scratch_size = st->st_size;
+        step->describe(st);
+        if (step->native()) st->st_size = scratch_size;
+    }
+    return result;
+}
+
+}  // namespace
+}  // namespace wilkins::posix
+
+using namespace wilkins;
+using namespace wilkins::posix;
+
+WILKINS_INTERPOSE(int, stat, const char* path, struct stat* st) {
+    bool handled;
+    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    return handled ? result : libc::stat(path, st);
+}
+WILKINS_ALIAS(stat64, stat);
+
+WILKINS_INTERPOSE(int, lstat, const char* path, struct stat* st) {
+    bool handled;
+    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    return handled ? result : libc::lstat(path, st);
+}
+WILKINS_ALIAS(lstat64, lstat);
+
+WILKINS_INTERPOSE(int, fstat, int fd, struct stat* st) { return fstat_any(fd, st); }
+WILKINS_ALIAS(fstat64, fstat);
+
+WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, int flags) {
+    if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
+    bool handled;
+    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    return handled ? result : libc::fstatat(dirfd, path, st, flags);
+}
+WILKINS_ALIAS(fstatat64, fstatat);
+
+WILKINS_INTERPOSE(int, __xstat, int version, const char* path, struct stat* st) {
+    bool handled;
+    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    return handled ? result : libc::__xstat(version, path, st);
+}
+WILKINS_ALIAS(__xstat64, __xstat);
+
+WILKINS_INTERPOSE(int, __lxstat, int version, const char* path, struct stat* st) {
+    bool handled;
+    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    return handled ? result : libc::__lxstat(version, path, st);
+}
+WILKINS_ALIAS(__lxstat64, __lxstat);
+
+WILKINS_INTERPOSE(int, __fxstat, int version, int fd, struct stat* st) {
+    return find(fd) ? fstat_any(fd, st) : libc::__fxstat(version, fd, st);
+}
+WILKINS_ALIAS(__fxstat64, __fxstat);
+
+WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, struct stat* st, int flags) {
+    if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
+    bool handled;
+    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    return handled ? result : libc::__fxstatat(version, dirfd, path, st, flags);
+}
+WILKINS_ALIAS(__fxstatat64, __fxstatat);
+
+WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned mask, struct statx* stx) {
+    struct stat st;
+    bool handled = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
+    const int result = handled ? fstat_any(dirfd, &st) : stat_any(path, &st, WILKINS_CALLER, &handled);
+    if (!handled) return libc::statx(dirfd, path, flags, mask, stx);
+    if (result == 0) describe(st, stx);
+    return result;
+}
+
+WILKINS_INTERPOSE(int, access, const char* path, int mode) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::access(path, mode);
+}
+
+WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::eaccess(path, mode);
+}
+WILKINS_ALIAS(euidaccess, eaccess);
+
+WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::faccessat(dirfd, path, mode, flags);
+}
+
+WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
+    bool handled;
+    const int result = rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, &handled);
+    return handled ? result : libc::rename(from, to);
+}
+
+WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
+    bool handled;
+    const int result = rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, &handled);
+    return handled ? result : libc::renameat(from_dir, from, to_dir, to);
+}
+
+WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
+    bool handled;
+    const int result = rename_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, &handled);
+    return handled ? result : libc::renameat2(from_dir, from, to_dir, to, flags);
+}
+
+WILKINS_INTERPOSE(int, unlink, const char* path) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : libc::unlink(path);
+}
+
+WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
+    Match match;
+    if (!(flags & AT_REMOVEDIR) && matches(path, &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
+    return libc::unlinkat(dirfd, path, flags);
+}
+
+WILKINS_INTERPOSE(int, remove, const char* path) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : libc::remove(path);
+}
+
+WILKINS_INTERPOSE(int, truncate, const char* path, off_t size) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? truncate_match(match, size) : libc::truncate(path, size);
+}
+WILKINS_ALIAS(truncate64, truncate);

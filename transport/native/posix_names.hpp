@@ -1,0 +1,29 @@
+// Which names of the C library's calls lead to steps, and what such a name looks like from outside.
+#pragma once
+
+#include "posix_libc.hpp"
+#include "store.hpp"
+
+namespace wilkins::posix {
+
+// Does the address lie in this library? Two comparisons, where is_ours asks the loader.
+bool is_own_code(const void* address);
+
+// Is this process part of a run, and the call the program's own?
+bool in_run(const void* caller);
+
+// match_name for a call made by the program: false for calls from inside this library, and while the process is still
+// joining the run. `dirfd` is only meaningful for relative names, which match by their last components.
+bool matches(const char* name, Match* match, const void* caller);
+
+// Fills `st` for a step. Both names of it (stat) and descriptors (fstat) show the same device, inode and size.
+void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st);
+void describe(const struct stat& st, struct statx* stx);
+
+// stat of a matching name: 0, or -1 with ENOENT. Never waits, never asks the disk.
+int stat_match(const Match& match, struct stat* st);
+
+// Has the process loaded an HDF5 whose calls the HDF5 wrappers reach? Then a look through the C library is only a look.
+bool has_shared_hdf5();
+
+}  // namespace wilkins::posix

@@ -1,0 +1,183 @@
+// open, fopen, close, dup and kin: descriptors and streams that lead to steps.
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstring>
+
+#include "posix_files.hpp"
+
+namespace wilkins::posix {
+namespace {
+
+bool has_mode(int flags) { return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE; }
+
+// The flags of open() that a stream's mode stands for.
+int stream_flags(const char* mode) {
+    int flags = O_RDONLY;
+    if (mode[0] == 'w') flags = O_WRONLY | O_CREAT | O_TRUNC;
+    if (mode[0] == 'a') flags = O_WRONLY | O_CREAT | O_APPEND;
+    for (const char* at = mode; *at && *at != ','; ++at) {
+        if (*at == '+') flags = (flags & ~O_ACCMODE) | O_RDWR;
+        if (*at == 'x') flags |= O_EXCL;
+        if (*at == 'e') flags |= O_CLOEXEC;
+    }
+    return flags;
+}
+
+FILE* open_stream(const Match& match, const char* mode) {
+    const int fd = open_match(match, stream_flags(mode), true);
+    if (fd < 0) return nullptr;
+    FILE* stream = libc::fdopen(fd, mode);
+    if (stream) return stream;
+    const int error = errno;
+    forget(fd);
+    libc::close(fd);
+    errno = error;
+    return nullptr;
+}
+
+// What close() returns, given that of the real one and what publishing said.
+int closed(int result, int error) {
+    if (result != 0 || error == 0) return result;
+    errno = error;
+    return -1;
+}
+
+int stream_descriptor(FILE* stream) {
+    const int saved = errno;
+    const int fd = fileno(stream);
+    errno = saved;
+    return find(fd) ? fd : -1;
+}
+
+int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
+    Match match;
+    if (matches(path, &match, caller)) return open_match(match, flags, false);
+    return libc::openat(dirfd, path, flags, mode);
+}
+
+}  // namespace
+}  // namespace wilkins::posix
+
+using namespace wilkins;
+using namespace wilkins::posix;
+
+WILKINS_INTERPOSE(int, open, const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if (has_mode(flags)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    Match match;
+    if (matches(path, &match, WILKINS_CALLER)) return open_match(match, flags, false);
+    return libc::open(path, flags, mode);
+}
+WILKINS_ALIAS(open64, open);
+
+WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
+    mode_t mode = 0;
+    if (has_mode(flags)) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    return open_any(dirfd, path, flags, mode, WILKINS_CALLER);
+}
+WILKINS_ALIAS(openat64, openat);
+
+// What programs compiled with _FORTIFY_SOURCE call where no mode is given.
+WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) { return open_any(AT_FDCWD, path, flags, 0, WILKINS_CALLER); }
+WILKINS_ALIAS(__open64_2, __open_2);
+
+WILKINS_INTERPOSE(int, __openat_2, int dirfd, const char* path, int flags) {
+    return open_any(dirfd, path, flags, 0, WILKINS_CALLER);
+}
+WILKINS_ALIAS(__openat64_2, __openat_2);
+
+WILKINS_INTERPOSE(int, creat, const char* path, mode_t mode) {
+    return open_any(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode, WILKINS_CALLER);
+}
+WILKINS_ALIAS(creat64, creat);
+
+WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
+    Match match;
+    return matches(path, &match, WILKINS_CALLER) ? open_stream(match, mode) : libc::fopen(path, mode);
+}
+WILKINS_ALIAS(fopen64, fopen);
+
+WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
+    if (OpenStep* step = find(fd)) {
+        if (step->use_scratch(fd) != 0) return nullptr;
+        if (!has_shared_hdf5()) step->settle();
+    }
+    return libc::fdopen(fd, mode);
+}
+
+WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stream) {
+    const int fd = stream_descriptor(stream);
+    if (fd >= 0) {
+        fflush(stream);
+        forget(fd);
+    }
+    return libc::freopen(path, mode, stream);
+}
+WILKINS_ALIAS(freopen64, freopen);
+
+WILKINS_INTERPOSE(int, close, int fd) {
+    const int error = find(fd) ? forget(fd) : 0;
+    return closed(libc::close(fd), error);
+}
+
+WILKINS_INTERPOSE(int, fclose, FILE* stream) {
+    const int fd = stream_descriptor(stream);
+    if (fd < 0) return libc::fclose(stream);
+    const int flushed = fflush(stream);
+    const int flush_error = errno;
+    const int error = forget(fd);
+    const int result = libc::fclose(stream);
+    return closed(result, flushed != 0 ? flush_error : error) == 0 ? 0 : EOF;
+}
+
+WILKINS_INTERPOSE(int, close_range, unsigned first, unsigned last, int flags) {
+    if (!(flags & 4)) forget_range(first, last);  // CLOSE_RANGE_CLOEXEC closes nothing yet
+    return libc::close_range(first, last, flags);
+}
+
+WILKINS_INTERPOSE(void, closefrom, int first) {
+    forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+    libc::closefrom(first);
+}
+
+WILKINS_INTERPOSE(int, dup, int fd) {
+    const int copy = libc::dup(fd);
+    adopt_duplicate(fd, copy);
+    return copy;
+}
+
+WILKINS_INTERPOSE(int, dup2, int fd, int copy) {
+    if (fd != copy && find(copy) && libc::fcntl(fd, F_GETFD) >= 0) forget(copy);
+    const int result = libc::dup2(fd, copy);
+    if (fd != copy) adopt_duplicate(fd, result);
+    return result;
+}
+
+WILKINS_INTERPOSE(int, dup3, int fd, int copy, int flags) {
+    if (fd != copy && find(copy) && libc::fcntl(fd, F_GETFD) >= 0) forget(copy);
+    const int result = libc::dup3(fd, copy, flags);
+    adopt_duplicate(fd, result);
+    return result;
+}
+
+WILKINS_INTERPOSE(int, fcntl, int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* argument = va_arg(arguments, void*);  // as the C library itself passes it on
+    va_end(arguments);
+    const int result = libc::fcntl(fd, command, argument);
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) adopt_duplicate(fd, result);
+    return result;
+}
+WILKINS_ALIAS(fcntl64, fcntl);
