@@ -1,0 +1,60 @@
+"""What the end of a program means for its task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wilkins.launch.decide import Exit, Facts, after_exit
+
+CONSUMER = Facts(
+    rerun="auto",
+    strict_end=False,
+    takes_filename=False,
+    in_ports=1,
+    opened=1,
+    read=1,
+    at_end=False,
+    untouched=(),
+)
+PRODUCER = replace(CONSUMER, in_ports=0, opened=0, read=0, at_end=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "verdict"),
+    [
+        pytest.param(0, CONSUMER, "again", id="one step"),
+        pytest.param(0, replace(CONSUMER, opened=2, read=2), "done", id="a loop"),
+        pytest.param(0, replace(CONSUMER, opened=0, read=0), "done", id="no step"),
+        pytest.param(0, replace(CONSUMER, opened=2, rerun="always"), "again", id="always"),
+        pytest.param(0, replace(CONSUMER, rerun="never"), "done", id="never"),
+        pytest.param(0, replace(CONSUMER, opened=0, takes_filename=True), "again", id="left out the step it was given"),
+        pytest.param(0, replace(PRODUCER, rerun="always"), "done", id="a producer has no stream to follow"),
+        pytest.param(0, PRODUCER, "done", id="producer"),
+        pytest.param(0, replace(PRODUCER, untouched=("*.h5",)), "untouched", id="producer that never wrote"),
+        pytest.param(1, PRODUCER, "failed", id="failing producer"),
+        pytest.param(1, CONSUMER, "failed", id="failing consumer"),
+        pytest.param(1, replace(CONSUMER, at_end=True), "ended at end of stream", id="after the end"),
+        pytest.param(1, replace(CONSUMER, at_end=True, strict_end=True), "failed", id="strict"),
+        pytest.param(1, replace(CONSUMER, at_end=True, read=0), "failed", id="nothing was ever read"),
+        pytest.param(-11, replace(CONSUMER, at_end=True), "failed", id="a crash is no end"),
+        pytest.param(139, replace(CONSUMER, at_end=True), "failed", id="nor is one that mpiexec reports"),
+    ],
+)
+def test_verdict(code: int, facts: Facts, verdict: str) -> None:
+    assert after_exit(Exit(code), facts) == verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (0, "exit code 0"),
+        (3, "exit code 3"),
+        (-11, "killed by SIGSEGV"),
+        (134, "exit code 134 (SIGABRT)"),
+        (255, "exit code 255"),
+    ],
+)
+def test_an_exit_says_what_happened(code: int, text: str) -> None:
+    assert str(Exit(code)) == text

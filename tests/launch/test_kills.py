@@ -1,0 +1,141 @@
+"""Whatever is killed, nothing runs on and nothing stays in shared memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from launch.conftest import Case
+
+from support import WILKINS, Tree, processes_in, run_tree, started_tree, wait_for
+
+ENDLESS = """\
+tasks:
+  - {name: produce, func: ./produce.py, args: ["100000", "0.05"], outports: [{filename: "step*.h5"}]}
+  - {name: consume, func: ./read.py, inports: [{filename: "step*.h5"}]}
+"""
+
+ENDLESS_MPI = """\
+tasks:
+  - name: produce
+    func: ./produce.py
+    args: ["100000", "0.05"]
+    nprocs: 2
+    mpiexec: MPIEXEC
+    outports: [{filename: "step*.h5"}]
+  - {name: consume, func: ./read.py, inports: [{filename: "step*.h5"}]}
+"""
+
+
+def _running(case: Case, tree: Tree) -> None:
+    """Wait until steps flow."""
+    log = case.folder / "wilkins-runs" / "latest" / "consume.log"
+    wait_for(lambda: log.is_file() and "read" in log.read_text(), 30, f"a first step\n{tree.told()}")
+
+
+def _child(case: Case, word: str) -> int:
+    """The process that runs a program of the case."""
+    for pid in processes_in(case.folder):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if any(part.endswith(word.encode()) for part in words) and b"-n" not in words:
+            return pid
+    pytest.fail(f"no process runs {word}")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=lambda x: str(int(x))
+)
+def test_a_signal_to_the_launcher_ends_the_run(case: Case, number: signal.Signals, code: int) -> None:
+    case.workflow(ENDLESS)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        _running(case, tree)
+        os.kill(tree.process.pid, number)
+        finished = tree.wait(15)
+        assert finished.code == code
+        assert f"stopped by {number.name}" in finished.err
+        assert "produce" in finished.err.splitlines()[-3]
+        case.assert_nothing_left()
+
+
+@pytest.mark.parametrize("kind", ["plain", "mpi"])
+def test_a_killed_launcher_leaves_nothing(case: Case, kind: str, mpiexec: str) -> None:
+    case.workflow(ENDLESS if kind == "plain" else ENDLESS_MPI.replace("MPIEXEC", mpiexec))
+    if kind == "mpi":
+        case.program("produce.py", MPI_PRODUCER)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        _running(case, tree)
+        assert case.run_folder().is_dir()
+        tree.process.kill()
+        tree.process.wait(5)
+        wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
+        run_tree([*WILKINS, "clean"], 30, case.folder)
+        wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
+
+
+MPI_PRODUCER = """\
+import os, time
+from mpi4py import MPI
+import h5py
+if MPI.COMM_WORLD.rank == 0:
+    open("run-folder", "w").write(os.environ["WILKINS_RUN"])
+for step in range(100000):
+    if MPI.COMM_WORLD.rank == 0:
+        with h5py.File(f"step{step}.h5", "w") as file:
+            file["x"] = [step]
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("victim", ["produce.py", "read.py"])
+def test_a_killed_task_stops_the_run(case: Case, victim: str) -> None:
+    case.workflow(ENDLESS)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        _running(case, tree)
+        os.kill(_child(case, victim), signal.SIGKILL)
+        finished = tree.wait(15)
+        assert finished.code == 1
+        assert "failed: killed by SIGKILL" in finished.err
+        case.assert_nothing_left()
+
+
+def test_a_killed_rank_stops_the_run(case: Case, mpiexec: str) -> None:
+    case.workflow(ENDLESS_MPI.replace("MPIEXEC", mpiexec))
+    case.program("produce.py", MPI_PRODUCER)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        _running(case, tree)
+        os.kill(_child(case, "produce.py"), signal.SIGKILL)
+        finished = tree.wait(15)
+        assert finished.code == 1
+        assert "produce: failed: exit code" in finished.err
+        case.assert_nothing_left()
+
+
+def test_a_program_that_ignores_the_request_to_end(case: Case) -> None:
+    case.program("stubborn.sh", "#!/bin/sh\ntrap '' TERM INT HUP\nwhile :; do sleep 1; done\n")
+    case.workflow("tasks:\n  - {name: stubborn, func: ./stubborn.sh}\n")
+    with started_tree([*WILKINS, "run", "--timeout", "1", "workflow.yaml"], case.folder) as tree:
+        finished = tree.wait(20)
+        assert finished.code == 4
+        case.assert_nothing_left()
+
+
+def test_a_waiting_launcher_sleeps(case: Case) -> None:
+    case.program("sleep.sh", "#!/bin/sh\nsleep 1000\n")
+    case.workflow("tasks:\n  - {name: sleep, func: ./sleep.sh}\n")
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        wait_for(lambda: len(processes_in(case.folder)) >= 3, 20, "the start")
+        time.sleep(1)
+        before = _cpu_seconds(tree.process.pid)
+        time.sleep(5)
+        assert _cpu_seconds(tree.process.pid) - before <= 0.05
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,234 @@
+"""Runs as ranks of one MPI job: plain and MPI tasks, ends, failures, wrong numbers of ranks, under three MPIs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from launch.conftest import Case
+
+from support import WILKINS, processes_in, started_tree, wait_for
+
+FAMILIES = [
+    pytest.param("pypi", id="pypi-mpich"),
+    pytest.param("mpich", id="debian-mpich", marks=pytest.mark.needs("mpiexec.mpich", "mpicc.mpich")),
+    pytest.param("openmpi", id="debian-openmpi", marks=pytest.mark.needs("mpirun.openmpi", "mpicc.openmpi")),
+]
+
+PLAIN = """\
+tasks:
+  - {name: produce, func: ./produce.py, args: ["3"], outports: [{filename: "step*.h5"}]}
+  - {name: read, func: ./read.py, inports: [{filename: "step*.h5"}]}
+  - {name: each, func: ./one.py, args: ["{filename}"], inports: [{filename: "step*.h5"}]}
+"""
+
+MIXED = """\
+tasks:
+  - {name: sim, func: ./sim, nprocs: 2, args: [MODE], outports: [{filename: "step*.txt"}]}
+  - {name: sum, func: ./sum, nprocs: 2, inports: [{filename: "step*.txt"}]}
+  - {name: each, func: /bin/cat, args: ["{filename}"], inports: [{filename: "step*.txt"}]}
+"""
+
+SIM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char** argv) {
+    int rank, size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == 0) {
+        FILE* note = fopen("run-folder", "w");
+        fputs(getenv("WILKINS_RUN"), note);
+        fclose(note);
+    }
+    int steps = strcmp(argv[1], "endless") ? 3 : 100000;
+    for (int step = 0; step < steps; ++step) {
+        int mine = 10 * step + rank, all = 0;
+        MPI_Reduce(&mine, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+        if (rank == 0) {
+            char name[32];
+            snprintf(name, sizeof name, "step%d.txt", step);
+            FILE* file = fopen(name, "w");
+            fprintf(file, "%d of %d\n", all, size);
+            fclose(file);
+        }
+        if (step == 1 && rank == 1 && !strcmp(argv[1], "fail")) exit(7);
+        if (step == 1 && rank == 1 && !strcmp(argv[1], "abort")) MPI_Abort(MPI_COMM_WORLD, 5);
+        if (steps > 3) usleep(50000);
+    }
+    MPI_Finalize();
+    if (!strcmp(argv[1], "late")) return rank == 1 ? 6 : 0;
+    return 0;
+}
+"""
+
+SUM = r"""
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char** argv) {
+    int rank, total = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int step = 0;; ++step) {
+        char name[32];
+        int value = 0, all = 0;
+        snprintf(name, sizeof name, "step%d.txt", step);
+        FILE* file = fopen(name, "r");
+        if (!file) break;
+        if (fscanf(file, "%d", &value) != 1) return 1;
+        fclose(file);
+        MPI_Allreduce(&value, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        total += all;
+    }
+    if (rank == 0) printf("total %d\n", total);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+class Job:
+    """One MPI: its compiler and its mpiexec."""
+
+    def __init__(self, family: str, mpiexec: str) -> None:
+        self.compiler = {"pypi": str(Path(mpiexec).parent / "mpicc")}.get(family, f"mpicc.{family}")
+        self.library = Path(mpiexec).parent.parent / "lib" if family == "pypi" else None
+        self._mpiexec: Sequence[str] = {
+            "pypi": [mpiexec],
+            "mpich": ["mpiexec.mpich"],
+            "openmpi": ["mpirun.openmpi", "--oversubscribe"],
+        }[family]
+
+    def on(self, ranks: int) -> tuple[str, ...]:
+        """The words that start a job of so many ranks."""
+        return (*self._mpiexec, "-n", str(ranks))
+
+    def build(self, folder: Path) -> None:
+        """Compile the MPI programs."""
+        for name, text in {"sim": SIM, "sum": SUM}.items():
+            (folder / f"{name}.c").write_text(text)
+            paths = [f"-Wl,-rpath,{self.library}"] if self.library else []
+            subprocess.run([self.compiler, "-O1", f"{name}.c", "-o", name, *paths], cwd=folder, check=True, timeout=60)
+
+
+@pytest.fixture(params=FAMILIES)
+def job(request: pytest.FixtureRequest, mpiexec: str) -> Job:
+    """Each MPI on this machine."""
+    return Job(request.param, mpiexec)
+
+
+def test_plain_tasks(case: Case, job: Job) -> None:
+    case.workflow(PLAIN)
+    finished = case.run(before=job.on(3))
+    assert finished.code == 0
+    assert "produce | wrote 2" in finished.out
+    assert case.log("read").startswith("read 0 0\nread 1 10\nread 2 20\n")
+    assert case.log("each") == "handled step0.h5 0\nhandled step1.h5 10\nhandled step2.h5 20\n"
+    tasks = case.summary()["tasks"]
+    assert tasks["each"]["starts"] == 3
+    assert tasks["read"]["outcome"] == "ended at end of stream"
+
+
+def test_a_wrong_number_of_ranks(case: Case, job: Job) -> None:
+    case.workflow(PLAIN)
+    finished = case.run(before=job.on(2))
+    assert finished.code == 3
+    assert finished.err.count("-n 3 wilkins run workflow.yaml") == 1
+
+
+def test_a_bad_file(case: Case, job: Job) -> None:
+    case.workflow("tasks:\n  - {name: produce, func: ./produce.py, outprots: []}\n")
+    finished = case.run(before=job.on(3))
+    assert finished.code == 2
+    assert finished.err.count("outprots") == 1
+
+
+def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
+    job.build(case.folder)
+    case.workflow(MIXED.replace("MODE", "once"))
+    finished = case.run(before=job.on(5))
+    assert finished.code == 0
+    assert case.log("each") == "1 of 2\n21 of 2\n41 of 2\n"
+    assert case.log("sum.0") == "total 126\n"
+    assert case.summary()["tasks"]["sim"]["produced"] == 3
+
+
+@pytest.mark.parametrize("mode", ["fail", "late"])
+def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
+    job.build(case.folder)
+    case.workflow(MIXED.replace("MODE", mode))
+    finished = case.run(before=job.on(5))
+    assert finished.code == 1
+    assert f"sim: failed: exit code {7 if mode == 'fail' else 6}" in finished.err
+
+
+def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
+    job.build(case.folder)
+    case.workflow(MIXED.replace("MODE", "abort"))
+    with started_tree([*job.on(5), *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        assert tree.wait(30).code != 0
+        wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
+        wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: str(int(number)))
+def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -> None:
+    job.build(case.folder)
+    case.workflow(MIXED.replace("MODE", "endless"))
+    with started_tree([*job.on(5), *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        log = case.folder / "wilkins-runs" / "latest" / "each.log"
+        wait_for(lambda: log.is_file() and log.stat().st_size > 0, 30, "a first step")
+        os.kill(tree.process.pid, number)
+        assert tree.wait(20).code != 0
+        wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
+        wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
+
+
+def test_an_mpi_task_cannot_be_started_for_each_step(case: Case, mpiexec: str) -> None:
+    case.workflow(PLAIN.replace("./one.py,", "./one.py, nprocs: 2,"))
+    finished = case.run(before=(mpiexec, "-n", "4"))
+    assert finished.code == 2
+    assert finished.err.count("cannot be started twice in one MPI job") == 1
+
+
+@pytest.mark.parametrize("victim", ["program", "launcher", "first launcher"])
+def test_a_killed_process(case: Case, mpiexec: str, victim: str) -> None:
+    job = Job("pypi", mpiexec)
+    job.build(case.folder)
+    case.workflow(MIXED.replace("MODE", "endless"))
+    with started_tree([*job.on(5), *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        log = case.folder / "wilkins-runs" / "latest" / "each.log"
+        wait_for(lambda: log.is_file() and log.stat().st_size > 0, 30, "a first step")
+        programs = [pid for pid in processes_in(case.folder) if _first_word(pid).endswith("/sum")]
+        launcher = _parent(programs[0])
+        if victim == "first launcher":
+            launcher = json.loads((case.run_folder() / "job.json").read_text())["leader"]
+        os.kill(programs[0] if victim == "program" else launcher, signal.SIGKILL)
+        finished = tree.wait(20)
+        assert finished.code != 0
+        if victim == "program":
+            assert "sum: failed: killed by SIGKILL" in finished.err
+        wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
+        wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
+
+
+def _first_word(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+    except OSError:  # it has ended
+        return ""
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()[1])

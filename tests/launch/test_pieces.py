@@ -1,0 +1,132 @@
+"""The launcher's small parts: environments, commands, ranks, plans as text, units, explanations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wilkins.launch import environment, explain, planfile, summary
+from wilkins.launch.rank import Rank, job_key, this_rank
+from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+
+TASK = TaskPlan(
+    index=0,
+    name="sim",
+    instance=0,
+    nprocs=2,
+    kind="mpi",
+    executable=Path("/bin/sim"),
+    args=("-i", "{filename}"),
+    cwd=Path("/data"),
+    env={"A": "1"},
+    prefix=("numactl", "-m0"),
+    mpiexec=("mpiexec", "--bind-to", "none"),
+    stdin=Path("/data/in"),
+    timeout=3.5,
+)
+
+
+def test_a_plan_survives_its_text() -> None:
+    ports = (PortPlan(0, 0, "out", "a*.h5", True, 10, "f:1:2"), PortPlan(1, 0, "in", "b.h5", False))
+    plan = Plan(
+        "w", Path("/w.yaml"), "one-job", (TASK,), ports, (ChannelPlan(0, 1, 2, 3, "drop-oldest", 4),), 2, ("note",)
+    )
+    assert planfile.loads(planfile.dumps(plan)) == plan
+
+
+def test_another_text_is_no_plan() -> None:
+    with pytest.raises(ValueError, match="not a plan"):
+        planfile.loads("{}")
+
+
+def test_a_job_is_hidden_from_programs_that_are_not_its_ranks() -> None:
+    job = {"PMI_RANK": "0", "PMI_FD": "5", "HYDI_CONTROL_FD": "7", "MPIR_CVAR_X": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+    job |= {"OMPI_COMM_WORLD_RANK": "0", "PMIX_ID": "1", "SLURM_PROCID": "0", "SLURM_JOB_ID": "9", "PATH": "/bin"}
+    assert environment.without_mpi_job(job) == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "SLURM_JOB_ID": "9", "PATH": "/bin"}
+
+
+def test_outside_a_job_settings_for_an_mpiexec_stay() -> None:
+    settings = {"OMPI_MCA_btl": "self", "HYDRA_IFACE": "lo"}
+    assert environment.without_mpi_job(settings) == settings
+
+
+def test_the_layer_is_preloaded_first() -> None:
+    layer = {"LD_PRELOAD": "/l.so", "WILKINS_TASK": "0"}
+    assert environment.merged({"LD_PRELOAD": "/mine.so"}, {}, layer)["LD_PRELOAD"] == "/l.so:/mine.so"
+    assert environment.merged({}, {"LD_PRELOAD": "/task.so"}, layer)["LD_PRELOAD"] == "/l.so:/task.so"
+    assert environment.merged({}, {}, layer)["LD_PRELOAD"] == "/l.so"
+
+
+def test_the_command_of_an_mpi_task() -> None:
+    words = environment.mpi_words(TASK, {"LD_PRELOAD": "/l.so"}, "plt 1.h5")
+    assert words[:5] == ["mpiexec", "--bind-to", "none", "-n", "2"]
+    assert words[-7:] == ["/usr/bin/env", "LD_PRELOAD=/l.so", "numactl", "-m0", "/bin/sim", "-i", "plt 1.h5"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, None),
+        ({"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4"}, Rank(1, 4, True, "mpiexec")),
+        ({"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "2"}, Rank(1, 4, False, "mpiexec")),
+        (
+            {
+                "OMPI_COMM_WORLD_RANK": "0",
+                "OMPI_COMM_WORLD_SIZE": "2",
+                "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                "PMIX_RANK": "0",
+            },
+            Rank(0, 2, True, "mpirun"),
+        ),
+        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_NODES": "1"}, Rank(3, 8, True, "srun")),
+        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_NODES": "2"}, Rank(3, 8, False, "srun")),
+        ({"PMIX_RANK": "3", "SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_NNODES": "2"}, Rank(3, 8, False, "srun")),
+        ({"PMI_RANK": "one"}, None),
+    ],
+)
+def test_which_rank_this_is(variables: dict[str, str], found: Rank | None) -> None:
+    assert this_rank(variables) == found
+
+
+def test_jobs_have_different_keys() -> None:
+    keys = {job_key({}), job_key({"PMIX_NAMESPACE": "1"}), job_key({"PMIX_NAMESPACE": "2"})}
+    assert len(keys) == 3
+    assert job_key({}) == job_key({})
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (128_000_000, "128 MB"), (1.5e9, "1.5 GB"), (2e15, "2e+03 TB")],
+)
+def test_sizes(count: float, text: str) -> None:
+    assert summary.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 ms"), (0.0002, "0.2 ms"), (0.0123, "12.3 ms"), (4.56, "4.56 s"), (125, "2 min 05 s"), (7500, "2 h 05 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert summary.duration(seconds) == text
+
+
+def test_waits_are_explained() -> None:
+    wait = {"rank": 1, "pid": 7, "for": "room", "port": 0, "name": "a1.h5", "seconds": 31.2, "on": [[1, 3]]}
+    report = {
+        "tasks": [{"name": "sim", "nprocs": 2, "waits": [wait]}, {"name": "plot", "nprocs": 4, "waits": []}],
+        "ports": [{"task": 0, "pattern": "a*.h5", "steps": 2}, {"task": 1, "pattern": "a*.h5", "steps": 0}],
+        "channels": [{"outport": 0, "inport": 1}],
+    }
+    first, second = explain.waits(report)
+    assert first == "sim[1] has waited 31 s for room to write a1.h5, on plot[3]"
+    assert "`nreaders:`" in second
+    assert "plot" in second
+
+
+def test_a_rank_imports_no_yaml_graph_hdf5_or_mpi() -> None:
+    heavy = "{'yaml', 'networkx', 'h5py', 'mpi4py', 'numpy'}"
+    code = f"import sys, wilkins.launch.onejob; sys.exit(bool({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0

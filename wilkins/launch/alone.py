@@ -1,0 +1,110 @@
+"""The launch on one machine: every task is a process, or a small MPI job, of its own."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from wilkins.launch import environment as env
+from wilkins.launch import process, summary
+from wilkins.launch.boardmap import BoardPorts, create_board
+from wilkins.launch.guard import VARIABLE, Guard, end_members
+from wilkins.launch.options import RunOptions
+from wilkins.launch.output import Log, Terminal
+from wilkins.launch.process import Program
+from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.summary import TaskEnd
+from wilkins.launch.supervise import Supervisor
+from wilkins.launch.taskrun import Ends, TaskRun
+from wilkins.plan import Plan, TaskPlan
+from wilkins.transport.board import Board, sweep
+
+
+def run(plan: Plan, options: RunOptions) -> int:
+    """Run a plan on this machine and return the exit code.
+
+    Raises:
+        WilkinsError: the run could not be set up.
+    """
+    sweep()
+    records = RunDirectory.create(plan, options.run_dir)
+    terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
+    for note in plan.notes:
+        terminal.say(note)
+    with Guard() as guard:
+        board = create_board(plan, records.layer_log)
+        try:
+            return _run(plan, options, records, terminal, board, guard.token)
+        except KeyboardInterrupt:  # outside the time in which signals are events
+            return 128 + signal.SIGINT
+        finally:
+            end_members(guard.token)
+            board.remove()
+
+
+def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, token: str) -> int:
+    ports = BoardPorts(plan)
+    started = time.monotonic()
+    start = Start(board, ports, token)
+    crew = [
+        TaskRun(task, board, ports, Log(task.name, records.log_path(task.name), terminal), start, Ends(board))
+        for task in plan.tasks
+    ]
+    supervisor = Supervisor(crew, board, terminal, timeout=options.timeout)
+    code = supervisor.run()
+    reason = supervisor.stopped.reason if supervisor.stopped else None
+    report = board.report()
+    peak, wall_s = report["memory_peak_bytes"], time.monotonic() - started
+    tasks = summary.task_summaries(report, [end_of(task) for task in crew])
+    records.write_json(
+        "summary.json",
+        summary.record(
+            tasks,
+            exit_code=code,
+            reason=reason,
+            wall_s=wall_s,
+            peak=peak,
+        ),
+    )
+    terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path))
+    return code
+
+
+def end_of(run: TaskRun) -> TaskEnd:
+    """The launcher's part of a task's summary."""
+    return TaskEnd(run.starts, run.outcome or "stopped", str(run.exit) if run.exit else "", run.running_s)
+
+
+class Start:
+    """Starts the programs of tasks, each in a world of its own."""
+
+    def __init__(self, board: Board, ports: BoardPorts, token: str) -> None:
+        self._board = board
+        self._ports = ports
+        self._base = {**env.user_environment(), VARIABLE: token}
+
+    def __call__(self, task: TaskPlan, filename: str | None) -> Program:
+        """Start a task's program; the layer goes only into tasks that have a memory port."""
+        coupled = bool(self._ports.of(task.index))
+        port = env.free_port()
+        if task.kind == "plain":
+            layer = self._board.environment(task.index, 0) if coupled else {}
+            world = env.world_variables(1, rank=0, local_rank=0, port=port)
+            variables = env.merged({**self._base, **world}, task.env, layer)
+            return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin)
+        layer = self._board.environment(task.index, None) if coupled else {}
+        world = env.world_variables(task.nprocs, rank=None, local_rank=None, port=port)
+        base = {**self._base, **world, **task.env}
+        ranks = env.merged(base, {}, layer)
+        words = env.mpi_words(task, {name: ranks[name] for name in (*layer, *world)}, filename)
+        return process.start(words, base, task.cwd, task.stdin)
+
+
+def clean() -> int:
+    """Remove what dead runs of this user left in shared memory, and say what was removed."""
+    folders = sweep()
+    for folder in folders:
+        print(f"removed {folder}")
+    if not folders:
+        print("nothing to remove: no dead run left anything in shared memory")
+    return 0

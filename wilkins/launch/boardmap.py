@@ -1,0 +1,68 @@
+"""Where a plan's tasks, memory ports and channels stand on the board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wilkins.errors import ResourceError
+from wilkins.plan import Plan
+from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+
+
+class BoardPorts:
+    """Indices of the memory ports on the board, which has no file ports."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._memory = [port for port in plan.ports if port.memory]
+        self._index = {port.index: place for place, port in enumerate(self._memory)}
+
+    def of(self, task: int) -> list[int]:
+        """Board indices of a task's memory ports."""
+        return [self._index[port.index] for port in self._memory if port.task == task]
+
+    def inward(self, task: int) -> list[int]:
+        """Board indices of the memory ports a task reads from, in the order of the workflow file."""
+        return [self._index[port.index] for port in self._memory if port.task == task and port.direction == "in"]
+
+    def board_ports(self) -> list[BoardPort]:
+        """The ports as the board wants them."""
+        return [BoardPort(port.task, port.direction, port.pattern, port.cap_bytes) for port in self._memory]
+
+    def board_channels(self, plan: Plan) -> list[BoardChannel]:
+        """The channels between them."""
+        return [
+            BoardChannel(
+                self._index[channel.outport],
+                self._index[channel.inport],
+                channel.every,
+                channel.queue,
+                channel.when_full,
+                channel.readers,
+            )
+            for channel in plan.channels
+            if channel.outport in self._index and channel.inport in self._index
+        ]
+
+
+def create_board(plan: Plan, log: Path, path: Path | None = None) -> Board:
+    """The board of a run.
+
+    Raises:
+        ResourceError: the native library or shared memory is missing.
+    """
+    ports = BoardPorts(plan)
+    try:
+        return Board.create(
+            [BoardTask(task.name, task.nprocs) for task in plan.tasks],
+            ports.board_ports(),
+            ports.board_channels(plan),
+            log=log,
+            path=path,
+        )
+    except FileNotFoundError as error:
+        raise ResourceError(str(error.strerror)) from error
+    except OSError as error:
+        raise ResourceError(
+            f"{error.filename or '/dev/shm'}: cannot set up shared memory for the run: {error.strerror}; "
+            "look at `df /dev/shm`, and remove what dead runs left with `wilkins clean`"
+        ) from error

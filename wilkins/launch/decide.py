@@ -1,0 +1,78 @@
+"""What the end of a program means for its task: started again, done, ended with its stream, or failed. Pure."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a program ended."""
+
+    code: int
+    """Exit code; negative for the number of the signal that killed it."""
+
+    @property
+    def clean(self) -> bool:
+        """Exit code 0."""
+        return self.code == 0
+
+    @property
+    def by_signal(self) -> int | None:
+        """The signal that ended the program; shells and ``mpiexec`` report one as 128 + its number."""
+        number = -self.code if self.code < 0 else self.code - 128
+        return number if 0 < number < signal.NSIG else None
+
+    def __str__(self) -> str:
+        number = self.by_signal
+        if number is None:
+            return f"exit code {self.code}"
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        return f"killed by {name}" if self.code < 0 else f"exit code {self.code} ({name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about a task when its program has just ended."""
+
+    rerun: Literal["auto", "always", "never"]
+    strict_end: bool
+    takes_filename: bool
+    """Started with the name of a step."""
+    in_ports: int
+    """Memory in-ports."""
+    opened: int
+    """Most steps of one source that a rank opened since this start."""
+    read: int
+    """Steps the task read in all, over its starts."""
+    at_end: bool
+    """Every memory in-port is at the end of its stream."""
+    untouched: tuple[str, ...]
+    """Patterns of memory ports no start of the task ever used."""
+
+
+Final = Literal["done", "ended at end of stream", "failed", "untouched"]
+Verdict = Literal["again"] | Final
+"""``again``: to be started once more as soon as its streams bring another step."""
+
+
+def after_exit(ended: Exit, facts: Facts) -> Verdict:
+    """The rules of "one step or a loop" and of "end of stream"."""
+    if not ended.clean:
+        at_end = facts.in_ports > 0 and facts.read > 0 and facts.at_end and ended.by_signal is None
+        return "ended at end of stream" if at_end and not facts.strict_end else "failed"
+    if facts.in_ports and facts.rerun != "never":
+        one_step = facts.opened == 1 or (facts.takes_filename and facts.read > 0)
+        if facts.rerun == "always" or one_step:
+            return "again"
+    return after_last_exit(facts)
+
+
+def after_last_exit(facts: Facts) -> Final:
+    """The verdict on a task that succeeded and will not be started again."""
+    return "untouched" if facts.untouched else "done"

@@ -1,0 +1,133 @@
+"""The environment and the command line a task's program is started with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from collections.abc import Mapping
+
+from wilkins.plan import TaskPlan
+
+RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID")
+"""Where an MPI launcher tells a process its rank, in order of preference."""
+
+LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
+
+_JOB_PREFIXES = (
+    "PMI",
+    "HYD",
+    "MPIR_",
+    "MPI_LOCAL",
+    "OMPI_",
+    "PMIX",
+    "PRTE",
+    "ORTE",
+    "OPAL_",
+    "PALS_",
+    "SLURM_STEP",
+    "SRUN_",
+)
+_JOB_NAMES = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID"})
+_KEPT_PREFIXES = ("OMPI_ALLOW_RUN_AS_ROOT",)
+
+
+def without_mpi_job(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that is not a rank of the MPI job this process belongs to.
+
+    A program that finds the variables of a launcher it was not started by takes itself for a rank and hangs in its
+    initialisation. Outside a job nothing is removed: what is there then are settings a user made for an ``mpiexec``.
+    """
+    if not any(name in environment for name in RANK_VARIABLES):
+        return dict(environment)
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_KEPT_PREFIXES) or not (name.startswith(_JOB_PREFIXES) or name in _JOB_NAMES)
+    }
+
+
+def merged(base: Mapping[str, str], task: Mapping[str, str], layer: Mapping[str, str]) -> dict[str, str]:
+    """``base`` with the task's own variables and the layer's, whose library is preloaded before any other."""
+    environment = {**base, **task}
+    for name, value in layer.items():
+        before = environment.get(name, "") if name == "LD_PRELOAD" else ""
+        environment[name] = f"{value}:{before}" if before else value
+    return environment
+
+
+def world_variables(size: int, *, rank: int | None, local_rank: int | None, port: int) -> dict[str, str]:
+    """The variables by which a distributed program without MPI (torch's DDP) finds its peers within the task."""
+    variables = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if rank is not None:
+        variables["RANK"] = str(rank)
+    if local_rank is not None:
+        variables["LOCAL_RANK"] = str(local_rank)
+    return variables
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def program_words(task: TaskPlan, filename: str | None) -> list[str]:
+    """What is executed for a rank: prefix, executable and arguments, with ``{filename}`` filled in."""
+    args = task.args if filename is None else tuple(arg.replace("{filename}", filename) for arg in task.args)
+    return [*task.prefix, str(task.executable), *args]
+
+
+def takes_filename(task: TaskPlan) -> bool:
+    """True if the task is started with the name of each step."""
+    return any("{filename}" in arg for arg in task.args)
+
+
+def mpi_words(task: TaskPlan, variables: Mapping[str, str], filename: str | None) -> list[str]:
+    """The command that starts an MPI task alone: only its ranks, not their ``mpiexec``, get ``variables``.
+
+    ``RANK`` and ``LOCAL_RANK`` are known to the ranks alone, hence the shell that passes them on.
+    """
+    settings = [f"{name}={value}" for name, value in variables.items()]
+    return [
+        *task.mpiexec,
+        "-n",
+        str(task.nprocs),
+        "/bin/sh",
+        "-c",
+        _PASS_ON_RANK,
+        "rank",
+        "/usr/bin/env",
+        *settings,
+        *program_words(task, filename),
+    ]
+
+
+def _first_of(names: tuple[str, ...]) -> str:
+    value = ""
+    for name in reversed(names):
+        value = f"${{{name}-{value}}}"
+    return value
+
+
+_PASS_ON_RANK = (
+    f'RANK={_first_of(RANK_VARIABLES)}; LOCAL_RANK={_first_of(LOCAL_RANK_VARIABLES)}; export RANK LOCAL_RANK; exec "$@"'
+)
+
+
+def shown(words: list[str]) -> str:
+    """A command as one would type it."""
+    return shlex.join(words)
+
+
+def user_environment() -> dict[str, str]:
+    """The launcher's own environment, without the job it may be part of."""
+    return without_mpi_job(os.environ)
+
+
+def job_descriptors() -> list[int]:
+    """Open files by which the MPI launcher of this process is reached; its MPI program inherits them."""
+    named = [value for name, value in os.environ.items() if name in ("PMI_FD", "PALS_FD")]
+    return [int(value) for value in named if value.isdecimal()]

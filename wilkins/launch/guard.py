@@ -1,0 +1,71 @@
+"""A small process that outlives a killed launcher just long enough to end what it started and free its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import time
+from types import TracebackType
+
+from wilkins.launch import process
+from wilkins.transport.board import sweep
+
+VARIABLE = "WILKINS_LAUNCHER"
+"""Marks the processes a launcher started, and all they started, wherever they hang now."""
+
+_PATIENCE = 5.0
+
+
+class Guard:
+    """Watches over a run while the block lasts; acts only if the launcher dies inside it."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        """Value of `VARIABLE` in every process that belongs to the launcher."""
+        self._pipe = -1
+        self._pid = 0
+
+    def __enter__(self) -> Guard:
+        read_end, self._pipe = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            status = 1
+            try:
+                os.close(self._pipe)
+                _watch(read_end, self.token)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(read_end)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.write(self._pipe, b"done")
+        os.close(self._pipe)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+
+def _watch(pipe: int, token: str) -> None:
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    if not os.read(pipe, 16):
+        end_members(token)
+        sweep()
+
+
+def end_members(token: str) -> None:
+    """Kill every process that carries the token."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until and (alive := process.members(VARIABLE, token)):
+        process.send(alive, signal.SIGKILL)
+        process.reap(alive)
+        time.sleep(0.02)

@@ -1,0 +1,227 @@
+"""The launch as ranks of one MPI job: every rank runs its own program, the first one plans, watches and sums up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from wilkins.errors import ResourceError, UsageError, WilkinsError
+from wilkins.launch import environment as env
+from wilkins.launch import planfile, summary
+from wilkins.launch.boardmap import create_board
+from wilkins.launch.guard import Guard, end_members
+from wilkins.launch.jobrank import JobRank, JobSetting
+from wilkins.launch.options import RunOptions
+from wilkins.launch.rank import Rank, job_key, this_rank
+from wilkins.launch.rendezvous import Rendezvous
+from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.summary import TaskEnd
+from wilkins.plan import Plan
+from wilkins.transport.board import Board, sweep
+
+_HOLD = 0.2
+
+
+def in_job() -> bool:
+    """True if this process was started as one of several ranks of an MPI job."""
+    here = this_rank()
+    return here is not None and here.size > 1
+
+
+def main(path: Path, options: RunOptions) -> int:
+    """Be one rank of ``mpiexec -n N wilkins run FILE``; the exit code is the same on all ranks.
+
+    What keeps the run from being set up is said by the first rank alone.
+
+    Raises:
+        UsageError: this process is not a rank of a job.
+    """
+    here = this_rank()
+    if here is None:
+        raise UsageError(f"this process is not a rank of an MPI job; start it as: mpiexec -n N wilkins run {path}")
+    if not here.one_node:
+        return _refuse_nodes(here)
+    meeting = Rendezvous(job_key(), here.rank, here.size)
+    with Guard() as guard:
+        try:
+            code = _follow(meeting, guard.token) if here.rank else _lead(path, options, here, meeting, guard.token)
+        except WilkinsError as error:
+            code = _say(error)
+        finally:
+            end_members(guard.token)
+    if code:
+        _leave_together(code, meeting.leave_at)
+    return code
+
+
+def _leave_together(code: int, when: float) -> NoReturn:
+    """End all ranks at one moment: an mpiexec kills those that outlive a failed one, and reports that instead."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    if env.job_descriptors():
+        _hold_descriptors(when + _HOLD)
+    time.sleep(max(0.0, when - time.monotonic()))
+    os._exit(code)
+
+
+def _hold_descriptors(until: float) -> None:
+    """Keep the connection to the mpiexec open until all ranks have gone: its end is what makes Hydra kill the rest."""
+    if os.fork():
+        return
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    time.sleep(max(0.0, until - time.monotonic()))
+    os._exit(0)
+
+
+def _refuse_nodes(here: Rank) -> int:
+    if here.rank:
+        time.sleep(1.0)  # an mpiexec ends all ranks when one fails; the first is to speak before
+        return ResourceError.exit_code
+    return _say(ResourceError(f"this job's {here.size} ranks are on several nodes, which is not supported yet"))
+
+
+def _say(error: WilkinsError) -> int:
+    print("\n".join(f"wilkins: {line}" for line in str(error).splitlines()), file=sys.stderr, flush=True)
+    return error.exit_code
+
+
+def _follow(meeting: Rendezvous, token: str) -> int:
+    """Any rank but the first."""
+    job = meeting.enter()
+    if "failed" in job:
+        meeting.leave(failed=True)
+        return int(job["failed"])
+    setting = JobSetting(**job)
+    try:
+        plan = planfile.loads((Path(setting.records) / "plan.json").read_text(encoding="utf-8"))
+        board = Board.attach(meeting.path)
+    except FileNotFoundError as error:
+        raise ResourceError(
+            f"rank {meeting.rank}: {error.filename} is gone; the first rank has ended the run"
+        ) from error
+    code = JobRank(plan, setting, meeting, board, token).run()
+    meeting.leave(failed=code != 0)
+    return code
+
+
+def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, token: str) -> int:
+    """The first rank."""
+    started = time.monotonic()
+    try:
+        sweep()
+        plan = _plan(path, options, here)
+        mpi = _mpi_libraries(plan)
+        records = RunDirectory.create(plan, options.run_dir)
+        board = create_board(plan, records.layer_log, meeting.path)
+        setting = JobSetting(
+            records=str(records.path),
+            leader=os.getpid(),
+            quiet=options.quiet,
+            timeout=options.timeout,
+            master_ports={str(task.index): env.free_port() for task in plan.tasks},
+            mpi_libraries={str(index): str(library) for index, (library, linked) in mpi.items() if not linked},
+            bystander_library=next((str(library) for library, _ in mpi.values()), None),
+        )
+        for task in plan.tasks:
+            if task.nprocs > 1:
+                board.task_started(task.index)
+        meeting.open(asdict(setting))
+    except BaseException as error:
+        code = _say(error) if isinstance(error, WilkinsError) else 1
+        meeting.open({"failed": code})
+        meeting.close(failed=True)
+        if isinstance(error, WilkinsError):
+            return code
+        raise
+    code = 1
+    try:
+        rank = JobRank(plan, setting, meeting, board, token)
+        for note in plan.notes:
+            rank.terminal.say(note)
+        code = rank.run()
+        code = _sum_up(rank, meeting, board, records, time.monotonic() - started)
+    finally:
+        meeting.decide(code)
+        meeting.close(failed=code != 0)
+        board.remove()
+    return code
+
+
+def _plan(path: Path, options: RunOptions, here: Rank) -> Plan:
+    """The plan of the file, if the job has the ranks it needs."""
+    from wilkins.planner import plan_file  # the other ranks do without a YAML reader and a graph library
+
+    plan = plan_file(path, options.overrides, "one-job")
+    if plan.total_ranks != here.size:
+        raise ResourceError(
+            f"{path} needs {plan.total_ranks} ranks, and this job has {here.size}; start it as: "
+            f"{here.launcher} -n {plan.total_ranks} wilkins run {path}"
+        )
+    for task in plan.tasks:
+        if task.kind == "mpi" and env.takes_filename(task):
+            raise UsageError(
+                f"{task.origin}: {task.name}: '{{filename}}' asks for a start per step, but an MPI program cannot be "
+                "started twice in one MPI job; run the file without an mpiexec, or this task with nprocs: 1"
+            )
+    return plan
+
+
+def _mpi_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:
+    """By task: the MPI library of each MPI task, and whether its executable is linked to it."""
+    from wilkins.launch.mpilib import mpi_library
+
+    found: dict[int, tuple[Path, bool]] = {}
+    for task in plan.tasks:
+        if task.kind == "mpi":
+            library, linked = mpi_library(task, {**env.user_environment(), **task.env})
+            if library is None:
+                raise ResourceError(
+                    f"{task.origin}: {task.name}: has {task.nprocs} ranks in this MPI job, but no MPI library is found "
+                    f"that {task.executable} uses; run the file without an mpiexec, or this task with nprocs: 1"
+                )
+            found[task.index] = library, linked
+    return found
+
+
+def _sum_up(rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirectory, wall_s: float) -> int:
+    """Join what became of all ranks into the summary, and decide what every rank exits with."""
+    tasks = rank.plan.tasks
+    results = [[meeting.result(task.first_rank + place) for place in range(task.nprocs)] for task in tasks]
+    stop = rank.stopped
+    failed = any(result is None or result["failed"] for ranks in results for result in ranks)
+    code = stop.code if stop else int(failed)
+    report = board.report()
+    peak = report["memory_peak_bytes"]
+    lines = summary.task_summaries(report, [_joined(ranks) for ranks in results])
+    reason = stop.reason if stop else None
+    records.write_json("summary.json", summary.record(lines, exit_code=code, reason=reason, wall_s=wall_s, peak=peak))
+    rank.terminal.table(summary.table(lines, wall_s=wall_s, peak=peak, folder=records.path))
+    return code
+
+
+def _joined(ranks: Sequence[dict[str, Any] | None]) -> TaskEnd:
+    """The end of a task from the ends of its ranks: the worst, and the mean of the times."""
+    known = [result or {**_LOST, "failed": True} for result in ranks]
+    worst = next((result for result in known if result["failed"]), None) or next(
+        (result for result in known if result["outcome"] != "done"), known[0]
+    )
+    return TaskEnd(
+        max(int(result["starts"]) for result in known),
+        str(worst["outcome"]),
+        str(worst["exit"]),
+        sum(float(result["running_s"]) for result in known) / len(known),
+    )
+
+
+_LOST = asdict(TaskEnd(1, "stopped", "", 0.0))

@@ -1,0 +1,116 @@
+"""Carries what tasks print to their logs, byte for byte, and to the terminal, line by line under the task's name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+_CHUNK = 65536
+_COLOURS = (36, 33, 35, 32, 34, 31)
+
+
+class Terminal:
+    """The launcher's terminal: tasks' lines on stdout, the launcher's own on stderr."""
+
+    def __init__(self, names: list[str], *, quiet: bool, colours: bool = True) -> None:
+        self._quiet = quiet
+        width = max((len(name) for name in names), default=0)
+        coloured = colours and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self._labels = {}
+        for index, name in enumerate(names):
+            label = f"{name:<{width}} | "
+            if coloured:
+                label = f"\033[{_COLOURS[index % len(_COLOURS)]}m{label}\033[0m"
+            self._labels[name] = label.encode()
+
+    def lines(self, name: str, text: bytes) -> None:
+        """Show complete lines of a task."""
+        if self._quiet or not text:
+            return
+        label = self._labels[name]
+        shown = b"".join(label + line for line in text.splitlines(keepends=True) if line)
+        try:
+            sys.stdout.buffer.write(shown)
+            sys.stdout.buffer.flush()
+        except (OSError, ValueError):  # nobody reads it any more; the logs go on
+            self._quiet = True
+
+    def say(self, message: str) -> None:
+        """Show lines of the launcher itself."""
+        with contextlib.suppress(OSError, ValueError):
+            print("\n".join(f"wilkins: {line}" for line in message.splitlines()), file=sys.stderr, flush=True)
+
+    def table(self, text: str) -> None:
+        """Show a block as it is."""
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
+
+
+class Log:
+    """A task's log file, which goes on over its starts."""
+
+    def __init__(self, name: str, path: Path, terminal: Terminal) -> None:
+        self.name = name
+        self.path = path
+        self._terminal = terminal
+        self._shown = True
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def write(self, data: bytes) -> None:
+        """Append to the file."""
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def mute(self) -> None:
+        """Show nothing more on the terminal."""
+        self._shown = False
+
+    def show(self, lines: bytes) -> None:
+        """Pass complete lines on to the terminal."""
+        if self._shown:
+            self._terminal.lines(self.name, lines)
+
+
+class Stream:
+    """One start's output on its way from the pipe to the log."""
+
+    def __init__(self, pipe: int, log: Log) -> None:
+        self.pipe = pipe
+        self._log = log
+        self._partial = b""
+
+    def pump(self) -> bool:
+        """Carry on what has arrived; False at the end of the output, after which the pipe is closed."""
+        while True:
+            try:
+                data = os.read(self.pipe, _CHUNK)
+            except BlockingIOError:
+                return True
+            if not data:
+                self.close()
+                return False
+            self._log.write(data)
+            text = self._partial + data
+            cut = text.rfind(b"\n") + 1
+            if len(text) - cut > _CHUNK:
+                cut = len(text)
+            self._partial = text[cut:]
+            self._log.show(text[:cut])
+            if len(data) < _CHUNK:
+                return True
+
+    def close(self) -> None:
+        """Show what is left without a line's end, and close the pipe."""
+        if self.pipe < 0:
+            return
+        os.close(self.pipe)
+        self.pipe = -1
+        if self._partial:
+            self._log.show(self._partial + b"\n")
+            self._partial = b""

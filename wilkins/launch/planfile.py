@@ -1,0 +1,52 @@
+"""A plan as JSON, so that it can be kept with a run's records and handed to the ranks of a job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+
+_PATHS = ("executable", "cwd", "stdin", "source")
+_TUPLES = ("args", "prefix", "mpiexec", "notes")
+
+
+def dumps(plan: Plan) -> str:
+    """The plan as JSON text."""
+    return json.dumps(asdict(plan), indent=2, default=str) + "\n"
+
+
+def loads(text: str) -> Plan:
+    """The plan that `dumps` wrote.
+
+    Raises:
+        ValueError: the text is not a plan of this version.
+    """
+    try:
+        data = json.loads(text)
+        plan: Plan = _restore(
+            Plan,
+            {
+                **data,
+                "tasks": tuple(_restore(TaskPlan, item) for item in data["tasks"]),
+                "ports": tuple(_restore(PortPlan, item) for item in data["ports"]),
+                "channels": tuple(_restore(ChannelPlan, item) for item in data["channels"]),
+            },
+        )
+        return plan
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a plan of this version: {error}") from error
+
+
+def _restore(kind: Any, data: dict[str, Any]) -> Any:
+    values = {}
+    for field in fields(kind):
+        value = data[field.name]
+        if field.name in _PATHS and value is not None:
+            value = Path(value)
+        elif field.name in _TUPLES:
+            value = tuple(value)
+        values[field.name] = value
+    return kind(**values)

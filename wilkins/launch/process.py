@@ -1,0 +1,144 @@
+"""Starts programs so that none outlives the launcher, and ends whole families of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(slots=True)
+class Program:
+    """A started program and the pipe that carries its output."""
+
+    pid: int
+    output: int
+    """Non-blocking read end; stdout and stderr in the order they were written."""
+
+
+def adopt_orphans(adopt: bool = True) -> None:
+    """Processes whose parents die become this process's children, so that they can be found and reaped."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def prepare() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the line above took effect
+            os._exit(127)
+
+    return prepare
+
+
+def start(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: Path,
+    stdin: Path | None = None,
+    pass_fds: Sequence[int] = (),
+    capture: bool = True,
+) -> Program:
+    """Start a program in a session of its own; it is killed when this process dies.
+
+    Raises:
+        OSError: it cannot be started, or its folder or input cannot be opened.
+    """
+    source = os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    read_end, write_end = os.pipe() if capture else (-1, -1)
+    try:
+        child = subprocess.Popen(
+            list(words),
+            env=dict(environment),
+            cwd=cwd,
+            stdin=source,
+            stdout=write_end if capture else None,
+            stderr=write_end if capture else None,
+            pass_fds=tuple(pass_fds),
+            start_new_session=True,
+            preexec_fn=_die_with(os.getpid()),  # the launcher has one thread
+        )
+    except BaseException:
+        if capture:
+            os.close(read_end)
+        raise
+    finally:
+        os.close(source)
+        if capture:
+            os.close(write_end)
+    child.returncode = 0  # reaped by `reap`, not by the object
+    if capture:
+        os.set_blocking(read_end, False)
+    return Program(child.pid, read_end)
+
+
+def children() -> set[int]:
+    """The direct children of this process, ended or not."""
+    found: set[int] = set()
+    for thread in os.scandir("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            found.update(map(int, Path(thread.path, "children").read_bytes().split()))
+    return found
+
+
+def reap(pids: Iterable[int]) -> dict[int, int]:
+    """Those of the children that have ended, with their exit codes (negative for a signal)."""
+    ended = {}
+    for pid in pids:
+        try:
+            done, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            continue
+        if done:
+            ended[pid] = os.waitstatus_to_exitcode(status)
+    return ended
+
+
+def descendants(ancestor: int) -> list[int]:
+    """All living processes below ``ancestor``, found by the parents they name."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                stat = Path(entry.path, "stat").read_bytes()
+            except OSError:
+                continue
+            fields = stat[stat.rindex(b")") + 2 :].split()
+            if fields[0] != b"Z":
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found: list[int] = []
+    todo = [ancestor]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def members(variable: str, value: str) -> list[int]:
+    """Processes of this user that were started with ``variable=value``, wherever they hang now."""
+    wanted = f"{variable}={value}".encode()
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def send(pids: Iterable[int], number: int, *, group: bool = False) -> None:
+    """Signal processes (or the groups they lead); those already gone are passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            (os.killpg if group else os.kill)(pid, number)

@@ -1,0 +1,105 @@
+"""The directory in which a run leaves its records."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import ResourceError, UsageError
+from wilkins.launch import planfile
+from wilkins.plan import Plan
+
+
+class RunDirectory:
+    """``wilkins-runs/<name>-<time>/`` beside the workflow file: plan, versions, logs, summary."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, plan: Plan, wanted: Path | None) -> RunDirectory:
+        """Make the directory of a run that starts now.
+
+        Raises:
+            ResourceError: it cannot be made.
+            UsageError: the wanted folder is not empty.
+        """
+        try:
+            path = _given(wanted) if wanted else _fresh(plan)
+            run = cls(path)
+            (path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
+            run.write_json("versions.json", versions())
+        except OSError as error:
+            raise ResourceError(
+                f"{wanted or plan.source.parent}: cannot write the run's records there: {error.strerror}; "
+                "name a folder you may write to with --run-dir"
+            ) from error
+        return run
+
+    @property
+    def layer_log(self) -> Path:
+        """Where the layer inside the tasks writes its own lines."""
+        return self.path / "layer.log"
+
+    def log_path(self, task: str, rank: int | None = None) -> Path:
+        """The log of a task, or of one of its ranks."""
+        stem = re.sub(r"[^\w.\[\]-]", "_", task)
+        return self.path / (f"{stem}.log" if rank is None else f"{stem}.{rank}.log")
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Leave a record."""
+        (self.path / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _given(path: Path) -> Path:
+    path = path.absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    if any(path.iterdir()):
+        raise UsageError(f"{path}: holds files already; give --run-dir an empty or new folder")
+    return path
+
+
+def _fresh(plan: Plan) -> Path:
+    parent = plan.source.parent / "wilkins-runs"
+    parent.mkdir(exist_ok=True)
+    stem = f"{plan.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in range(1, 10000):
+        path = parent / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        _point(parent / "latest", path.name)
+        return path
+    raise ResourceError(f"{parent}: holds too many runs of this second; remove old ones")
+
+
+def _point(link: Path, target: str) -> None:
+    """Let ``link`` lead to ``target``, in one step, so that two runs at once do not disturb each other."""
+    if link.exists() and not link.is_symlink():
+        return
+    new = link.with_name(f".latest-{os.getpid()}")
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    found = {
+        "python": sys.version.split()[0],
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "host": platform.node(),
+    }
+    for package in ("wilkins", "h5py", "mpi4py", "numpy", "networkx", "PyYAML"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found

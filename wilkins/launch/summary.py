@@ -1,0 +1,139 @@
+"""What a run did, as a table for the terminal and as a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """One line of the table. Times are means over the task's ranks, in seconds."""
+
+    name: str
+    nprocs: int
+    starts: int
+    outcome: str
+    exit: str
+    produced: int
+    consumed: int
+    dropped: int
+    bytes: int
+    computing_s: float
+    waiting_s: float
+    moving_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnd:
+    """What the launcher knows about a task's end."""
+
+    starts: int
+    outcome: str
+    exit: str
+    running_s: float
+
+
+def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[TaskSummary]:
+    """Joins what the board counted with what the launcher saw."""
+    lines = []
+    for index, (task, end) in enumerate(zip(report["tasks"], ends, strict=True)):
+        ports = [port for port in report["ports"] if port["task"] == index]
+        waiting = task["waiting_s"] / task["nprocs"]
+        moving = task["moving_s"] / task["nprocs"]
+        lines.append(
+            TaskSummary(
+                name=task["name"],
+                nprocs=task["nprocs"],
+                starts=end.starts,
+                outcome=end.outcome,
+                exit=end.exit,
+                produced=sum(port["steps"] for port in ports if port["direction"] == "out"),
+                consumed=sum(port["steps"] for port in ports if port["direction"] == "in"),
+                dropped=sum(port["dropped"] for port in ports),
+                bytes=sum(port["bytes"] for port in ports),
+                computing_s=max(0.0, end.running_s - waiting - moving),
+                waiting_s=waiting,
+                moving_s=moving,
+            )
+        )
+    return lines
+
+
+def record(
+    tasks: Sequence[TaskSummary], *, exit_code: int, reason: str | None, wall_s: float, peak: int
+) -> dict[str, Any]:
+    """The summary as plain data."""
+    return {
+        "exit_code": exit_code,
+        "reason": reason,
+        "wall_s": round(wall_s, 6),
+        "memory_peak_bytes": peak,
+        "tasks": [asdict(task) for task in tasks],
+    }
+
+
+def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Path) -> str:
+    """The table shown at the end of a run."""
+    head = [
+        "task",
+        "ranks",
+        "starts",
+        "end",
+        "produced",
+        "consumed",
+        "dropped",
+        "moved",
+        "computing",
+        "waiting",
+        "moving",
+    ]
+    rows = [
+        [
+            task.name,
+            str(task.nprocs),
+            str(task.starts),
+            task.outcome if task.outcome in ("done", "stopped") or not task.exit else f"{task.outcome}: {task.exit}",
+            *(str(count) if count else "-" for count in (task.produced, task.consumed, task.dropped)),
+            size(task.bytes) if task.bytes else "-",
+            *(duration(value) for value in (task.computing_s, task.waiting_s, task.moving_s)),
+        ]
+        for task in tasks
+    ]
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    left = {0, 3}
+    lines = [
+        "  ".join(
+            f"{cell:<{width}}" if column in left else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [head, *rows]
+    ]
+    lines.insert(1, "-" * max(map(len, lines)))
+    lines.append(f"wall time {duration(wall_s)}, most shared memory {size(peak)}, records in {folder}")
+    return "\n".join(lines)
+
+
+def size(count: float) -> str:
+    """A number of bytes for people: ``1.5 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def duration(seconds: float) -> str:
+    """A time for people: ``3.2 ms``, ``41 s``, ``2 h 05 min``."""
+    if seconds < 0.0005:
+        return "0 ms" if seconds < 0.00005 else f"{seconds * 1000:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 99.95:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    if seconds < 3600 and minutes < 60:
+        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,317 @@
+"""Keeps a crew of tasks running until all have ended or one thing ends them all. One thread, driven by events."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Any
+
+from wilkins.launch import explain, process
+from wilkins.launch.decide import Verdict
+from wilkins.launch.output import Stream, Terminal
+from wilkins.launch.taskrun import TaskRun
+from wilkins.transport.board import Board
+
+GRACE = 3.0
+"""Seconds between the polite request to end and the end."""
+
+_RELEASE = 0.5
+"""Seconds after the polite request until calls that wait for steps fail; most programs are gone by then."""
+
+_CHECK_STUCK = 1.0
+_CHECK_MOVED = 5.0
+_QUIET_FOR = 30.0
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a run is stopped, and what its launcher exits with."""
+
+    code: int
+    reason: str
+
+
+class Signals:
+    """Turns signals into readable events while the block lasts."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self.child_ended = True
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        self.reader, self._writer = socket.socketpair()
+        self.reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (*_ENDING_SIGNALS, signal.SIGCHLD):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGCHLD:
+            self.child_ended = True
+        else:
+            self.received.append(number)
+
+    def drain(self) -> None:
+        """Forget the wake-ups that led here."""
+        try:
+            while self.reader.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        self.reader.close()
+        self._writer.close()
+
+
+class Supervisor:
+    """Starts, watches and ends the programs of one launcher process."""
+
+    def __init__(
+        self,
+        crew: Sequence[TaskRun],
+        board: Board,
+        terminal: Terminal,
+        *,
+        timeout: float | None = None,
+        watches_all: bool = True,
+        on_stop: Callable[[Stop], None] | None = None,
+    ) -> None:
+        """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
+        when this crew is what stops the run."""
+        self.crew = list(crew)
+        self._board = board
+        self._terminal = terminal
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._timeout = timeout
+        self._watches_all = watches_all
+        self._on_stop = on_stop
+        self._stop: Stop | None = None
+        self._release_at = float("inf")
+        self._kill_at = float("inf")
+        self._failed = False
+        self._selector = selectors.DefaultSelector()
+        self._streams: dict[int, Stream] = {}
+        self._foreign: set[int] = set()
+        self._next_stuck = time.monotonic() + _CHECK_STUCK
+        self._next_moved = time.monotonic() + _CHECK_MOVED
+        self._moved: object = None
+        self._moved_at = time.monotonic()
+        self._explained = False
+
+    @property
+    def stopped(self) -> Stop | None:
+        """Why the run was stopped, if it was."""
+        return self._stop
+
+    def run(self, tick: Callable[[], float | None] | None = None) -> int:
+        """Run all to the end and return the exit code.
+
+        `tick` is called in every turn and returns the longest time in seconds until its next turn, or None when the
+        run may end as far as it is concerned.
+        """
+        process.adopt_orphans()
+        self._foreign = process.children()
+        with Signals() as signals:
+            self._selector.register(signals.reader, selectors.EVENT_READ)
+            try:
+                while True:
+                    more = tick() if tick else None
+                    now = time.monotonic()
+                    self._start_due(now)
+                    self._check(now, signals)
+                    if more is None and all(run.state == "ended" and run.program is None for run in self.crew):
+                        break
+                    self._wait(now, more, signals)
+                    if signals.child_ended:
+                        signals.child_ended = False
+                        self._reap()
+            finally:
+                self._selector.unregister(signals.reader)
+                self._end_strays()
+                process.adopt_orphans(False)
+        if self._stop is not None:
+            return self._stop.code
+        return 1 if self._failed else 0
+
+    def stop(self, code: int, reason: str) -> None:
+        """End everything; the first reason counts."""
+        if self._stop is not None:
+            return
+        self._stop = Stop(code, reason)
+        self._terminal.say(reason)
+        if self._on_stop:
+            self._on_stop(self._stop)
+        self._end_programs()
+
+    def join_stop(self, stop: Stop) -> None:
+        """End everything because another launcher of the run does."""
+        if self._stop is None:
+            self._stop = stop
+            self._end_programs()
+
+    def _end_programs(self) -> None:
+        """Ask politely; what programs say to that goes to their logs alone, so that the reason stays in sight."""
+        process.send(self._pids(), signal.SIGTERM, group=True)
+        now = time.monotonic()
+        self._release_at = now + _RELEASE
+        self._kill_at = now + GRACE
+        for run in self.crew:
+            if run.program is not None:
+                run.log.mute()
+            if run.state == "waiting":
+                run.abandon("stopped")
+
+    def _pids(self) -> list[int]:
+        return [run.program.pid for run in self.crew if run.program is not None]
+
+    def _start_due(self, now: float) -> None:
+        for run in self.crew:
+            if run.state != "waiting" or run.poll_at > now or self._stop is not None:
+                continue
+            try:
+                started = run.poll(now)
+            except OSError as error:
+                run.abandon("failed")
+                self._fail(run, explain.not_started(run, error))
+                continue
+            if started and run.stream is not None:
+                self._streams[run.stream.pipe] = run.stream
+                self._selector.register(run.stream.pipe, selectors.EVENT_READ, run.stream)
+            elif run.outcome == "untouched":
+                self._fail(run, explain.untouched(run))
+
+    def _wait(self, now: float, more: float | None, signals: Signals) -> None:
+        due = [now + 1.0 if more is None else now + more, self._release_at, self._kill_at]
+        if self._watches_all:
+            due += [self._next_stuck, self._deadline or due[0]]
+        for run in self.crew:
+            if run.state == "waiting":
+                due.append(run.poll_at)
+            elif run.state == "running" and run.plan.timeout is not None:
+                due.append(run.started_at + run.plan.timeout)
+        for key, _ in self._selector.select(max(0.0, min(due) - now)):
+            if isinstance(key.data, Stream):
+                self._pump(key.data)
+            else:
+                signals.drain()
+
+    def _pump(self, stream: Stream) -> None:
+        pipe = stream.pipe
+        if not stream.pump():
+            self._selector.unregister(pipe)
+            del self._streams[pipe]
+
+    def _reap(self) -> None:
+        ended = process.reap((process.children() - self._foreign) | set(self._pids()))
+        for run in self.crew:
+            if run.program is None or run.program.pid not in ended:
+                continue
+            code = ended[run.program.pid]
+            if run.stream is not None and run.stream.pipe >= 0:
+                self._pump(run.stream)
+            if self._stop is not None:
+                run.stopped(code)
+            else:
+                self._judge(run, run.exited(code))
+
+    def program_over(self, run: TaskRun, code: int) -> None:
+        """A program is about to exit with `code`, but its process waits for others before it ends."""
+        self._judge(run, run.over(code))
+
+    def _judge(self, run: TaskRun, verdict: Verdict | None) -> None:
+        if verdict == "failed":
+            self._fail(run, explain.failed(run))
+        elif verdict == "untouched":
+            self._fail(run, explain.untouched(run))
+
+    def _fail(self, run: TaskRun, message: str) -> None:
+        self._failed = True
+        if failure := self._board.failure():  # what the program met, in more words than its exit code has
+            message = f"{failure}\n{message}"
+        if run.plan.on_failure == "stop":
+            self.stop(1, message)
+        else:
+            self._terminal.say(message)
+            run.tell_final()
+
+    def _check(self, now: float, signals: Signals) -> None:
+        while signals.received:
+            number = signals.received.pop(0)
+            if self._stop is not None:
+                self._kill_at = now
+            self.stop(128 + number, f"stopped by {signal.Signals(number).name}")
+        if self._stop is not None and now >= self._release_at:
+            self._release_at = float("inf")
+            self._board.stop(self._stop.reason)
+        if now >= self._kill_at:
+            self._kill_at = now + GRACE
+            process.send(self._pids(), signal.SIGKILL, group=True)
+            process.send(self._strays(), signal.SIGKILL)
+        if self._stop is not None:
+            return
+        for run in self.crew:
+            limit = run.plan.timeout
+            if run.state == "running" and limit is not None and now >= run.started_at + limit:
+                self.stop(4, f"{run.name}: still running after its timeout of {limit:g} s; stopped")
+        if self._watches_all:
+            self._check_run(now)
+
+    def _check_run(self, now: float) -> None:
+        if self._deadline is not None and now >= self._deadline:
+            waits = explain.waits(self._board.report())
+            self.stop(4, "\n".join([f"the run took longer than --timeout {self._timeout:g} s; stopped", *waits]))
+        elif now >= self._next_stuck:
+            self._next_stuck = now + _CHECK_STUCK
+            if failure := self._board.failure():
+                self.stop(1, failure)
+            elif stuck := self._board.stuck():
+                self.stop(4, f"the run is stuck and was stopped: {stuck}")
+        if now >= self._next_moved and self._stop is None:
+            self._next_moved = now + _CHECK_MOVED
+            self._check_moved(now)
+
+    def _check_moved(self, now: float) -> None:
+        report = self._board.report()
+        moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
+        if moved != self._moved:
+            self._moved, self._moved_at, self._explained = moved, now, False
+        elif now - self._moved_at >= _QUIET_FOR and not self._explained:
+            self._explained = True
+            waits = explain.waits(report)
+            if waits:
+                self._terminal.say("\n".join([f"nothing has moved for {_QUIET_FOR:g} s:", *waits]))
+
+    def _strays(self) -> list[int]:
+        own = process.children() - self._foreign
+        return sorted(own.union(*(process.descendants(pid) for pid in own))) if own else []
+
+    def _end_strays(self) -> None:
+        """Nothing that the crew started runs on; what it printed last is kept."""
+        until = time.monotonic() + GRACE
+        while (strays := self._strays()) and time.monotonic() < until:
+            process.send(strays, signal.SIGKILL)
+            process.reap(strays)
+            time.sleep(0.01)
+        for stream in list(self._streams.values()):
+            if stream.pump():
+                stream.close()
+        self._selector.close()
+        for run in self.crew:
+            if run.program is not None:
+                run.abandon("stopped")
+            run.log.close()

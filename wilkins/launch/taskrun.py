@@ -1,0 +1,194 @@
+"""One task while it runs: its starts, what its ends mean, and what it still waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from wilkins.launch import decide
+from wilkins.launch.boardmap import BoardPorts
+from wilkins.launch.decide import Exit, Facts, Final, Verdict
+from wilkins.launch.environment import takes_filename
+from wilkins.launch.output import Log, Stream
+from wilkins.launch.process import Program
+from wilkins.plan import TaskPlan
+from wilkins.transport.board import Board, EndOfStream
+
+State = Literal["waiting", "running", "ended"]
+Outcome = Final | Literal["stopped"]
+Starter = Callable[[TaskPlan, "str | None"], Program]
+
+_FIRST_POLL = 0.005
+_SLOWEST_POLL = 0.05
+
+
+class Ends:
+    """Tells the board about the starts and ends of a task's program."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def started(self, task: int) -> None:
+        """The program is about to start."""
+        self._board.task_started(task)
+
+    def exited(self, task: int, *, final: bool) -> None:
+        """The program has ended."""
+        self._board.task_exited(task, final=final)
+
+
+class TaskRun:
+    """A task (or, in one job, one rank of it) from before its first start to its last end."""
+
+    def __init__(
+        self,
+        plan: TaskPlan,
+        board: Board,
+        ports: BoardPorts,
+        log: Log,
+        start: Starter,
+        ends: Ends,
+    ) -> None:
+        self.plan = plan
+        self.log = log
+        self.state: State = "waiting"
+        self.outcome: Outcome | None = None
+        self.exit: Exit | None = None
+        self.starts = 0
+        self.running_s = 0.0
+        self.started_at = 0.0
+        self.poll_at = 0.0
+        self.program: Program | None = None
+        self.stream: Stream | None = None
+        self.untouched: tuple[str, ...] = ()
+        self._board = board
+        self._in_ports = ports.inward(plan.index)
+        self._ports = ports.of(plan.index)
+        self._start = start
+        self._ends = ends
+        self._interval = _FIRST_POLL
+        self._takes_filename = takes_filename(plan)
+        self._told_final = False
+        self._facts_at_end: Facts | None = None
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.plan.name
+
+    def poll(self, now: float) -> bool:
+        """Start the program if it is due; True if it was started. Ends the task if nothing more will come for it.
+
+        Raises:
+            OSError: the program cannot be started.
+        """
+        filename: str | None = None
+        if self.starts or (self._takes_filename and self._in_ports):
+            try:
+                names = [self._board.next_name(port, 0) for port in self._awaited()]
+            except EndOfStream:
+                facts = self._facts() if self.starts else None
+                self._end(decide.after_last_exit(facts) if facts else "done", facts)
+                return False
+            if any(name is None for name in names):
+                self.poll_at = now + self._interval
+                self._interval = min(2 * self._interval, _SLOWEST_POLL)
+                return False
+            filename = names[0] if self._takes_filename else None
+        self._interval = _FIRST_POLL
+        self.starts += 1
+        self.started_at = now
+        self._ends.started(self.plan.index)
+        self.program = self._start(self.plan, filename)
+        self.stream = Stream(self.program.output, self.log)
+        self.state = "running"
+        return True
+
+    def _awaited(self) -> list[int]:
+        """The in-ports that must offer a step before the next start: the first, or all that were ever read."""
+        if not self.starts:
+            return self._in_ports[:1]
+        ports = self._board.report()["ports"]
+        return [port for port in self._in_ports if ports[port]["steps"]] or self._in_ports[:1]
+
+    def exited(self, code: int) -> Verdict | None:
+        """The program has ended: the task waits for its next start, or has ended too. None: it was judged before."""
+        self.running_s += time.monotonic() - self.started_at
+        self.program = None
+        if self.outcome is not None:
+            self.state = "ended"
+            return None
+        self.exit = Exit(code)
+        facts = self._facts_at_end or self._facts()
+        verdict = decide.after_exit(self.exit, facts)
+        if verdict == "again":
+            self.state = "waiting"
+            self.poll_at = 0.0
+            self._ends.exited(self.plan.index, final=False)
+            return verdict
+        self._end(verdict, facts)
+        return verdict
+
+    def over(self, code: int) -> Verdict | None:
+        """The program has done all it will do and is about to exit with `code`, but its process waits for others."""
+        if self._facts_at_end is not None:
+            return None
+        self._facts_at_end = self._facts()
+        verdict = decide.after_exit(Exit(code), self._facts_at_end)
+        if verdict in ("failed", "untouched"):
+            self.exit = Exit(code)
+            self.outcome = "failed" if verdict == "failed" else "untouched"
+            self.untouched = self._facts_at_end.untouched
+        else:
+            self.tell_final()
+        return verdict
+
+    def _end(self, outcome: Outcome, facts: Facts | None = None) -> None:
+        self.state = "ended"
+        self.outcome = outcome
+        if facts is not None and outcome == "untouched":
+            self.untouched = facts.untouched
+        if outcome not in ("failed", "untouched"):  # these may stop the run, before its consumers see an end
+            self.tell_final()
+
+    def tell_final(self) -> None:
+        """Let the board know that nothing more will come from this task."""
+        if not self._told_final:
+            self._told_final = True
+            self._ends.exited(self.plan.index, final=True)
+
+    def abandon(self, outcome: Outcome) -> None:
+        """End the task without a verdict: it could not be started, or the run is being stopped."""
+        if self.program is not None:
+            self.running_s += time.monotonic() - self.started_at
+        self.state = "ended"
+        self.outcome = outcome
+
+    def stopped(self, code: int) -> None:
+        """The program has ended while the run was being stopped."""
+        judged = self.outcome
+        if judged is None:
+            self.exit = Exit(code)
+        self.abandon(judged or "stopped")
+        self.program = None
+
+    def _facts(self) -> Facts:
+        report = self._board.report()["ports"]
+        return Facts(
+            rerun=self.plan.rerun,
+            strict_end=self.plan.strict_end,
+            takes_filename=self._takes_filename,
+            in_ports=len(self._in_ports),
+            opened=self._board.steps_opened(self.plan.index),
+            read=sum(report[port]["steps"] for port in self._in_ports),
+            at_end=all(self._at_end(port) for port in self._in_ports),
+            untouched=tuple(report[port]["pattern"] for port in self._ports if not report[port]["touched"]),
+        )
+
+    def _at_end(self, port: int) -> bool:
+        try:
+            self._board.next_name(port, 0)
+        except EndOfStream:
+            return True
+        return False
