@@ -77,6 +77,7 @@ void append_task(const Board& board, int t, std::string& out) {
     out += std::string(",\"state\":\"") + states[static_cast<int>(task.state)] + "\"";
     field(out, "nprocs", static_cast<uint64_t>(task.nprocs));
     field(out, "starts", task.starts);
+    out += std::string(",\"saw_end\":") + (task.saw_end ? "true" : "false");
     field(out, "moved_bytes", moved);
     seconds(out, "waiting_s", waiting);
     seconds(out, "moving_s", moving);

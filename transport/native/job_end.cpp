@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "raw.hpp"
+#include "store.hpp"
 #include "world.hpp"
 
 namespace wilkins {
@@ -19,15 +20,16 @@ constexpr unsigned char kOver = 1;  // as in wilkins/launch/rendezvous.py
 char ranks_file[256];
 int job_rank = -1;
 
-// A program that fails without MPI_Finalize does not wait there: its process ends at once, and that tells enough.
+// A program that fails without MPI_Finalize does not wait there: its process ends at once, and that tells enough. If it
+// failed because its stream had ended, the launcher judges, and the job goes on.
 int tell_launcher(int status, bool orderly) {
-    if (status != 0 && !orderly) return status;
+    if (status != 0 && !orderly && !saw_end()) return status;
     const int file = raw::open(ranks_file, O_WRONLY | O_CLOEXEC, 0);
     if (file < 0) return status;
     const unsigned char entry[2] = {kOver, static_cast<unsigned char>(status)};
     [[maybe_unused]] const long written = syscall(SYS_pwrite64, file, entry, sizeof entry, off_t{job_rank} * 2);
     raw::close(file);
-    return status;
+    return orderly ? status : 0;
 }
 
 __attribute__((constructor)) void find_job() {

@@ -29,6 +29,7 @@ struct TaskRecord {
     int32_t first_rank;  // of its ranks, in the rank table
     TaskState state;
     uint32_t starts;
+    uint32_t saw_end;  // since its last start, an open failed because the stream had ended
 };
 
 struct RankRecord {

@@ -399,6 +399,7 @@ void task_started(const Board& board, int index) {
     TaskRecord& task = board.task(index);
     task.state = TaskState::running;
     ++task.starts;
+    task.saw_end = 0;
     for (int p = 0; p < board.head().ports; ++p) {
         const PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;

@@ -183,6 +183,7 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
                 break;
             }
             if (found.passed || !queue::can_produce(board, match.inport)) {
+                if (!found.passed) board.task(p.context.task).saw_end = 1;
                 explain_missing(p, match, found.passed ? "the step of this name was dropped or let go" : "the stream has ended");
                 *error = ENOENT;
                 return nullptr;
@@ -335,6 +336,11 @@ StepFile* open_step(const Match& match, Intent intent, int, int* error) {
     }
     if (file) *error = 0;
     return file;
+}
+
+bool saw_end() {
+    const Process& p = process();
+    return p.context.active && p.board.task(p.context.task).saw_end != 0;
 }
 
 StepFile* attach_step(const StepToken& token, bool writable, int* error) {

@@ -78,6 +78,9 @@ bool match_name(const char* name, Match* match);
 // that will share a step being created (1: this rank alone); only the lead calls this, the others attach.
 StepFile* open_step(const Match& match, Intent intent, int communicator_size, int* error);
 
+// Has an open of this task failed, since its program was started, because the stream had ended?
+bool saw_end();
+
 // Attaches another rank of the task to a step that its lead opened (for writing or for reading).
 StepFile* attach_step(const StepToken& token, bool writable, int* error);
 

@@ -51,7 +51,7 @@ class Facts:
     read: int
     """Steps the task read in all, over its starts."""
     at_end: bool
-    """Every memory in-port is at the end of its stream."""
+    """Since this start, an open failed because the stream had ended."""
     untouched: tuple[str, ...]
     """Patterns of memory ports no start of the task ever used."""
 

@@ -174,7 +174,8 @@ class TaskRun:
         self.program = None
 
     def _facts(self) -> Facts:
-        report = self._board.report()["ports"]
+        whole = self._board.report()
+        report = whole["ports"]
         return Facts(
             rerun=self.plan.rerun,
             strict_end=self.plan.strict_end,
@@ -182,13 +183,6 @@ class TaskRun:
             in_ports=len(self._in_ports),
             opened=self._board.steps_opened(self.plan.index),
             read=sum(report[port]["steps"] for port in self._in_ports),
-            at_end=all(self._at_end(port) for port in self._in_ports),
+            at_end=whole["tasks"][self.plan.index]["saw_end"],
             untouched=tuple(report[port]["pattern"] for port in self._ports if not report[port]["touched"]),
         )
-
-    def _at_end(self, port: int) -> bool:
-        try:
-            self._board.next_name(port, 0)
-        except EndOfStream:
-            return True
-        return False
