@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 
 from wilkins.launch import explain, process
 from wilkins.launch.decide import Verdict
+from wilkins.launch.leftovers import Segments
 from wilkins.launch.output import Stream, Terminal
 from wilkins.launch.taskrun import TaskRun
 from wilkins.transport.board import Board
@@ -112,6 +114,7 @@ class Supervisor:
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explained = False
+        self._segments = Segments(time.monotonic())
 
     @property
     def stopped(self) -> Stop | None:
@@ -166,8 +169,9 @@ class Supervisor:
 
     def _end_programs(self) -> None:
         """Ask politely; what programs say to that goes to their logs alone, so that the reason stays in sight."""
-        process.send(self._pids(), signal.SIGTERM, group=True)
         now = time.monotonic()
+        self._segments.look(now, process.descendants(os.getpid()))
+        process.send(self._pids(), signal.SIGTERM, group=True)
         self._release_at = now + _RELEASE
         self._kill_at = now + GRACE
         for run in self.crew:
@@ -196,7 +200,7 @@ class Supervisor:
                 self._fail(run, explain.untouched(run))
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
-        due = [now + 1.0 if more is None else now + more, self._release_at, self._kill_at]
+        due = [now + 1.0 if more is None else now + more, self._release_at, self._kill_at, self._segments.due]
         if self._watches_all:
             due += [self._next_stuck, self._deadline or due[0]]
         for run in self.crew:
@@ -264,6 +268,8 @@ class Supervisor:
             process.send(self._strays(), signal.SIGKILL)
         if self._stop is not None:
             return
+        if now >= self._segments.due:
+            self._segments.look(now, process.descendants(os.getpid()))
         for run in self.crew:
             limit = run.plan.timeout
             if run.state == "running" and limit is not None and now >= run.started_at + limit:
@@ -307,6 +313,7 @@ class Supervisor:
             process.send(strays, signal.SIGKILL)
             process.reap(strays)
             time.sleep(0.01)
+        self._segments.remove()
         for stream in list(self._streams.values()):
             if stream.pump():
                 stream.close()

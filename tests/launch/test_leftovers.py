@@ -1,0 +1,81 @@
+"""An MPI library removes its shared memory when its job ends; when its job is killed, the launcher does."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from launch.conftest import Case
+
+from support import MPIEXEC, WILKINS, processes_in, started_tree, wait_for
+from wilkins.launch.leftovers import Segments
+
+HANG = """\
+import time
+from mpi4py import MPI
+import h5py
+MPI.COMM_WORLD.Barrier()
+open(f"pid{MPI.COMM_WORLD.rank}", "w").write("x")
+while True:
+    MPI.COMM_WORLD.Barrier()
+    time.sleep(0.1)
+"""
+
+
+def mapped(folder: Path) -> set[Path]:
+    """The segments of MPI that processes of this folder map."""
+    found = set()
+    for pid in processes_in(folder):
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            name = line.split()[-1]
+            if name.startswith("/dev/shm/mpich_shm_"):
+                found.add(Path(name))
+    return found
+
+
+@pytest.mark.needs("python:mpi4py")
+@pytest.mark.parametrize("victim", ["rank", "launcher"])
+def test_a_killed_job_leaves_no_segments(case: Case, victim: str) -> None:
+    case.program("hang.py", HANG)
+    case.workflow(
+        f"tasks:\n  - {{func: ./hang.py, nprocs: 2, mpiexec: {MPIEXEC}, outports: [{{filename: 'step*.h5'}}]}}\n"
+        "  - {func: ./read.py, inports: [{filename: 'step*.h5'}]}\n"
+    )
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        wait_for(lambda: (case.folder / "pid1").exists(), 30, f"the ranks\n{tree.told()}")
+        segments = mapped(case.folder)
+        assert segments
+        time.sleep(1.0)  # the launcher's first look comes half a second after its start
+        if victim == "rank":
+            ranks = [
+                pid for pid in processes_in(case.folder) if b"hang.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ]
+            os.kill(max(ranks), signal.SIGKILL)
+            assert tree.wait(20).code == 1
+        else:
+            os.kill(tree.process.pid, signal.SIGTERM)
+            assert tree.wait(20).code == 143
+    assert not [segment for segment in segments if segment.exists()]
+
+
+def test_only_segments_of_mpi_are_removed() -> None:
+    """What else a program maps in shared memory is its own affair."""
+    names = [Path("/dev/shm/mpich_shm_wilkins_test"), Path("/dev/shm/wilkins_test_other")]
+    try:
+        kept = []
+        for name in names:
+            with name.open("wb+") as file:
+                file.truncate(4096)
+                kept.append(mmap.mmap(file.fileno(), 4096))
+        segments = Segments(0.0)
+        segments.look(1.0, [os.getpid(), 2**22 + 1])
+        assert segments.due > 1.0
+        segments.remove()
+        assert [name.exists() for name in names] == [False, True]
+    finally:
+        for name in names:
+            name.unlink(missing_ok=True)
