@@ -1,0 +1,130 @@
+/* What MPI-IO on a file in memory answers besides transfers: io_calls NAME. Error classes, error handlers, hints,
+ * groups, views, conversions of handles; a file on disk beside it. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static int handled;
+
+static void count_errors(MPI_File *file, int *code, ...) {
+    (void)file;
+    (void)code;
+    ++handled;
+}
+
+static void require(int line, int true_that) {
+    if (true_that) return;
+    fprintf(stderr, "io_calls.c:%d: not so\n", line);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+#define REQUIRE(condition) require(__LINE__, condition)
+
+static void class_is(int line, int wanted, int code) {
+    int found;
+    MPI_Error_class(code, &found);
+    if (found == wanted) return;
+    fprintf(stderr, "io_calls.c:%d: error class %d, not %d\n", line, found, wanted);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+#define GIVES(wanted, call) class_is(__LINE__, wanted, call)
+
+static void refusals(const char *name) {
+    MPI_File file;
+    GIVES(MPI_ERR_AMODE, MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    GIVES(MPI_ERR_NO_SUCH_FILE, MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    REQUIRE(file == MPI_FILE_NULL);
+    GIVES(MPI_ERR_NO_SUCH_FILE, MPI_File_delete(name, MPI_INFO_NULL));
+}
+
+static void properties(MPI_File file) {
+    MPI_Info info;
+    char value[8] = "";
+    int found, members, ranks, amode;
+    GIVES(MPI_SUCCESS, MPI_File_get_info(file, &info));
+    MPI_Info_get(info, "cb_nodes", 7, value, &found);
+    REQUIRE(found && strcmp(value, "2") == 0);
+    MPI_Info_free(&info);
+
+    MPI_Group group;
+    GIVES(MPI_SUCCESS, MPI_File_get_group(file, &group));
+    MPI_Group_size(group, &members);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    REQUIRE(members == ranks);
+    MPI_Group_free(&group);
+
+    GIVES(MPI_SUCCESS, MPI_File_get_amode(file, &amode));
+    REQUIRE(amode == (MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_EXCL));
+    REQUIRE(MPI_File_f2c(MPI_File_c2f(file)) == file);
+
+    MPI_Offset disp;
+    MPI_Datatype etype, filetype;
+    char datarep[MPI_MAX_DATAREP_STRING];
+    GIVES(MPI_SUCCESS, MPI_File_get_view(file, &disp, &etype, &filetype, datarep));
+    REQUIRE(disp == 0 && etype == MPI_BYTE && filetype == MPI_BYTE && strcmp(datarep, "native") == 0);
+}
+
+static void errors(MPI_File file) {
+    int x = 0;
+    MPI_Status status;
+    MPI_Errhandler handler, seen;
+    GIVES(MPI_ERR_UNSUPPORTED_OPERATION, MPI_File_write_shared(file, &x, 1, MPI_INT, &status));
+    GIVES(MPI_ERR_ACCESS, MPI_File_read_at(file, 0, &x, 1, MPI_INT, &status));
+    GIVES(MPI_ERR_UNSUPPORTED_DATAREP, MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+    MPI_File_create_errhandler(count_errors, &handler);
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(file, handler));
+    GIVES(MPI_SUCCESS, MPI_File_get_errhandler(file, &seen));
+    REQUIRE(seen == handler);
+    MPI_File_read_at(file, 0, &x, 1, MPI_INT, &status);
+    MPI_File_call_errhandler(file, MPI_ERR_IO);
+    REQUIRE(handled == 2);
+}
+
+static void sizes(MPI_File file) {
+    int x = 5, count;
+    MPI_Offset size;
+    MPI_Status status;
+    GIVES(MPI_SUCCESS, MPI_File_seek(file, 0, MPI_SEEK_END));
+    GIVES(MPI_SUCCESS, MPI_File_write(file, &x, 1, MPI_INT, &status));
+    MPI_Get_count(&status, MPI_INT, &count);
+    REQUIRE(count == 1);
+    GIVES(MPI_SUCCESS, MPI_File_preallocate(file, 100000));
+    GIVES(MPI_SUCCESS, MPI_File_get_size(file, &size));
+    REQUIRE(size == 100000);
+}
+
+static void beside_on_disk(void) {
+    int x = 5, y = 0;
+    MPI_File file;
+    MPI_Status status;
+    const int mode = MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
+    GIVES(MPI_SUCCESS, MPI_File_open(MPI_COMM_WORLD, "unmatched.tmp", mode, MPI_INFO_NULL, &file));
+    GIVES(MPI_SUCCESS, MPI_File_write_at_all(file, 0, &x, 1, MPI_INT, &status));
+    GIVES(MPI_SUCCESS, MPI_File_read_at_all(file, 0, &y, 1, MPI_INT, &status));
+    REQUIRE(x == y);
+    GIVES(MPI_SUCCESS, MPI_File_close(&file));
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    REQUIRE(argc == 2);
+    int rank;
+    MPI_File file;
+    MPI_Info hints;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "cb_nodes", "2");
+    refusals(argv[1]);
+    const int mode = MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_EXCL;
+    GIVES(MPI_SUCCESS, MPI_File_open(MPI_COMM_WORLD, argv[1], mode, hints, &file));
+    properties(file);
+    errors(file);
+    sizes(file);
+    beside_on_disk();
+    GIVES(MPI_SUCCESS, MPI_File_close(&file));
+    REQUIRE(file == MPI_FILE_NULL);
+    GIVES(MPI_ERR_FILE_EXISTS, MPI_File_open(MPI_COMM_WORLD, argv[1], mode, hints, &file));
+    MPI_Info_free(&hints);
+    if (rank == 0) printf("all answers right\n");
+    MPI_Finalize();
+    return 0;
+}

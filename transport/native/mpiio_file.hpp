@@ -1,0 +1,103 @@
+// One file that MPI-IO has open on an arena: what a real MPI_File holds, with a step instead of a file behind it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "mpiio_abi.hpp"
+#include "mpiio_datatype.hpp"
+#include "store.hpp"
+
+namespace wilkins::mpiio {
+
+// What MPI_File_set_view sets. Frees its duplicates of the program's datatypes.
+struct View {
+    View(const Abi& mpi, int64_t disp, Handle etype, Handle filetype);
+    ~View();
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+
+    int prepare();  // decodes the datatypes; an MPI error code if it cannot
+
+    const Abi& mpi;
+    int64_t disp;
+    Handle etype;
+    Handle filetype;
+    Datatype element;
+    Datatype tile;
+    Layout bytes;  // of the whole view, relative to disp
+};
+
+class File {
+public:
+    // The file behind a handle, or nullptr if the handle is not one of ours. Never dereferences an unknown handle.
+    static File* find(Handle handle);
+    // Our handle for a Fortran one, or 0.
+    static Handle from_fortran(int fortran);
+
+    // Collective, like the MPI calls of the same names. All return an MPI error code; for one that is not 0, the error
+    // handler has been called.
+    static int open(const Abi& mpi, Handle comm, const Match& match, int amode, Handle info, Handle* out);
+    int close();
+    int set_size(int64_t size, bool only_grow);
+    int set_view(int64_t disp, Handle etype, Handle filetype, const char* datarep);
+
+    enum class Direction { read, write };
+    // Moves `count` elements of `type` between `buffer` and the view, from `offset` (in etypes) on; `bytes` says how
+    // much was moved.
+    int transfer(Direction direction, int64_t offset, void* buffer, int64_t count, Handle type, int64_t* bytes);
+    // The same from the individual file pointer, which moves on.
+    int transfer_next(Direction direction, void* buffer, int64_t count, Handle type, int64_t* bytes);
+
+    int seek(int64_t offset, int whence);
+    int64_t position();
+    int byte_offset(int64_t offset, int64_t* disp);
+    int get_view(int64_t* disp, void* etype, void* filetype, char* datarep);
+    int get_group(void* group);
+    int get_info(void* info);
+    int set_info(Handle info);
+
+    // Sets the status of a finished transfer.
+    void finish(void* status, int64_t bytes) const;
+    // Makes a request that is complete already.
+    int request(int64_t bytes, Handle* out);
+    // Calls the file's error handler for a code; returns the code if the handler lets it.
+    int fail(int code);
+    int unsupported(const char* what);
+
+    const Abi& mpi() const { return mpi_; }
+    int64_t size() const { return static_cast<int64_t>(step_->eof()); }
+    int amode() const { return amode_; }
+    int fortran() const;
+
+    std::atomic<Handle> errhandler;
+    std::atomic<bool> atomic{false};
+    std::atomic<int64_t> split_bytes{0};  // what the split collective transfer in progress has moved
+
+private:
+    explicit File(const Abi& mpi) : errhandler(mpi.errors_return), mpi_(mpi) {}
+    ~File();
+
+    std::shared_ptr<const View> view();
+    int64_t end_of_view(const View& view) const;
+
+    const Abi& mpi_;
+    StepFile* step_ = nullptr;
+    Handle comm_ = 0;  // our duplicate; 0 for a file of one rank
+    Handle info_ = 0;  // 0: none
+    int rank_ = 0;
+    int amode_ = 0;
+    int slot_ = -1;
+    std::mutex mutex_;  // guards view_ and position_
+    std::shared_ptr<const View> view_;
+    int64_t position_ = 0;  // of the individual file pointer, in etypes
+};
+
+// Error handlers a program makes for its files, so that ours can be called. Called with the handle and the function.
+void remember_errhandler(Handle errhandler, void (*function)(Handle*, int*, ...));
+// Calls the error handler of a file that could not be opened or deleted.
+int fail_without_file(const Abi& mpi, int code);
+
+}  // namespace wilkins::mpiio
