@@ -51,7 +51,7 @@ def test_waiting_ten_seconds_costs_ten_milliseconds(tmp_path: Path) -> None:
     used, waited = (float(word) for word in ran.out.split("CPU ")[1].split("\n")[0].split(" of "))
     assert waited > 8 and used < 0.010, (used, waited)
 
-    producer = writes(2) + MEASURED.format("h5py.File('out.h5', 'w').close()")
+    producer = writes(2) + MEASURED.format("f = h5py.File('out.h5', 'w')") + "f['x'] = 2\n"
     ran = workflow(tmp_path, producer, "import time, h5py\ntime.sleep(11)\n" + LOOP)
     assert ran.code == 0, ran.err
     used, waited = (float(word) for word in ran.out.split("CPU ")[1].split("\n")[0].split(" of "))

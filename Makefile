@@ -1,0 +1,66 @@
+# What a checkout can do: `make demo`, `make test`, and the steps these are made of.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+NATIVE := $(wildcard transport/native/*)
+
+# `make soak` repeats the tests in which processes race, wait and die.
+ROUNDS ?= 20
+RACES  := tests/launch tests/test_memory.py tests/test_waiting.py
+
+.PHONY: help demo install test lint native-test bench soak clean
+
+help:
+	@echo "make demo         install into $(VENV) and run the quickstart"
+	@echo "make test         install what the tests need and run them all"
+	@echo "make lint         ruff and mypy"
+	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
+	@echo "make bench        measure against memcpy and files"
+	@echo "make soak         repeat the tests of races, waits and kills, ROUNDS=$(ROUNDS) times"
+	@echo "make clean        remove what the above made"
+
+# The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
+install: $(VENV)/.installed
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml CMakeLists.txt $(NATIVE)
+	$(PIP) install --quiet --no-build-isolation --editable '.[mpi]'
+	@touch $@
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet 'scikit-build-core>=1.0' cmake ninja
+
+demo: install
+	$(BIN)/wilkins run examples/quickstart/workflow.yaml
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,test]'
+	@touch $@
+
+# The environment comes first on PATH for Python and PyPI's MPI; Debian's MPIs are called by their full names.
+test: $(VENV)/.installed-test
+	PYTHON=$(abspath $(BIN)/python) tools/test
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+native-test: $(VENV)/.installed-test
+	PYTHON=$(abspath $(BIN)/python) tools/native-test address,undefined
+	PYTHON=$(abspath $(BIN)/python) tools/native-test undefined
+	PYTHON=$(abspath $(BIN)/python) tools/native-test thread
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.installed-test
+	@for round in $$(seq $(ROUNDS)); do \
+	    echo "round $$round of $(ROUNDS)"; \
+	    PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m pytest -q -x $(RACES) || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) build build-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
