@@ -206,7 +206,9 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
                 raise ValueError(
                     f"there is no {task.mpiexec[0]!r} on PATH; mend 'mpiexec' or load the module that has it"
                 )
-            return _Command(command.executable, command.script, (found, *task.mpiexec[1:]))
+            # Open MPI looks for the rest of itself beside the folder it is started from: give it the real one.
+            launcher = Path(found).parent.resolve() / Path(found).name
+            return _Command(command.executable, command.script, (str(launcher), *task.mpiexec[1:]))
         return _Command(command.executable, command.script, _mpiexec(task, program, script, home))
     except ValueError as error:
         problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
