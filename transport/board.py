@@ -156,8 +156,10 @@ class Board:
         final = path or SHARED_MEMORY / f"wilkins-{os.getuid()}-{secrets.token_hex(8)}"
         folder = final.with_name(final.name + ".new")
         folder.mkdir(mode=0o700)
+        making = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         plan = lib.wilkins_plan_new()
         try:
+            fcntl.flock(making, fcntl.LOCK_SH)
             for task in tasks:
                 _check(lib.wilkins_plan_task(plan, os.fsencode(task.name), task.nprocs), "cannot plan the board")
             for port in ports:
@@ -183,6 +185,7 @@ class Board:
             raise
         finally:
             lib.wilkins_plan_free(plan)
+            os.close(making)
         return cls(final, lock)
 
     @classmethod
@@ -291,21 +294,27 @@ def _is_own(folder: Path) -> bool:
 
 
 def _is_dead(folder: Path) -> bool:
+    making = folder.suffix == ".new"  # its maker holds the lock on the folder until it has the one on the board
     try:
-        descriptor = os.open(folder / "board", os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(folder if making else folder / "board", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        # A run that is being made has no board yet; one that has had none for a minute never will.
-        try:
-            return time.time() - folder.stat().st_mtime > 60
-        except OSError:
-            return False
+        return _is_old(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # An empty folder may have been made just now, its lock not yet taken.
+        return not making or (folder / "board").exists() or _is_old(folder)
     except BlockingIOError:
         return False
     finally:
         os.close(descriptor)
-    return True
+
+
+def _is_old(folder: Path) -> bool:
+    """A folder that has had no board for a minute never will."""
+    try:
+        return time.time() - folder.stat().st_mtime > 60
+    except OSError:
+        return False
 
 
 def sweep(root: Path = SHARED_MEMORY) -> list[Path]:

@@ -25,7 +25,7 @@ struct Pair {
 
     // Writes and publishes a step of the given rank. False if there is no room.
     bool write(const char* name, int rank = 0) {
-        if (!queue::has_room(board, rank)) return false;
+        if (!queue::has_room(board, rank, name)) return false;
         const int slot = queue::take_slot(board, rank, false);
         CHECK(slot >= 0);
         SlotRecord& record = board.slot(slot);
@@ -199,9 +199,75 @@ void names_that_clash_and_history() {
     CHECK(!queue::in_history(p.board, p.board.source(0), "out1.h5", 1));
 }
 
+// As wilkins/flow/machine.py: what some rank has opened takes no place from what none has.
+void dropping_with_two_readers() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 2, WhenFull::drop_oldest);
+    CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5", 0) == 0);
+    CHECK(p.write("out.h5") && p.write("out.h5"));
+    for (int expected : {1, 2, -1}) CHECK(p.read("out.h5", 0) == expected);
+    for (int expected : {0, 1, 2, -1}) CHECK(p.read("out.h5", 1) == expected);
+}
+
+// Files that a channel does not carry neither count for it nor wait for its readers.
+void names_of_other_channels() {
+    Pair p("*.h5", "plt*.h5", 1, 1, 2, 1, WhenFull::block);
+    for (int i = 0; i < 3; ++i) {
+        char name[32];
+        snprintf(name, sizeof(name), "chk%d.h5", i);
+        CHECK(p.write(name));
+        snprintf(name, sizeof(name), "plt%d.h5", i);
+        if (i < 2) CHECK(p.write(name));
+        else CHECK(!p.write(name));
+    }
+    CHECK(p.write("chk3.h5"));
+    CHECK(p.read("plt1.h5") == -2);
+    CHECK(p.read("plt0.h5") == 1);
+    CHECK(p.write("plt2.h5"));
+    CHECK(p.read("plt2.h5") == 6);
+}
+
+// A rank far behind the others still gets every step.
+void far_behind() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 1500, WhenFull::block);
+    for (int i = 0; i < 1500; ++i) {
+        CHECK(p.write("out.h5"));
+        CHECK(p.read("out.h5", 0) == i);
+    }
+    for (int i = 0; i < 1500; ++i) CHECK(p.read("out.h5", 1) == i);
+}
+
+// A step that its producer removes after one rank has read it: the others go on behind it.
+void removed_between_two_ranks() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 3, WhenFull::block);
+    CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5", 0) == 0);
+    p.board.on(p.board.slot(queue::find_own(p.board, 0, "out.h5")), 0) = 0;
+    CHECK(p.write("out.h5"));
+    CHECK(p.read("out.h5", 1) == 1);
+    CHECK(p.read("out.h5", 0) == 1);
+}
+
+// One rank opened a step alone before all opened the next together.
+void following_the_lead() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 2, WhenFull::block);
+    CHECK(p.write("out.h5") && p.write("out.h5"));
+    CHECK(p.read("out.h5", 0) == 0);
+    const int lead = queue::find(p.board, 1, 0, "out.h5").slot;
+    CHECK(p.read("out.h5", 0) == 1);
+    queue::follow_lead(p.board, 1, 1, lead);
+    CHECK(p.write("out.h5") && p.write("out.h5"));
+    CHECK(p.read("out.h5", 1) == 2);
+}
+
 }  // namespace
 
 int main() {
+    dropping_with_two_readers();
+    names_of_other_channels();
+    far_behind();
+    removed_between_two_ranks();
+    following_the_lead();
     bounded_queue();
     by_name();
     rewritten_name_under_a_pattern();

@@ -1,6 +1,7 @@
 // Steps in shared memory: what is read is what was written, zeros elsewhere, with many threads and within a cap.
 #include "store.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 
 #include "check.hpp"
 #include "process.hpp"
+#include "queue.hpp"
 
 using namespace wilkins;
 
@@ -179,9 +181,47 @@ void looking_and_removing() {
     CHECK(!match_name("other.txt", &match) && !match_name("", &match));
 }
 
+// A writer that the launcher has given up closes late: nothing becomes of its step, nor of the one that took its place.
+void given_up_writer() {
+    StepFile* late = create("late.h5");
+    CHECK(late->write(0, "old", 3) == 0);
+    {
+        Board::Lock lock(process().board);
+        queue::task_exited(process().board, 0, false);
+        queue::task_started(process().board, 0);
+    }
+    std::vector<unsigned char> data(100000, 5);
+    StepFile* file = create("late.h5");
+    CHECK(file->write(0, data.data(), data.size()) == 0);
+    close_step(late);
+    close_step(file);
+    StepFile* reader = open("late.h5");
+    CHECK(all_of(reader) == data);
+    close_step(reader);
+    uint64_t size, identity;
+    int64_t when;
+    CHECK(remove_step(named("late.h5")) == 0 && !lookup_step(named("late.h5"), &size, &identity, &when));
+}
+
+// A reader that dies without a word does not keep its steps for ever.
+void dead_reader() {
+    for (int i = 0; i < kSpareSlots + 4; ++i) {
+        const std::string name = "dead" + std::to_string(i) + ".h5";
+        close_step(create(name.c_str()));
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            open(name.c_str());
+            _exit(0);
+        }
+        CHECK(waitpid(child, nullptr, 0) == child);
+    }
+}
+
 }  // namespace
 
 int main() {
+    alarm(100);
     test::Scratch scratch;
     test::join_loop(scratch, "*.h5", 2, 30 << 20);
     CHECK(context().active);
@@ -190,5 +230,7 @@ int main() {
     stream_of_steps();
     many_writers();
     cap_holds();
+    given_up_writer();
+    dead_reader();
     puts("store: ok");
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -25,6 +26,20 @@ void* map_file(int fd, uint64_t length, bool writable) {
     return mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 }
 
+// Gives a file memory from `begin` to `end`, or none. A signal would undo the work done so far, so a program with a fast
+// timer (a profiler) might never get to the end of it: signals wait.
+int allocate(const char* path, uint64_t begin, uint64_t end) {
+    const int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = posix_fallocate(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    raw::close(fd);
+    return error;
+}
+
 }  // namespace
 
 void make_valid(const Mapping& mapping, uint64_t block) {
@@ -39,6 +54,12 @@ void make_valid(const Mapping& mapping, uint64_t block) {
         }
         sched_yield();
     }
+}
+
+void claim(const Mapping& mapping, uint64_t block) {
+    uint8_t seen = kStale;
+    // Another rank that reads nearby may be zeroing it now: that must be over before the data comes.
+    if (!mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) make_valid(mapping, block);
 }
 
 Arenas::Arenas(const Board& board) : board_(board), mappings_(new Mapping[static_cast<size_t>(board.head().slots)]) {}
@@ -121,14 +142,12 @@ int Arenas::reserve(int index, uint64_t size) {
             account(slot, goal);
         }
     }
-    int fd = open(index, true);
-    int error = fd < 0 ? errno : 0;
-    while (!error) {
-        error = posix_fallocate(fd, static_cast<off_t>(have), static_cast<off_t>(goal - have));
-        if (error != EINTR) break;
-        error = 0;
-    }
-    if (fd >= 0) raw::close(fd);
+    char path[PATH_MAX];
+    arena_path(board_, index, ".blocks", path, sizeof(path));
+    const uint64_t table = (goal / kBlock + 4095) / 4096 * 4096;
+    int error = allocate(path, 0, table);
+    arena_path(board_, index, "", path, sizeof(path));
+    if (!error) error = allocate(path, have, goal);
     if (error) {
         Board::Lock lock(board_);
         if (slot.accounted == goal) account(slot, before);
@@ -142,10 +161,10 @@ int Arenas::trim(int index, uint64_t size) {
     SlotRecord& slot = board_.slot(index);
     int fd = open(index, true);
     if (fd < 0) return errno;
+    slot.reserved.store(size);  // first: a process that dies in between must not leave word of memory that is gone
     int error = raw::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
     raw::close(fd);
     if (error) return error;
-    slot.reserved.store(size);
     Board::Lock lock(board_);
     account(slot, size);
     return 0;
@@ -156,13 +175,13 @@ bool Arenas::reclaim(int only_port, bool pressed) {
     Board::Lock lock(board_);
     for (int s = 0; s < board_.head().slots; ++s) {
         SlotRecord& slot = board_.slot(s);
-        if (slot.reserved.load() == 0 || slot.peers > 0 || queue::needed(board_, slot, pressed)) continue;
+        if ((slot.reserved.load() == 0 && slot.accounted == 0) || slot.peers > 0 || queue::needed(board_, slot, pressed)) continue;
         if (only_port >= 0 && board_.source(slot.source).port != only_port) continue;
         queue::clear_slot(board_, s);
         int fd = open(s, true);
         if (fd < 0) continue;
+        slot.reserved.store(0);  // first, as in trim
         if (raw::ftruncate(fd, 0) == 0) {
-            slot.reserved.store(0);
             account(slot, 0);
             any = true;
         }

@@ -52,4 +52,7 @@ enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2 };
 // Makes one block hold what the step should hold there: zeros, if nothing was written to it yet.
 void make_valid(const Mapping& mapping, uint64_t block);
 
+// The same for a block that will be written whole, which saves the zeroing.
+void claim(const Mapping& mapping, uint64_t block);
+
 }  // namespace wilkins

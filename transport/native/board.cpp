@@ -45,6 +45,8 @@ bool copy_text(char* to, size_t room, const std::string& text) {
     return true;
 }
 
+constexpr uint32_t kLongestQueue = 1u << 20;
+
 bool valid(const BoardPlan& plan) {
     for (const auto& task : plan.tasks)
         if (task.nprocs < 1 || task.name.size() >= sizeof(TaskRecord::name)) return false;
@@ -56,7 +58,7 @@ bool valid(const BoardPlan& plan) {
         const auto& out = plan.ports[static_cast<size_t>(channel.outport)];
         const auto& in = plan.ports[static_cast<size_t>(channel.inport)];
         if (out.direction != Direction::out || in.direction != Direction::in) return false;
-        if (channel.every < 1 || channel.queue < 1 || channel.readers < 1) return false;
+        if (channel.every < 1 || channel.queue < 1 || channel.queue > kLongestQueue || channel.readers < 1) return false;
         if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs) return false;
     }
     return plan.log_file.size() < sizeof(BoardRecord::log_file);
@@ -134,6 +136,10 @@ void Board::repair() const {
     for (int r = 0; r < h.ranks; ++r)
         for (int held : rank(r).holds)
             if (held >= 0 && held < h.slots) ++slot(held).holds;
+    for (int s = 0; s < h.slots; ++s) {
+        uint64_t& next = source(slot(s).source).next_sequence;
+        if (slot(s).state == SlotState::published && slot(s).sequence >= next) next = slot(s).sequence + 1;
+    }
     for (int p = 0; p < h.ports; ++p) ring(p);
 }
 
@@ -165,14 +171,18 @@ int create_board(const char* folder, const BoardPlan& plan) {
         auto& most = longest[static_cast<size_t>(channel.outport)];
         most = channel.queue > most ? channel.queue : most;
     }
-    int sources = 0, slots = 0, ranks = 0, total_links = 0;
+    int sources = 0, ranks = 0, total_links = 0;
+    int64_t slots = 0;
+    std::vector<int64_t> port_slots(plan.ports.size());
     for (int p = 0; p < ports; ++p) {
         total_links += static_cast<int>(links[static_cast<size_t>(p)].size());
         if (plan.ports[static_cast<size_t>(p)].direction == Direction::in) continue;
         int n = plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(p)].task)].nprocs;
         sources += n;
-        slots += n * static_cast<int>(longest[static_cast<size_t>(p)] + kSpareSlots);
+        port_slots[static_cast<size_t>(p)] = int64_t{n} * (longest[static_cast<size_t>(p)] + kSpareSlots);
+        slots += port_slots[static_cast<size_t>(p)];
     }
+    if (slots > INT_MAX) return EOVERFLOW;
     for (const auto& task : plan.tasks) ranks += task.nprocs;
 
     Layouter out;
@@ -185,19 +195,23 @@ int create_board(const char* folder, const BoardPlan& plan) {
     head.at_sources = out.take(sizeof(SourceRecord) * static_cast<size_t>(sources));
     head.at_slots = out.take(sizeof(SlotRecord) * static_cast<size_t>(slots));
     head.at_ranks = out.take(sizeof(RankRecord) * static_cast<size_t>(ranks));
-    std::vector<uint64_t> at_marks, at_logged;
+    std::vector<uint64_t> at_marks, at_logged, at_offered;
     for (const auto& channel : plan.channels) {
         auto n = static_cast<uint64_t>(plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(channel.outport)].task)].nprocs);
         at_marks.push_back(out.take(sizeof(Mark) * n * static_cast<uint64_t>(channel.readers)));
         at_logged.push_back(out.take(sizeof(uint64_t) * n));
+        at_offered.push_back(out.take(sizeof(uint64_t) * n));
     }
     std::vector<uint64_t> at_positions, at_log, at_on;
+    std::vector<uint32_t> log_room(plan.ports.size());
+    for (const auto& channel : plan.channels)
+        log_room[static_cast<size_t>(channel.inport)] += static_cast<uint32_t>(port_slots[static_cast<size_t>(channel.outport)]);
     for (int p = 0; p < ports; ++p) {
         const auto& port = plan.ports[static_cast<size_t>(p)];
         auto n = static_cast<uint64_t>(plan.tasks[static_cast<size_t>(port.task)].nprocs);
         bool in = port.direction == Direction::in;
         at_positions.push_back(in ? out.take(sizeof(uint32_t) * n) : 0);
-        at_log.push_back(in ? out.take(sizeof(Delivery) * kLog) : 0);
+        at_log.push_back(in ? out.take(sizeof(Delivery) * log_room[static_cast<size_t>(p)]) : 0);
         at_on.push_back(in ? 0 : out.take(n * (longest[static_cast<size_t>(p)] + kSpareSlots) * links[static_cast<size_t>(p)].size()));
     }
     const uint64_t size = align_up(out.end(), 4096);
@@ -228,7 +242,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
     board->channels = channels;
     board->links = total_links;
     board->sources = sources;
-    board->slots = slots;
+    board->slots = static_cast<int>(slots);
     board->ranks = ranks;
     copy_text(board->log_file, sizeof(board->log_file), plan.log_file);
     pthread_mutexattr_t attributes;
@@ -268,6 +282,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         channel.readers = from.readers;
         channel.marks = at_marks[static_cast<size_t>(c)];
         channel.logged = at_logged[static_cast<size_t>(c)];
+        channel.offered = at_offered[static_cast<size_t>(c)];
     }
     int next_link = 0, next_source = 0, next_slot = 0;
     for (int p = 0; p < ports; ++p) {
@@ -288,6 +303,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         }
         port.positions = at_positions[static_cast<size_t>(p)];
         port.log = at_log[static_cast<size_t>(p)];
+        port.log_room = log_room[static_cast<size_t>(p)];
         if (from.direction == Direction::in) continue;
         port.first_source = next_source;
         port.sources = plan.tasks[static_cast<size_t>(from.task)].nprocs;

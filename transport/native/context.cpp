@@ -159,12 +159,18 @@ PythonUnlocked::PythonUnlocked() {
 }
 
 PythonUnlocked::~PythonUnlocked() {
-    if (saved_) python().restore(saved_);
+    take_back();
+}
+
+void PythonUnlocked::take_back() {
+    void* const saved = saved_;
+    saved_ = nullptr;
+    if (saved) python().restore(saved);
 }
 
 bool PythonUnlocked::interrupted() {
     if (!saved_) return false;
-    python().restore(saved_);
+    take_back();
     const bool raised = python().check_signals() != 0;
     saved_ = python().save();
     return raised;

@@ -29,6 +29,8 @@ public:
     PythonUnlocked& operator=(const PythonUnlocked&) = delete;
 
 private:
+    void take_back();
+
     void* saved_ = nullptr;
 };
 

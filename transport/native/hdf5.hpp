@@ -11,6 +11,10 @@ using herr_t = int;
 using htri_t = int;
 using haddr_t = uint64_t;
 
+// Flags of HDF5's calls that open files, and what its POSIX driver makes of them.
+constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10;
+int posix_flags(unsigned flags);
+
 // One HDF5 library (a process may hold several, of different versions). 64-bit ids: HDF5 1.10 and later.
 struct Hdf5 {
     const void* identity = nullptr;  // address of its H5Fopen
@@ -26,11 +30,14 @@ struct Hdf5 {
     herr_t (*close_list)(hid_t) = nullptr;
     herr_t (*set_driver)(hid_t, hid_t, const void*) = nullptr;
     herr_t (*get_fapl_mpio)(hid_t, void*, void*) = nullptr;
+    herr_t (*get_fapl_core)(hid_t, size_t*, void*) = nullptr;
     herr_t (*get_auto)(hid_t, void**, void**) = nullptr;
     herr_t (*set_auto)(hid_t, void*, void*) = nullptr;
     hid_t (*get_errors)() = nullptr;
     herr_t (*set_errors)(hid_t) = nullptr;
     herr_t (*push_error)(hid_t, const char*, const char*, unsigned, hid_t, hid_t, hid_t, const char*, ...) = nullptr;
+    hid_t (*posix_driver)() = nullptr;  // up to 1.14 a function, then a variable
+    const hid_t* posix_driver_id = nullptr;
     const hid_t* file_access_class = nullptr;
     const hid_t* error_class = nullptr;
     const hid_t* major_file = nullptr;
@@ -51,6 +58,9 @@ void close_after(const Hdf5& library, hid_t list, bool failed);
 
 // Access list `fapl` with our driver set in it, or -1 (error on HDF5's stack). Close it after use.
 hid_t with_driver(Hdf5& library, hid_t fapl);
+
+// False as long as no list of this process has got our driver.
+bool driver_in_use();
 
 // Set while an interposed call runs in this thread, so that the driver's open knows why it is called and for whom.
 class Call {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "hdf5.hpp"
@@ -16,12 +17,10 @@ namespace wilkins {
 
 namespace {
 
-// Flags of HDF5's open callback.
-constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10;
-
-// As HDF5's own POSIX driver: aggregation, accumulation, sieving, files that any driver can open. Not its
-// "POSIX-compatible handle", for which HDF5 looks at the name on disk to resolve symbolic links.
-constexpr unsigned long kFeatures = 0x1 | 0x6 | 0x8 | 0x10 | 0x8000;
+// As HDF5's own POSIX driver: aggregation, accumulation, sieving, one writer with many readers (who see the step when it
+// is whole), files that any driver can open. Not its "POSIX-compatible handle", for which HDF5 looks at the name on disk
+// to resolve symbolic links.
+constexpr unsigned long kFeatures = 0x1 | 0x6 | 0x8 | 0x10 | 0x1000 | 0x8000;
 
 struct Opened {
     alignas(16) char head[512];  // HDF5's own H5FD_t, whose size depends on the version
@@ -31,7 +30,28 @@ struct Opened {
     haddr_t eof;                 // of a plain file
     uint64_t device, inode;
     bool read_write;
+    const Hdf5* library;
+    Opened* next;  // in the list of files open for reading
 };
+
+std::mutex readers_mutex;
+Opened* readers = nullptr;
+
+// The step of this name, if HDF5 has it open for reading: it refuses to open that for writing too, once the driver's
+// compare tells it that the two are one file.
+StepFile* open_for_reading(const Match& match) {
+    uint64_t size, identity;
+    int64_t when;
+    if (!lookup_step(match, &size, &identity, &when)) return nullptr;
+    {
+        std::lock_guard<std::mutex> guard(readers_mutex);
+        const Opened* file = readers;
+        while (file && (file->library != Call::library() || file->step->identity() != identity)) file = file->next;
+        if (!file) return nullptr;
+    }
+    int error;
+    return open_step(match, Intent::look, 1, &error);
+}
 
 void report(const char* name, int error, unsigned flags) {
     if (Hdf5* lib = Call::library()) lib->push_cannot_open(name, error, flags);
@@ -53,6 +73,8 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
             *error = ENOENT;
             return nullptr;
         }
+        if (flags & kReadWrite)
+            if (StepFile* same = open_for_reading(match)) return same;
         return open_step(match, flags & kReadWrite ? Intent::update : Intent::read, 1, error);
     }
     if (flags & kTruncate) return open_step(match, Intent::create, 1, error);
@@ -60,11 +82,7 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
 }
 
 bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
-    int mode = flags & kReadWrite ? O_RDWR : O_RDONLY;
-    if (flags & kTruncate) mode |= O_TRUNC;
-    if (flags & kCreate) mode |= O_CREAT;
-    if (flags & kExclusive) mode |= O_EXCL;
-    file->fd = open(name, mode | O_CLOEXEC, 0666);
+    file->fd = open(name, posix_flags(flags) | O_CLOEXEC, 0666);
     struct stat st;
     if (file->fd < 0 || fstat(file->fd, &st) != 0) {
         *error = errno;
@@ -82,11 +100,19 @@ Opened* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
     if (!file) return nullptr;
     file->fd = -1;
     file->read_write = flags & kReadWrite;
+    file->library = Call::library();
     int error = 0;
     Match match;
     const bool matched = match_name(name, &match);
     if (matched) file->step = open_matching(match, flags, &error);
-    if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) return file;
+    if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) {
+        if (file->step && !file->read_write) {
+            std::lock_guard<std::mutex> guard(readers_mutex);
+            file->next = readers;
+            readers = file;
+        }
+        return file;
+    }
     report(name, error, flags);
     delete file;
     return nullptr;
@@ -94,6 +120,12 @@ Opened* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
 
 herr_t driver_close(Opened* file) {
     herr_t result = 0;
+    {
+        std::lock_guard<std::mutex> guard(readers_mutex);
+        Opened** at = &readers;
+        while (*at && *at != file) at = &(*at)->next;
+        if (*at) *at = file->next;
+    }
     if (file->step) close_step(file->step);
     else if (close(file->fd) != 0) result = -1;
     delete file;
@@ -228,7 +260,7 @@ struct Class114 {  // 1.13 and later, class version 1
 constexpr ClassHead make_head() {
     ClassHead h = {};
     h.name = "wilkins";
-    h.maxaddr = static_cast<haddr_t>(1) << 62;
+    h.maxaddr = (static_cast<haddr_t>(1) << 63) - 1;  // as the POSIX driver: it is written into some files
     h.close_degree = 1;  // H5F_CLOSE_WEAK, as the POSIX driver
     h.open = driver_open;
     h.close = driver_close;

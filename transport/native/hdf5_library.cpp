@@ -1,4 +1,7 @@
 // Finding the HDF5 libraries of the process and preparing access lists for them.
+#include <fcntl.h>
+
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -10,6 +13,8 @@ namespace wilkins {
 namespace {
 
 constexpr int kMostLibraries = 16;
+
+std::atomic<bool> in_use{false};  // a library of this process has our driver
 
 thread_local Asking current = Asking::opening;
 thread_local Hdf5* current_library = nullptr;
@@ -30,6 +35,9 @@ bool fill(Hdf5& lib, const void* at) {
                        look_up(lib.get_errors, "H5Eget_current_stack", at) && look_up(lib.set_errors, "H5Eset_current_stack", at) &&
                        look_up(lib.push_error, "H5Epush2", at) && look_up(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
     look_up(lib.get_fapl_mpio, "H5Pget_fapl_mpio", at);
+    look_up(lib.get_fapl_core, "H5Pget_fapl_core", at);
+    look_up(lib.posix_driver, "H5FD_sec2_init", at);
+    look_up(lib.posix_driver_id, "H5FD_SEC2_id_g", at);
     look_up(lib.error_class, "H5E_ERR_CLS_g", at);
     look_up(lib.major_file, "H5E_FILE_g", at);
     look_up(lib.minor_cannot_open, "H5E_CANTOPENFILE_g", at);
@@ -41,8 +49,17 @@ bool fill(Hdf5& lib, const void* at) {
 
 void Hdf5::push_cannot_open(const char* name, int error, unsigned flags) const {
     if (!error_class || !major_file || !minor_cannot_open) return;
-    push_error(0, __FILE__, "open", __LINE__, *error_class, *major_file, *minor_cannot_open,
-               "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x", name, error, strerror(error), flags);
+    push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open,
+               "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, o_flags = %x", name, error,
+               strerror(error), flags, static_cast<unsigned>(posix_flags(flags)));
+}
+
+int posix_flags(unsigned flags) {
+    int mode = flags & kReadWrite ? O_RDWR : O_RDONLY;
+    if (flags & kTruncate) mode |= O_TRUNC;
+    if (flags & kCreate) mode |= O_CREAT;
+    if (flags & kExclusive) mode |= O_EXCL;
+    return mode;
 }
 
 Hdf5* hdf5_of(const void* caller) {
@@ -64,12 +81,15 @@ Hdf5* hdf5_of(const void* caller) {
 hid_t with_driver(Hdf5& lib, hid_t fapl) {
     if (lib.driver < 0 || lib.is_valid(lib.driver) <= 0) lib.driver = register_driver(lib);
     if (lib.driver < 0) return -1;
+    in_use.store(true, std::memory_order_relaxed);
     const hid_t list = fapl == 0 ? lib.create_list(*lib.file_access_class) : lib.copy_list(fapl);
     if (list < 0) return -1;
     if (lib.set_driver(list, lib.driver, nullptr) >= 0) return list;
     lib.close_list(list);
     return -1;
 }
+
+bool driver_in_use() { return in_use.load(std::memory_order_relaxed); }
 
 void close_after(const Hdf5& lib, hid_t list, bool failed) {
     const hid_t errors = failed ? lib.get_errors() : -1;

@@ -70,13 +70,21 @@ bool parallel(const Hdf5& lib, hid_t fapl) {
     return lib.get_fapl_mpio(fapl, nullptr, nullptr) >= 0;
 }
 
+// A file that lives in its program's memory and is never written out would not be seen on disk either.
+bool never_stored(const Hdf5& lib, hid_t fapl, Asking asking) {
+    if (fapl == 0 || asking != Asking::creating || !lib.get_fapl_core) return false;
+    Quiet quiet(lib);
+    uint64_t stored = 0;  // room for an hbool_t of any width
+    return lib.get_fapl_core(fapl, nullptr, &stored) >= 0 && !stored;
+}
+
 // Runs `call` with an access list that leads to the arena, or with the program's own.
 template <class F>
 auto redirect(const char* name, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
     Match match;
     if (!match_name(name, &match)) return call(fapl);
     Hdf5* lib = hdf5_of(caller);
-    if (!lib || parallel(*lib, fapl)) return call(fapl);
+    if (!lib || parallel(*lib, fapl) || never_stored(*lib, fapl, asking)) return call(fapl);
     const hid_t list = with_driver(*lib, fapl);
     if (list < 0) return call(fapl);
     Call under_way(*lib, asking);
@@ -142,4 +150,14 @@ WILKINS_EXPORT herr_t H5Fdelete(const char* name, hid_t fapl) {
     if (error == 0) return 0;
     if (const Hdf5* lib = hdf5_of(WILKINS_CALLER)) lib->push_cannot_open(name, error, 0);
     return -1;
+}
+
+// A program that asks which driver a file has is told the one that a file on disk would have.
+WILKINS_EXPORT hid_t H5Pget_driver(hid_t list) {
+    static Behind behind("H5Pget_driver");
+    const hid_t driver = reinterpret_cast<hid_t (*)(hid_t)>(behind(WILKINS_CALLER))(list);
+    if (driver < 0 || !driver_in_use()) return driver;
+    const Hdf5* lib = hdf5_of(WILKINS_CALLER);
+    if (!lib || driver != lib->driver) return driver;
+    return lib->posix_driver ? lib->posix_driver() : lib->posix_driver_id ? *lib->posix_driver_id : driver;
 }

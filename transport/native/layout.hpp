@@ -14,7 +14,6 @@ inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr uint32_t kLayout = 1;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
-inline constexpr int kLog = 1024;                       // deliveries an in-port with a fixed name remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
 
 enum class TaskState : uint32_t { pending, running, ended };
@@ -40,7 +39,8 @@ struct RankRecord {
     int32_t wait_pid;
     int64_t wait_since;  // ns, monotonic
     char wait_name[kNameMax];
-    int32_t holds[kHolds];  // slots its processes have open, -1 for none
+    int32_t holds[kHolds];    // slots its processes have open, -1 for none
+    int32_t holders[kHolds];  // the processes
     std::atomic<uint64_t> waiting_ns;
     std::atomic<uint64_t> moving_ns;
     std::atomic<uint64_t> moved_bytes;
@@ -51,7 +51,7 @@ struct PortRecord {
     Direction direction;
     uint32_t fixed;        // the pattern has no wildcard
     uint32_t components;   // of the pattern
-    uint32_t touched;      // a program opened or created a matching name
+    std::atomic<uint32_t> touched;  // a program opened or created a matching name
     char pattern[kNameMax];
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take
@@ -64,7 +64,8 @@ struct PortRecord {
     int32_t sources;       // out
     uint32_t log_end;      // in, fixed: deliveries so far
     uint64_t positions;    // in, fixed: offset of uint32_t[nprocs], deliveries each rank has taken
-    uint64_t log;          // in, fixed: offset of Delivery[kLog]
+    uint64_t log;          // in, fixed: offset of Delivery[log_room]
+    uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };
 
@@ -85,6 +86,7 @@ struct ChannelRecord {
     int32_t place;     // this channel's place among the out-port's channels
     uint64_t dropped;
     uint64_t marks;    // offset of Mark[sources][readers]
+    uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port
     uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
 };
 

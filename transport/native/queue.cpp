@@ -2,6 +2,7 @@
 #include "queue.hpp"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -94,13 +95,19 @@ int queued(const Board& board, const ChannelRecord& channel, int source_in_port)
     return n;
 }
 
-bool has_room(const Board& board, int source_index) {
+bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
+    const PortRecord& inport = board.port(channel.inport);
+    if (channel.when_full != WhenFull::block || board.offered(channel, source_in_port) % channel.every != 0) return false;
+    if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) return false;
+    return queued(board, channel, source_in_port) >= static_cast<int>(channel.queue);
+}
+
+bool has_room(const Board& board, int source_index, const char* name) {
     const SourceRecord& source = board.source(source_index);
     const PortRecord& port = board.port(source.port);
     for (int k = 0; k < port.links; ++k) {
         const ChannelRecord& channel = board.channel(board.link(port, k));
-        if (channel.when_full != WhenFull::block || source.next_sequence % channel.every != 0) continue;
-        if (queued(board, channel, place_in_port(board, source)) >= static_cast<int>(channel.queue)) return false;
+        if (full(board, channel, place_in_port(board, source), name)) return false;
     }
     return true;
 }
@@ -121,7 +128,6 @@ void clear_slot(const Board& board, int index) {
     slot.state = SlotState::free;
     slot.name[0] = 0;
     slot.holds = 0;
-    slot.peers = 0;
     slot.size.store(0);
     slot.broken.store(0);
     const PortRecord& port = board.port(board.source(slot.source).port);
@@ -130,23 +136,26 @@ void clear_slot(const Board& board, int index) {
 
 namespace {
 
-// Makes room on a channel that drops its oldest: takes unread steps off it that no rank has opened.
-void drop_oldest(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
+// Makes room on a full channel that drops, where a step that some rank has opened is never dropped: the other ranks will
+// read it too. False if it is the new step that goes.
+bool drop(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
     uint64_t high = 0;
     for (int r = 0; r < channel.readers; ++r) {
         uint64_t next = board.mark(channel, s, r).next;
         high = next > high ? next : high;
     }
-    while (queued(board, channel, s) >= static_cast<int>(channel.queue)) {
-        int oldest = -1;
-        each_slot(board, source, [&](int k, const SlotRecord& slot) {
-            if (!on_channel(board, slot, channel) || slot.sequence < high) return;
-            if (oldest < 0 || slot.sequence < board.slot(oldest).sequence) oldest = k;
-        });
-        if (oldest < 0) return;
-        board.on(board.slot(oldest), channel.place) = 0;
-        ++channel.dropped;
-    }
+    uint32_t unopened = 0;
+    int oldest = -1;
+    each_slot(board, source, [&](int k, const SlotRecord& slot) {
+        if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+        ++unopened;
+        if (oldest < 0 || slot.sequence < board.slot(oldest).sequence) oldest = k;
+    });
+    if (unopened < channel.queue) return true;
+    ++channel.dropped;
+    if (channel.when_full == WhenFull::drop_newest) return false;
+    board.on(board.slot(oldest), channel.place) = 0;
+    return true;
 }
 
 }  // namespace
@@ -160,13 +169,9 @@ void publish(const Board& board, int index) {
     for (int k = 0; k < port.links; ++k) {
         ChannelRecord& channel = board.channel(board.link(port, k));
         const PortRecord& inport = board.port(channel.inport);
-        bool goes = alive(board, channel) && pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
-        if (goes && sequence % channel.every != 0) goes = false;
-        if (goes && channel.when_full == WhenFull::drop_newest && queued(board, channel, s) >= static_cast<int>(channel.queue)) {
-            goes = false;
-            ++channel.dropped;
-        }
-        if (goes && channel.when_full == WhenFull::drop_oldest) drop_oldest(board, channel, s, source);
+        bool goes = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
+        if (goes) goes = board.offered(channel, s)++ % channel.every == 0 && alive(board, channel);
+        if (goes && channel.when_full != WhenFull::block) goes = drop(board, channel, s, source);
         board.on(slot, channel.place) = goes;
     }
     slot.sequence = sequence;
@@ -175,14 +180,16 @@ void publish(const Board& board, int index) {
     clock_gettime(CLOCK_REALTIME, &t);
     slot.published_ns = static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
     const uint64_t name_hash = hash_text(last_components(slot.name, static_cast<int>(port.components)));
+    // From here on the step is there, also if this process dies before it comes to the rest (see Board::repair).
+    slot.state = SlotState::published;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    source.next_sequence = sequence + 1;
     if (in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
     else if (source.names > 0) source.renames = 1;
     source.history[source.names % kHistory] = name_hash;
     ++source.names;
     ++port.steps;
     port.bytes += slot.size.load();
-    source.next_sequence = sequence + 1;
-    slot.state = SlotState::published;
     for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
     board.ring(source.port);
 }
@@ -193,16 +200,16 @@ namespace {
 Found find_in_order(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
     Found found;
-    const uint32_t position = board.position(inport, reader);
-    if (position < inport.log_end) {
+    uint32_t position = board.position(inport, reader);
+    for (; position < inport.log_end; ++position) {
         const Delivery& entry = board.delivery(inport, position);
         const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
         const PortRecord& out = board.port(channel.outport);
         each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
-            if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false};
+            if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, position};
         });
-        found.passed = found.slot < 0;
-        return found;
+        if (found.slot >= 0) return found;
+        // Its producer has removed it since: for this rank the stream goes on behind it.
     }
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
@@ -211,7 +218,7 @@ Found find_in_order(const Board& board, int index, int reader) {
         for (int s = 0; s < out.sources; ++s)
             each_slot(board, board.source(out.first_source + s), [&](int k, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || slot.sequence < board.logged(channel, s)) return;
-                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false, position};
             });
     }
     return found;
@@ -255,7 +262,7 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
                     found = {k, link, true, false};
                 }
             });
-            if (!again && !source.rewrites) passed = passed || in_history(board, source, name, static_cast<int>(inport.components));
+            if (found.slot < 0 && !again && !source.rewrites) passed = passed || in_history(board, source, name, static_cast<int>(inport.components));
         }
     }
     found.passed = found.slot < 0 && passed;
@@ -281,19 +288,36 @@ void take(const Board& board, int index, int reader, const Found& found) {
         inport.bytes += slot.size.load();
     }
     if (inport.fixed) {
-        uint32_t& position = board.position(inport, reader);
-        if (position == inport.log_end) {
+        if (found.position == inport.log_end) {
             board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
             board.logged(channel, s) = slot.sequence + 1;
             ++inport.log_end;
         }
-        ++position;
+        board.position(inport, reader) = found.position + 1;
     }
     Mark& mark = board.mark(channel, s, reader);
     mark.keep = inport.fixed ? kOpened : kOpensAgain;
     ++mark.opened;
     mark.next = slot.sequence + 1;
     board.ring(channel.outport);
+}
+
+void follow_lead(const Board& board, int index, int reader, int slot_index) {
+    const PortRecord& inport = board.port(index);
+    const SlotRecord& slot = board.slot(slot_index);
+    const SourceRecord& source = board.source(slot.source);
+    const int s = place_in_port(board, source);
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
+        if (slot.sequence < board.mark(channel, s, reader).next) continue;
+        Found found = {slot_index, link, true, false, inport.log_end};
+        for (uint32_t n = inport.fixed ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
+            const Delivery& entry = board.delivery(inport, n);
+            if (entry.link == link && entry.source == s && entry.sequence == slot.sequence) found.position = n;
+        }
+        take(board, index, reader, found);
+    }
 }
 
 bool let_go(const Board& board, int index, int reader, const char* name) {
@@ -332,12 +356,13 @@ bool can_produce(const Board& board, int inport) {
     return false;
 }
 
-int find_own(const Board& board, int outport, const char* name) {
+int find_own(const Board& board, int outport, const char* name, uint64_t place) {
     const PortRecord& port = board.port(outport);
     int best = -1;
     for (int s = 0; s < port.sources; ++s)
         each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if (slot.state != SlotState::published || strcmp(slot.name, name) != 0) return;
+            if (slot.state != SlotState::published || !slot.name[0]) return;
+            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
             if (best < 0 || slot.published_stamp > board.slot(best).published_stamp) best = k;
         });
     return best;
@@ -375,19 +400,22 @@ void forget(const Board& board, int outport, const char* name) {
 }
 
 bool add_hold(const Board& board, int rank_index, int slot) {
-    for (int& held : board.rank(rank_index).holds)
-        if (held < 0) {
-            held = slot;
+    RankRecord& rank = board.rank(rank_index);
+    for (int k = 0; k < kHolds; ++k)
+        if (rank.holds[k] < 0) {
+            rank.holders[k] = getpid();
+            rank.holds[k] = slot;
             ++board.slot(slot).holds;
             return true;
         }
     return false;
 }
 
-void drop_hold(const Board& board, int rank_index, int slot) {
-    for (int& held : board.rank(rank_index).holds)
-        if (held == slot) {
-            held = -1;
+void drop_hold(const Board& board, int rank_index, int slot, int process) {
+    RankRecord& rank = board.rank(rank_index);
+    for (int k = 0; k < kHolds; ++k)
+        if (rank.holds[k] == slot && rank.holders[k] == process) {
+            rank.holds[k] = -1;
             SlotRecord& record = board.slot(slot);
             if (record.holds > 0) --record.holds;
             board.ring(board.source(record.source).port);

@@ -17,8 +17,11 @@ uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int
 // Steps of the source that are published on the channel and not yet opened by every reading rank that is alive.
 int queued(const Board& board, const ChannelRecord& channel, int source_in_port);
 
-// Can the source create another step now without breaking a channel's bound?
-bool has_room(const Board& board, int source);
+// Can the source create a step of this name now without breaking a channel's bound?
+bool has_room(const Board& board, int source, const char* name);
+
+// Does this channel keep the source (numbered within its port) from creating a step of this name now?
+bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name);
 
 // A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory. -1 if there is none.
 int take_slot(const Board& board, int source, bool pressed);
@@ -34,6 +37,7 @@ struct Found {
     int link = -1;      // which of the in-port's channels
     bool unread = false;
     bool passed = false;  // the name was published and is gone for this rank: it will not come
+    uint32_t position = 0;  // in the log of an in-port with a fixed name
 };
 
 // The step that rank `reader` gets if it opens `name` on the in-port now.
@@ -42,6 +46,9 @@ Found find(const Board& board, int inport, int reader, const char* name);
 // Rank `reader` opens what `find` returned: moves its mark and lets earlier steps go.
 void take(const Board& board, int inport, int reader, const Found& found);
 
+// Rank `reader` opens the step that another rank of its task has chosen, and is done with all before it.
+void follow_lead(const Board& board, int inport, int reader, int slot);
+
 // Rank `reader` removes the name: the step of it that it has opened last, else the next one it would open. So a consumer that
 // reads a file and removes it loses nothing that the producer has published meanwhile. False if there is no such step.
 bool let_go(const Board& board, int inport, int reader, const char* name);
@@ -49,18 +56,19 @@ bool let_go(const Board& board, int inport, int reader, const char* name);
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);
 
-// The newest whole step of this name that the task itself published through the out-port, or -1. `other_rank`: only
+// The newest whole step of this name, or of this place (see SlotRecord::place_hash), that the task itself published
+// through the out-port, or -1. `other_rank`: only
 // steps (also unfinished ones) of ranks other than `rank`, for names that clash.
-int find_own(const Board& board, int outport, const char* name);
+int find_own(const Board& board, int outport, const char* name, uint64_t place = 0);
 int find_clash(const Board& board, int outport, int rank, uint64_t place_hash);
 
 // Was a step of this name published by the source, and not removed since?
 bool in_history(const Board& board, const SourceRecord& source, const char* name, int components);
 void forget(const Board& board, int outport, const char* name);
 
-// A process of the rank opened or let go of a published step. `add_hold` fails if the rank has too many open.
+// This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if the rank has too many open.
 bool add_hold(const Board& board, int rank_index, int slot);
-void drop_hold(const Board& board, int rank_index, int slot);
+void drop_hold(const Board& board, int rank_index, int slot, int process);
 
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone. Final: see docs/design.md.
 void task_started(const Board& board, int task);

@@ -41,12 +41,14 @@ int fail(StepFile::State* state, int error) {
     return state->failed = error;
 }
 
-// Is any published step of the run still wanted? Then memory will come free.
+// Is there a step whose end will free memory: published and still wanted, or being written by a rank that does not itself
+// wait for memory?
 bool others_will_free(const Process& p, int port) {
     for (int s = 0; s < p.board.head().slots; ++s) {
         const SlotRecord& slot = p.board.slot(s);
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
+        if (slot.state == SlotState::writing && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
     }
     return false;
 }
@@ -64,15 +66,24 @@ int StepFile::reserve(uint64_t size) {
     Process& p = process();
     const int port = p.board.source(slot_of(state).source).port;
     Wait wait(p, WaitFor::memory, port, state->name);
-    for (;;) {
+    // Memory may come free between the attempt and the look at who could free some, so the last attempt comes after it.
+    for (bool last = false;;) {
         const int error = p.arenas->reserve(state->slot, size);
         if (!error) return 0;
         const int scope = error == EDQUOT ? port : -1;
         if (error == EDQUOT || error == ENOSPC) {
-            if (p.arenas->reclaim(scope, true)) continue;
+            if (p.arenas->reclaim(scope, true)) {
+                last = false;
+                continue;
+            }
             Board::Lock lock(p.board);
             if (others_will_free(p, scope)) {
+                last = false;
                 if (wait.nap(lock) != 0) return fail(state, EINTR);
+                continue;
+            }
+            if (!last) {
+                last = true;
                 continue;
             }
             const uint64_t cap = p.board.port(port).cap;
@@ -111,7 +122,7 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
         if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
         const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
         if (whole) {
-            state->mapping.blocks[b].store(kValid, std::memory_order_release);
+            claim(state->mapping, b);
         } else {
             if (int error = reserve((b + 1) * kBlock)) return error;
             make_valid(state->mapping, b);

@@ -22,6 +22,7 @@ struct StepFile::State {
     int failed = 0;     // the errno that made the step incomplete, seen through this handle
     int pid = 0;
     mutable int fd = -1;
+    uint64_t place = 0;  // hash of the absolute path
     char name[kNameMax] = {};
     State* next = nullptr;
     State* previous = nullptr;

@@ -67,18 +67,31 @@ StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identi
     state->mapping = mapping;
     state->identity = identity;
     state->pid = getpid();
+    state->place = hash_place(name);
     strncpy(state->name, name, sizeof(state->name) - 1);
     file->state = state;
     enlist(state);
     return file;
 }
 
+bool is_dead(int pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
+
 // Slots whose writer died without a word (a crashed program inside a shell-script task).
 void sweep_dead_writers(Process& p, int source_index) {
     const SourceRecord& source = p.board.source(source_index);
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         SlotRecord& slot = p.board.slot(k);
-        if (slot.state == SlotState::writing && kill(slot.writer_pid, 0) != 0 && errno == ESRCH) queue::clear_slot(p.board, k);
+        if (slot.state == SlotState::writing && is_dead(slot.writer_pid)) queue::clear_slot(p.board, k);
+    }
+}
+
+// Steps of the source that readers held when they died without a word.
+void sweep_dead_readers(Process& p, int source_index) {
+    for (int r = 0; r < p.board.head().ranks; ++r) {
+        RankRecord& rank = p.board.rank(r);
+        for (int k = 0; k < kHolds; ++k)
+            if (rank.holds[k] >= 0 && p.board.slot(rank.holds[k]).source == source_index && is_dead(rank.holders[k]))
+                queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
     }
 }
 
@@ -109,10 +122,11 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         sweep_dead_writers(p, source_index);
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
-            if (queue::has_room(board, source_index)) {
+            if (queue::has_room(board, source_index, match.name)) {
                 index = queue::take_slot(board, source_index, false);
                 if (index < 0) index = queue::take_slot(board, source_index, true);
                 if (index >= 0) break;
+                sweep_dead_readers(p, source_index);
             }
             if ((*error = wait.nap(lock))) return nullptr;
         }
@@ -130,6 +144,12 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     }
     Mapping mapping;
     *error = p.arenas->map(index, true, &mapping);
+    if (!*error) {
+        // The table first: if this process dies in between, the next writer empties it again.
+        SlotRecord& slot = board.slot(index);
+        memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
+        slot.touched.store(0);
+    }
     StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name);
     if (!file) {
         if (!*error) *error = ENOMEM;
@@ -137,8 +157,6 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         queue::clear_slot(board, index);
         return nullptr;
     }
-    SlotRecord& slot = board.slot(index);
-    memset(static_cast<void*>(mapping.blocks), 0, slot.touched.exchange(0));
     return file;
 }
 
@@ -152,6 +170,21 @@ bool may_read(const Board& board, int inport, int rank) {
     for (int k = 0; k < port.links; ++k)
         if (rank < board.channel(board.link(port, k)).readers) return true;
     return false;
+}
+
+// Maps a published step that this rank has just taken a hold on; without success the hold ends.
+StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
+    Process& p = process();
+    Mapping mapping;
+    *error = p.arenas->map(index, false, &mapping);
+    // Where address space is limited, a mapping may be shorter than a step.
+    if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
+    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
+    if (file) return file;
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    queue::drop_hold(p.board, p.rank_index, index, getpid());
+    return nullptr;
 }
 
 StepFile* read_step(const Match& match, Intent intent, int* error) {
@@ -193,25 +226,18 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
         stamp = board.slot(index).stamp;
         strcpy(name, match.name);
     }
-    Mapping mapping;
-    *error = p.arenas->map(index, false, &mapping);
-    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
-    if (!file) {
-        if (!*error) *error = ENOMEM;
-        Board::Lock lock(board);
-        queue::drop_hold(board, p.rank_index, index);
-    }
-    return file;
+    return open_held(index, stamp, name, error);
 }
 
 // Opens a step that this task itself published and that is still whole.
 StepFile* reread_own(const Match& match, int* error) {
     Process& p = process();
+    const uint64_t place = hash_place(match.name);
     int index;
     uint64_t stamp = 0;
     {
         Board::Lock lock(p.board);
-        index = queue::find_own(p.board, match.outport, match.name);
+        index = queue::find_own(p.board, match.outport, match.name, place);
         if (index >= 0 && !queue::add_hold(p.board, p.rank_index, index)) {
             *error = EMFILE;
             return nullptr;
@@ -222,9 +248,7 @@ StepFile* reread_own(const Match& match, int* error) {
         *error = ENOENT;
         return nullptr;
     }
-    Mapping mapping;
-    *error = p.arenas->map(index, false, &mapping);
-    return *error ? nullptr : make_file(Role::reader, index, mapping, stamp, match.name);
+    return open_held(index, stamp, match.name, error);
 }
 
 // Turns a reader's step into memory of its own, which it may change.
@@ -274,10 +298,11 @@ StepFile* continue_own(const Match& match, int* error) {
 }  // namespace
 
 StepFile* find_open(const char* name, bool written) {
+    const uint64_t place = hash_place(name);
     StepFile::State* found = nullptr;
     std::unique_lock<std::mutex> guard(open_mutex);
     for (StepFile::State* s = open_files; s && !found; s = s->next)
-        if ((s->role == Role::lead || s->role == Role::own_copy) == written && strcmp(s->name, name) == 0) found = s;
+        if ((s->role == Role::lead || s->role == Role::own_copy) == written && s->place == place) found = s;
     if (!found || found->role == Role::own_copy) return nullptr;
     const StepToken token = {found->slot, found->slot, found->identity};
     guard.unlock();
@@ -343,6 +368,17 @@ bool saw_end() {
     return p.context.active && p.board.task(p.context.task).saw_end != 0;
 }
 
+namespace {
+
+// A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.
+bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.state == SlotState::writing && slot.stamp == stamp; }
+
+void end_peer(SlotRecord& slot, uint64_t stamp) {
+    if (slot.stamp == stamp && slot.peers > 0) --slot.peers;
+}
+
+}  // namespace
+
 StepFile* attach_step(const StepToken& token, bool writable, int* error) {
     Process& p = process();
     *error = 0;
@@ -361,20 +397,24 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error) {
             ++slot.peers;
         } else if (!queue::add_hold(p.board, p.rank_index, token.slot)) {
             *error = EMFILE;
+            return nullptr;
         } else {
             for (int i = 0; i < p.board.head().ports; ++i) {
                 const PortRecord& port = p.board.port(i);
-                if (port.task != p.context.task || port.direction != Direction::in || !may_read(p.board, i, p.context.rank)) continue;
-                const queue::Found found = queue::find(p.board, i, p.context.rank, name);
-                if (found.slot == token.slot) queue::take(p.board, i, p.context.rank, found);
+                if (port.task == p.context.task && port.direction == Direction::in)
+                    queue::follow_lead(p.board, i, p.context.rank, token.slot);
             }
         }
     }
+    if (!writable) return open_held(token.slot, stamp, name, error);
     Mapping mapping;
-    if (!*error) *error = p.arenas->map(token.slot, writable, &mapping);
-    StepFile* file = *error ? nullptr : make_file(writable ? Role::peer : Role::reader, token.slot, mapping, stamp, name);
-    if (!file && !*error) *error = ENOMEM;
-    return file;
+    *error = p.arenas->map(token.slot, true, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::peer, token.slot, mapping, stamp, name);
+    if (file) return file;
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    end_peer(p.board.slot(token.slot), stamp);
+    return nullptr;
 }
 
 namespace {
@@ -383,6 +423,10 @@ namespace {
 int complete(StepFile* file) {
     Process& p = process();
     SlotRecord& slot = p.board.slot(file->state->slot);
+    {
+        Board::Lock lock(p.board);
+        if (!is_writing(slot, file->state->identity)) return ESTALE;
+    }
     if (int error = slot.broken.load()) return error;
     const uint64_t size = file->eof();
     const uint64_t blocks = (size + kBlock - 1) / kBlock;
@@ -390,9 +434,9 @@ int complete(StepFile* file) {
     for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() != kValid;
     if (stale) {
         if (int error = file->reserve(blocks * kBlock)) return error;
+        if (slot.touched.load() < blocks) slot.touched.store(blocks);
         for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b);
     }
-    if (slot.touched.load() < blocks) slot.touched.store(blocks);
     return slot.reserved.load() == size ? 0 : p.arenas->trim(file->state->slot, size);
 }
 
@@ -414,21 +458,21 @@ void close_step(StepFile* file) {
         if (state->role == Role::lead) {
             const int error = complete(file);
             Board::Lock lock(p.board);
+            const SlotRecord& slot = p.board.slot(state->slot);
             if (error) {
                 log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
                          p.context.rank, state->name, strerror(error));
-                queue::clear_slot(p.board, state->slot);
-                p.board.ring(p.board.source(p.board.slot(state->slot).source).port);
-            } else {
+                if (is_writing(slot, state->identity)) queue::clear_slot(p.board, state->slot);
+                p.board.ring(p.board.source(slot.source).port);
+            } else if (is_writing(slot, state->identity)) {
                 queue::publish(p.board, state->slot);
             }
         } else if (state->role == Role::peer) {
             Board::Lock lock(p.board);
-            SlotRecord& slot = p.board.slot(state->slot);
-            if (slot.peers > 0) --slot.peers;
+            end_peer(p.board.slot(state->slot), state->identity);
         } else if (state->role == Role::reader) {
             Board::Lock lock(p.board);
-            queue::drop_hold(p.board, p.rank_index, state->slot);
+            queue::drop_hold(p.board, p.rank_index, state->slot, state->pid);
         }
     }
     free_file(file);
@@ -438,18 +482,21 @@ void discard_step(StepFile* file) {
     if (file->state->role == Role::lead && file->state->pid == getpid()) {
         Process& p = process();
         Board::Lock lock(p.board);
-        queue::clear_slot(p.board, file->state->slot);
+        const SlotRecord& slot = p.board.slot(file->state->slot);
+        if (is_writing(slot, file->state->identity)) queue::clear_slot(p.board, file->state->slot);
+        p.board.ring(p.board.source(slot.source).port);
     }
     free_file(file);
 }
 
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
     Process& p = process();
+    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
     int index = -1;
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
-    if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name);
+    if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
     if (index < 0) return false;
     const SlotRecord& slot = p.board.slot(index);
     *size = slot.size.load();
@@ -477,9 +524,10 @@ void list_steps(void (*each)(const char* name, void* user), void* user) {
 
 int remove_step(const Match& match) {
     Process& p = process();
+    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
     if (match.outport >= 0) {
-        int index = queue::find_own(p.board, match.outport, match.name);
+        int index = queue::find_own(p.board, match.outport, match.name, place);
         if (index >= 0) {
             SlotRecord& slot = p.board.slot(index);
             for (int k = 0; k < p.board.port(match.outport).links; ++k) p.board.on(slot, k) = 0;

@@ -1,7 +1,10 @@
 // Waits that nothing can end: the largest set of waiting ranks each of which only a member of the set could wake.
 #include "stuck.hpp"
 
-#include "match.hpp"
+#include <signal.h>
+
+#include <cerrno>
+
 #include "queue.hpp"
 
 namespace wilkins {
@@ -18,8 +21,7 @@ void add_blockers(const Board& board, const RankRecord& rank, std::vector<int>& 
     const PortRecord& port = board.port(rank.wait_port);
     for (int k = 0; k < port.links; ++k) {
         const ChannelRecord& channel = board.channel(board.link(port, k));
-        if (channel.when_full != WhenFull::block) continue;
-        if (queue::queued(board, channel, rank.rank) < static_cast<int>(channel.queue)) continue;
+        if (!queue::full(board, channel, rank.rank, rank.wait_name)) continue;
         const TaskRecord& reader = board.task(board.port(channel.inport).task);
         uint64_t low = UINT64_MAX;
         for (int r = 0; r < channel.readers; ++r) {
@@ -31,12 +33,53 @@ void add_blockers(const Board& board, const RankRecord& rank, std::vector<int>& 
     }
 }
 
+// Ranks that may have to do with it that the slot's memory cannot be used again: rather too many than too few.
+void add_users(const Board& board, int index, std::vector<int>& to) {
+    const SlotRecord& slot = board.slot(index);
+    if (slot.state == SlotState::writing) to.push_back(slot.writer);
+    for (int r = 0; r < board.head().ranks; ++r)
+        for (int held : board.rank(r).holds)
+            if (held == index) to.push_back(r);
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (slot.state != SlotState::published || !board.on(slot, channel.place)) continue;
+        const TaskRecord& reader = board.task(board.port(channel.inport).task);
+        for (int r = 0; r < channel.readers; ++r)
+            if (queue::reach(board, channel, source.rank, r) <= slot.sequence + 1) to.push_back(reader.first_rank + r);
+    }
+}
+
+// Users of the slots that the rank could go on with: of its source, or, if it needs memory, of the whole run.
+void add_slot_users(const Board& board, int index, std::vector<int>& to) {
+    const RankRecord& rank = board.rank(index);
+    const bool memory = rank.wait == WaitFor::memory;
+    const int source = board.port(rank.wait_port).first_source + rank.rank;
+    for (int s = 0; s < board.head().slots; ++s) {
+        const SlotRecord& slot = board.slot(s);
+        if (memory ? slot.state == SlotState::writing && slot.writer == index : slot.source != source) continue;
+        if (!queue::needed(board, slot, true) && slot.peers == 0) {
+            if (memory) continue;
+            to.clear();  // it has only to notice
+            return;
+        }
+        add_users(board, s, to);
+    }
+}
+
+// A process that died in a wait waits no more; its task may go on with other programs.
+bool waits(const RankRecord& rank) {
+    return rank.wait != WaitFor::nothing && (kill(rank.wait_pid, 0) == 0 || errno != ESRCH);
+}
+
 }  // namespace
 
 std::vector<int> waits_on(const Board& board, int index) {
     const RankRecord& rank = board.rank(index);
     std::vector<int> on;
     if (rank.wait == WaitFor::room) add_blockers(board, rank, on);
+    if (rank.wait == WaitFor::memory || (rank.wait == WaitFor::room && on.empty())) add_slot_users(board, index, on);
     if (rank.wait == WaitFor::data) {
         const PortRecord& port = board.port(rank.wait_port);
         for (int k = 0; k < port.links; ++k)
@@ -51,8 +94,7 @@ std::string find_stuck(const Board& board) {
     std::vector<std::vector<int>> on(static_cast<size_t>(ranks));
     auto ended = [&](int r) { return board.task(board.rank(r).task).state == TaskState::ended; };
     for (int r = 0; r < ranks; ++r) {
-        const WaitFor what = board.rank(r).wait;
-        if (ended(r) || (what != WaitFor::data && what != WaitFor::room)) continue;
+        if (ended(r) || !waits(board.rank(r))) continue;
         on[static_cast<size_t>(r)] = waits_on(board, r);
         hopeless[static_cast<size_t>(r)] = 1;
     }
@@ -60,18 +102,22 @@ std::string find_stuck(const Board& board) {
         changed = false;
         for (int r = 0; r < ranks; ++r) {
             if (!hopeless[static_cast<size_t>(r)]) continue;
+            const RankRecord& rank = board.rank(r);
             bool wakes = true;
-            if (board.rank(r).wait == WaitFor::data) {
-                // Any producer that can move may bring data; if all have ended, the end of the stream does.
+            if (rank.wait != WaitFor::room || queue::has_room(board, board.port(rank.wait_port).first_source + rank.rank, rank.wait_name)) {
+                // Any producer that can move may bring data, any user of a slot may let go of it; if all have ended, that ends
+                // the wait.
                 bool all_ended = true, one_moves = false;
                 for (int other : on[static_cast<size_t>(r)]) {
                     all_ended = all_ended && ended(other);
                     one_moves = one_moves || (!ended(other) && !hopeless[static_cast<size_t>(other)]);
                 }
                 wakes = all_ended || one_moves;
-                // A step may be there that this rank has yet to notice.
-                const RankRecord& rank = board.rank(r);
-                wakes = wakes || queue::find(board, rank.wait_port, rank.rank, rank.wait_name).slot >= 0;
+                // What it waits for may be there, and the rank has yet to notice.
+                if (!wakes && rank.wait == WaitFor::data) {
+                    const queue::Found found = queue::find(board, rank.wait_port, rank.rank, rank.wait_name);
+                    wakes = found.slot >= 0 || found.passed;
+                }
             } else {
                 // Every reader that keeps a step must move on.
                 for (int other : on[static_cast<size_t>(r)])
@@ -91,7 +137,10 @@ std::string find_stuck(const Board& board) {
             return "task '" + std::string(board.task(board.rank(index).task).name) + "' rank " + std::to_string(board.rank(index).rank);
         };
         if (!text.empty()) text += "; ";
-        text += who(r) + (rank.wait == WaitFor::data ? " waits for '" : " waits for room to create '") + rank.wait_name + "' from ";
+        const char* what = rank.wait == WaitFor::data   ? " waits for '"
+                           : rank.wait == WaitFor::room ? " waits for room to create '"
+                                                        : " waits for memory to write '";
+        text += who(r) + what + rank.wait_name + "' from ";
         bool first = true;
         for (int other : on[static_cast<size_t>(r)]) {
             if (!hopeless[static_cast<size_t>(other)]) continue;

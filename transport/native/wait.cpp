@@ -35,7 +35,8 @@ int Wait::nap(Board::Lock& lock) {
     bool interrupted = false;
     {
         PythonUnlocked python;
-        if (!board.sleep(port_, seen, kNap)) interrupted = python.interrupted();
+        board.sleep(port_, seen, kNap);
+        interrupted = python.interrupted();  // also after a sleep to its end: another thread may have got the signal
     }
     lock.acquire();
     me.wait = WaitFor::nothing;

@@ -1,0 +1,173 @@
+// Waits that nothing can end are found; every other wait is left alone.
+#include "stuck.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "check.hpp"
+#include "queue.hpp"
+
+using namespace wilkins;
+
+namespace {
+
+struct Run {
+    explicit Run(const BoardPlan& plan) {
+        CHECK(create_board(scratch.path.c_str(), plan) == 0);
+        CHECK(board.attach(scratch.path.c_str()) == 0);
+        for (int t = 0; t < board.head().tasks; ++t) queue::task_started(board, t);
+    }
+
+    void wait(int rank, WaitFor what, int port, const char* name, int pid = getpid()) {
+        RankRecord& record = board.rank(rank);
+        record.wait = what;
+        record.wait_port = port;
+        record.wait_pid = pid;
+        strcpy(record.wait_name, name);
+    }
+    void go_on(int rank) { board.rank(rank).wait = WaitFor::nothing; }
+
+    int begin(int source, const char* name) {
+        const int slot = queue::take_slot(board, source, true);
+        CHECK(slot >= 0);
+        SlotRecord& record = board.slot(slot);
+        record.state = SlotState::writing;
+        record.writer = board.task(board.port(board.source(source).port).task).first_rank + board.source(source).rank;
+        record.stamp = ++board.head().stamp;
+        strcpy(record.name, name);
+        return slot;
+    }
+    void write(int source, const char* name) { queue::publish(board, begin(source, name)); }
+
+    // Opens a step for rank 0 of a port's task; it stays open.
+    void read(int inport, const char* name) {
+        const queue::Found found = queue::find(board, inport, 0, name);
+        CHECK(found.slot >= 0);
+        CHECK(queue::add_hold(board, board.task(board.port(inport).task).first_rank, found.slot));
+        queue::take(board, inport, 0, found);
+    }
+    bool stuck() { return !find_stuck(board).empty(); }
+
+    test::Scratch scratch;
+    Board board;
+};
+
+BoardPlan pair(const char* out, const char* in, int writers = 1, int readers = 1) {
+    BoardPlan plan;
+    plan.tasks = {{"sim", writers}, {"look", readers}};
+    plan.ports = {{0, Direction::out, out, 0}, {1, Direction::in, in, 0}};
+    plan.channels = {{0, 1, 1, 1, WhenFull::block, readers}};
+    return plan;
+}
+
+// Two tasks that read each other's files, both before they write.
+void two_wait_for_each_other() {
+    BoardPlan plan;
+    plan.tasks = {{"a", 1}, {"b", 1}};
+    plan.ports = {{0, Direction::out, "a.h5", 0}, {0, Direction::in, "b.h5", 0}, {1, Direction::out, "b.h5", 0}, {1, Direction::in, "a.h5", 0}};
+    plan.channels = {{0, 3, 1, 1, WhenFull::block, 1}, {2, 1, 1, 1, WhenFull::block, 1}};
+    Run run(plan);
+    CHECK(!run.stuck());
+    run.wait(0, WaitFor::data, 1, "b.h5");
+    CHECK(!run.stuck());
+    run.wait(1, WaitFor::data, 3, "a.h5");
+    const std::string text = find_stuck(run.board);
+    CHECK(text.find("task 'a' rank 0 waits for 'b.h5' from task 'b' rank 0") != std::string::npos);
+    run.write(0, "a.h5");  // published, and the reader has yet to notice
+    CHECK(!run.stuck());
+    run.read(3, "a.h5");
+    CHECK(run.stuck());
+    queue::task_exited(run.board, 0, true);  // the end of the stream will wake the other
+    CHECK(!run.stuck());
+}
+
+void a_dead_process_waits_for_nothing() {
+    Run run(pair("out*.h5", "out*.h5"));
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) _exit(0);
+    CHECK(waitpid(child, nullptr, 0) == child);
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out9.h5");
+    CHECK(run.stuck());
+    run.wait(1, WaitFor::data, 1, "out9.h5", child);  // the task is a script that goes on with another program
+    CHECK(!run.stuck());
+}
+
+// A reader that wants a later step than its producer has room for.
+void skipping_ahead_of_a_full_queue() {
+    Run run(pair("out*.h5", "out*.h5", 1, 2));
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out9.h5");
+    run.wait(2, WaitFor::data, 1, "out9.h5");
+    CHECK(run.stuck());
+    run.go_on(2);
+    CHECK(run.stuck());  // rank 1 of the reader cannot help rank 0
+    run.go_on(1);
+    CHECK(!run.stuck());
+    run.wait(1, WaitFor::data, 1, "out0.h5");
+    run.wait(2, WaitFor::data, 1, "out0.h5");
+    CHECK(!run.stuck());  // it is there
+}
+
+// One of several producers that can move is enough.
+void another_producer_may_bring_it() {
+    Run run(pair("out*.h5", "out*.h5", 2, 1));
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(2, WaitFor::data, 1, "out7.h5");
+    CHECK(!run.stuck());
+    run.write(1, "out5.h5");
+    run.wait(1, WaitFor::room, 0, "out6.h5");
+    CHECK(run.stuck());
+    queue::task_exited(run.board, 1, true);
+    CHECK(!run.stuck());
+}
+
+// A reader that keeps every file open takes its producer's last arena.
+void every_arena_held_open() {
+    Run run(pair("out*.h5", "out*.h5"));
+    char name[32];
+    for (int i = 0; i <= kSpareSlots; ++i) {
+        snprintf(name, sizeof(name), "out%02d.h5", i);
+        run.write(0, name);
+        run.read(1, name);
+    }
+    run.wait(0, WaitFor::room, 0, "out98.h5");
+    CHECK(!run.stuck());
+    run.wait(1, WaitFor::data, 1, "out98.h5");
+    CHECK(run.stuck());
+    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], getpid());
+    CHECK(!run.stuck());
+}
+
+// A reader holds one step while it waits for the next, and memory is only enough for one.
+void memory_held_by_the_waiting_reader() {
+    Run run(pair("out*.h5", "out*.h5"));
+    run.write(0, "out0.h5");
+    run.read(1, "out0.h5");
+    run.begin(0, "out1.h5");
+    run.wait(0, WaitFor::memory, 0, "out1.h5");
+    CHECK(!run.stuck());
+    run.wait(1, WaitFor::data, 1, "out1.h5");
+    CHECK(run.stuck());
+    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], getpid());
+    run.go_on(0);
+    CHECK(!run.stuck());
+}
+
+}  // namespace
+
+int main() {
+    two_wait_for_each_other();
+    a_dead_process_waits_for_nothing();
+    skipping_ahead_of_a_full_queue();
+    another_producer_may_bring_it();
+    every_arena_held_open();
+    memory_held_by_the_waiting_reader();
+    puts("stuck: ok");
+}

@@ -1,0 +1,204 @@
+"""Everything that can be known of an HDF5 file through h5py, as plain values that can be compared."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5a, h5d, h5ds, h5i, h5l, h5o, h5p, h5r, h5s, h5t
+from programs.fidelity.cases import attempt, failure
+
+MANY = 1000  # members from which a group's datasets are viewed in brief
+LONG = 2000  # characters from which a value is shown as its digest
+
+
+def short(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[:200]}... {len(text)} {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def plain(value: Any, of: h5py.File) -> Any:
+    """A value that was read, with references followed."""
+    if isinstance(value, h5r.RegionReference):
+        if not value:
+            return "null region"
+        space = h5r.get_region(value, of.id)
+        return [
+            "region",
+            h5r.get_name(value, of.id).decode(),
+            space.get_select_npoints(),
+            repr(space.get_select_bounds()),
+        ]
+    if isinstance(value, h5r.Reference):
+        return ["object", h5r.get_name(value, of.id).decode()] if value else "null reference"
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return [list(value.shape), [plain(v, of) for v in value.ravel()]]
+        content = value.tobytes()
+        return [
+            list(value.shape),
+            str(value.dtype),
+            content.hex() if len(content) < LONG else hashlib.sha256(content).hexdigest(),
+        ]
+    if isinstance(value, np.void):
+        return [plain(value[name], of) for name in value.dtype.names] if value.dtype.names else value.tobytes().hex()
+    return repr(value)
+
+
+def read(thing: h5py.Dataset, of: h5py.File) -> str:
+    return short(repr(plain(thing[()], of)))
+
+
+def type_view(tid: h5t.TypeID) -> list[Any]:
+    kind = [tid.get_class(), tid.get_size(), tid.committed(), attempt(lambda: tid.dtype)]
+    if tid.committed():
+        kind.append(attempt(lambda: h5i.get_name(tid)))
+        return kind
+    if tid.get_class() in (h5t.INTEGER, h5t.FLOAT):
+        kind += [tid.get_order(), tid.get_precision(), tid.get_offset(), tid.get_pad()]
+    if tid.get_class() == h5t.STRING:
+        kind += [tid.get_cset(), tid.get_strpad(), tid.is_variable_str()]
+    if tid.get_class() == h5t.OPAQUE:
+        kind.append(repr(tid.get_tag()))
+    if tid.get_class() in (h5t.COMPOUND, h5t.ENUM):
+        kind.append([repr(tid.get_member_name(i)) for i in range(tid.get_nmembers())])
+    if tid.get_class() == h5t.COMPOUND:
+        members = range(tid.get_nmembers())
+        kind.append([[tid.get_member_offset(i), type_view(tid.get_member_type(i))] for i in members])
+    if tid.get_class() == h5t.ENUM:
+        kind.append([tid.get_member_value(i) for i in range(tid.get_nmembers())])
+    if tid.get_class() in (h5t.ARRAY, h5t.VLEN, h5t.ENUM):
+        kind.append(type_view(tid.get_super()))
+    return kind
+
+
+def space_view(space: h5s.SpaceID) -> list[Any]:
+    if space.get_simple_extent_type() != h5s.SIMPLE:
+        return [space.get_simple_extent_type()]
+    return [list(space.get_simple_extent_dims()), list(space.get_simple_extent_dims(True))]
+
+
+def value(thing: Any, name: str, of: h5py.File) -> Any:
+    return plain(thing.attrs[name], of)
+
+
+def attributes(thing: Any, of: h5py.File) -> list[Any]:
+    seen = []
+    for i in range(h5a.get_num_attrs(thing.id)):
+        attr = h5a.open(thing.id, index=i)
+        name = attr.name.decode("utf-8", "surrogateescape")
+        content = short(attempt(value, thing, name, of))
+        seen.append(
+            [name, attempt(attr.get_storage_size), space_view(attr.get_space()), type_view(attr.get_type()), content]
+        )
+    return seen
+
+
+def creation(plist: h5p.PropDCID) -> list[Any]:
+    view: list[Any] = [plist.get_layout(), plist.get_alloc_time(), plist.get_fill_time(), plist.fill_value_defined()]
+    view += [
+        attempt(plist.get_obj_track_times),
+        attempt(plist.get_attr_phase_change),
+        attempt(plist.get_attr_creation_order),
+    ]
+    view.append([repr(plist.get_filter(i)) for i in range(plist.get_nfilters())])
+    if plist.get_layout() == h5d.CHUNKED:
+        view.append(list(plist.get_chunk()))
+    if plist.get_layout() == h5d.VIRTUAL:
+        for i in range(plist.get_virtual_count()):
+            source, virtual = plist.get_virtual_srcspace(i), plist.get_virtual_vspace(i)
+            view.append([plist.get_virtual_filename(i), plist.get_virtual_dsetname(i)])
+            view.append([repr(source.get_select_bounds()), repr(virtual.get_select_bounds())])
+    view.append([repr(plist.get_external(i)) for i in range(plist.get_external_count())])
+    return view
+
+
+def brief(group: h5py.Group, name: bytes) -> list[Any]:
+    found = h5d.open(group.id, name)
+    value = np.empty(found.shape, found.dtype)
+    found.read(h5s.ALL, h5s.ALL, value)
+    return [repr(value), found.get_offset()]
+
+
+def dataset(thing: h5py.Dataset, of: h5py.File) -> dict[str, Any]:
+    plist = thing.id.get_create_plist()
+    chunks: Any = None
+    if plist.get_layout() == h5d.CHUNKED:
+        chunks = attempt(lambda: [str(thing.id.get_chunk_info(i)) for i in range(min(thing.id.get_num_chunks(), 50))])
+    return {
+        "type": type_view(thing.id.get_type()),
+        "space": space_view(thing.id.get_space()),
+        "creation": creation(plist),
+        "fill": attempt(lambda: thing.dtype.hasobject or plain(np.asarray(thing.fillvalue), of)),
+        "storage": [thing.id.get_storage_size(), thing.id.get_space_status(), attempt(thing.id.get_offset), chunks],
+        "scale": [h5ds.is_scale(thing.id), attempt(lambda: [[d.label, list(d)] for d in thing.dims])],
+        "value": attempt(lambda: read(thing, of)),
+        "part": attempt(lambda: short(repr(plain(thing[..., ::2], of)))),
+    }
+
+
+def link(group: h5py.Group, name: bytes) -> list[Any]:
+    info = group.id.links.get_info(name)
+    view: list[Any] = [info.type, info.corder_valid, info.corder, info.cset]
+    if info.type in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
+        view.append(repr(group.id.links.get_val(name)))
+    return view
+
+
+def node(thing: Any, of: h5py.File, known: dict[tuple[int, int], str], here: str) -> Any:
+    """An object and all below it; an object met before is named by where that was."""
+    info = h5o.get_info(thing.id)
+    place = (info.fileno if thing.file.filename != of.filename else 0, info.addr)
+    if place in known:
+        return f"same as {known[place]}"
+    known[place] = here
+    view: dict[str, Any] = {
+        "kind": type(thing).__name__,
+        "address": info.addr,
+        "references": info.rc,
+        "in": os.path.relpath(thing.file.filename),
+        "attributes": attributes(thing, of),
+    }
+    if isinstance(thing, h5py.Dataset):
+        view.update(dataset(thing, of))
+    elif isinstance(thing, h5py.Datatype):
+        view["type"] = type_view(thing.id)
+    else:
+        plist = thing.id.get_create_plist()
+        view["creation"] = [attempt(plist.get_link_creation_order), attempt(plist.get_attr_creation_order)]
+        names: list[bytes] = []
+        thing.id.links.iterate(names.append)
+        if len(names) > MANY:
+            view["links"] = [[repr(name), link(thing, name), brief(thing, name)] for name in names]
+            return view
+        view["links"] = {}
+        for name in names:
+            text = name.decode("utf-8", "surrogateescape")
+            try:
+                below = node(thing[name], of, known, f"{here}/{text}")
+            except Exception as error:
+                below = failure(error)
+            view["links"][text] = [link(thing, name), below]
+    return view
+
+
+def file_view(name: str, times: bool) -> dict[str, Any]:
+    """The whole file, or the error that keeps it shut; not its bytes if they hold times."""
+    try:
+        file = h5py.File(name, "r")
+    except Exception as error:
+        return {"error": failure(error)}
+    with file:
+        plist = file.id.get_create_plist()
+        image = times or attempt(lambda: hashlib.sha256(file.id.get_file_image()).hexdigest())
+        return {
+            "name": [file.filename, file.mode, file.userblock_size, repr(file.swmr_mode)],
+            "sizes": [file.id.get_filesize(), file.id.get_freespace(), plist.get_sizes()],
+            "order": [plist.get_link_creation_order(), plist.get_userblock()],
+            "space": [attempt(plist.get_file_space_strategy), attempt(plist.get_file_space_page_size)],
+            "bounds": attempt(lambda: file.libver),
+            "image": image,
+            "root": node(file["/"], file, {}, ""),
+        }
