@@ -29,6 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"wilkins: error: cannot go on: {where}{error.strerror}; mend what the system refuses", file=sys.stderr)
+        return WilkinsError.exit_code
 
 
 def in_job(environment: Mapping[str, str] = os.environ) -> bool:
@@ -54,14 +59,13 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _check(parsed: argparse.Namespace) -> int:
     from wilkins.planner import plan_file
+    from wilkins.show import count_of
 
     plan = plan_file(parsed.file, parsed.set)
     for note in plan.notes:
         print(note, file=sys.stderr)
-    channels = "channel" if len(plan.channels) == 1 else "channels"
-    print(
-        f"{parsed.file}: all right: {len(plan.tasks)} tasks, {plan.total_ranks} ranks, {len(plan.channels)} {channels}"
-    )
+    counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
+    print(f"{parsed.file}: all right: {', '.join(count_of(*count) for count in counts)}")
     return 0
 
 

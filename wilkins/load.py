@@ -93,7 +93,7 @@ def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
             continue
         where = task.where.of("name")
         if not _TASK_NAME.fullmatch(task.name) or len(task.name) > 100:
-            reader.problem(where, f"{task.label} has a name that cannot be used for logs; use letters, digits and _.+-")
+            reader.problem(where, f"{task.label} has a name that cannot be used for logs; use a-z, A-Z, 0-9 and _.+-")
         elif task.name in taken:
             first = taken[task.name].where.position
             reader.problem(where, f"two tasks are named {task.name!r} (the first at {first}); rename one")

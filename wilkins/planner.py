@@ -196,6 +196,10 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     except ValueError as error:
         problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
         return _Command(Path(task.func), (), ())
+    first = task.prefix[0] if task.prefix else "/"
+    if "/" not in first and not shutil.which(first, path=(task.env or {}).get("PATH")):
+        message = f"{task.label}: there is no {first!r} on PATH; mend 'prefix' or install it"
+        problems.append(Problem(task.where.of("prefix"), message))
     command = _Command(program.path, () if script is None else (str(script),), ())
     if launch == "one-job" or _kind(task, launch) == "plain":
         return command
@@ -305,10 +309,10 @@ def _missing(func: str, local: Path) -> str:
     source = next((name for name in sorted(names) if Path(name).stem == local.name and name.endswith(_SOURCES)), None)
     if source:
         return f"there is no program {func!r} in {str(local.parent)!r}; build it from {source!r} there"
+    where = "" if "/" in func or func.endswith(".py") else " nor on PATH"
     close = suggest(local.name, names)
     if close:
-        return f"there is no program {func!r} in {str(local.parent)!r}{close}"
+        return f"there is no program {func!r} in {str(local.parent)!r}{where}{close}"
     if " " in func:
         return f"there is no program {func!r}; put what follows the program's name into 'args'"
-    where = "" if "/" in func or func.endswith(".py") else " nor on PATH"
     return f"there is no program {func!r} in {str(local.parent)!r}{where}; build or install it, or mend the path"

@@ -121,6 +121,8 @@ def compose(text: str, name: str, first_line: int = 1) -> yaml.Node:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if error.context_mark and error.problem == "could not find expected ':'":
+            mark = error.context_mark  # the line that lacks it; the other is where the search ended
         context = f" ({error.context})" if error.context else ""
         raise fail(
             mark, f"not valid YAML: {error.problem}{context}; check indentation, quotes and tabs here"

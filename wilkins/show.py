@@ -50,7 +50,8 @@ def plan_table(plan: Plan) -> str:
             )
         )
     files = [(plan.tasks[port.task].name, port.direction, port.pattern) for port in plan.ports if not port.memory]
-    parts = [f"{plan.name}: {len(plan.tasks)} tasks, {plan.total_ranks} ranks, {len(plan.channels)} channels in memory"]
+    counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
+    parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)} in memory"]
     parts.append(_table(("task", "ranks", "in a job", "kind", "command"), tasks))
     if channels:
         parts.append(_table(("channel", "files", "ranks", "steps", "queue", "when full", "memory"), channels))
@@ -62,6 +63,11 @@ def plan_table(plan: Plan) -> str:
         f"alone: wilkins run {plan.source.name}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.source.name}"
     )
     return "\n\n".join(parts)
+
+
+def count_of(count: int, noun: str) -> str:
+    """``1 rank``, ``2 ranks``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def size_text(count: int) -> str:
@@ -84,8 +90,7 @@ def graph_text(graph: networkx.MultiDiGraph[str]) -> str:
     """One line per task, one per channel below it."""
     lines = []
     for name, data in graph.nodes(data=True):
-        ranks = data["nprocs"]
-        lines.append(f"{name} ({ranks} rank{'s' if ranks > 1 else ''})")
+        lines.append(f"{name} ({count_of(data['nprocs'], 'rank')})")
         for _, reader, edge in graph.out_edges(name, data=True):
             how = str(edge["policy"]) if edge["place"] == "memory" else "real file"
             lines.append(f"  {_files(edge)} -> {reader}  [{how}]")
@@ -96,7 +101,9 @@ def graph_mermaid(graph: networkx.MultiDiGraph[str]) -> str:
     """A Mermaid flowchart."""
     numbers = {name: f"t{number}" for number, name in enumerate(graph)}
     lines = ["flowchart LR"]
-    lines += [f'    {numbers[name]}["{name}<br/>{data["nprocs"]} ranks"]' for name, data in graph.nodes(data=True)]
+    lines += [
+        f'    {numbers[name]}["{name}<br/>{count_of(data["nprocs"], "rank")}"]' for name, data in graph.nodes(data=True)
+    ]
     for writer, reader, edge in graph.edges(data=True):
         arrow = "-->" if edge["place"] == "memory" else "-.->"
         label = _files(edge).replace('"', "#quot;")

@@ -9,7 +9,7 @@ import numpy as np
 time, before, behind = np.loadtxt("arms.csv", delimiter=",", skiprows=1).T
 mean = np.full(5, 1 / 5)  # over three periods of the light
 
-figure, (field, arms) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", width_ratios=[1, 1.6])
+figure, (field, arms) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=[1, 1.5])
 field.imshow(plt.imread("waveguide-ez-000200.00.png"), extent=(-8, 8, -8, 8))
 field.set(xlabel="x", ylabel="y", title="$E_z$ at time 200")
 arms.plot(time[2:-2], np.convolve(before, mean, "valid"), color="tab:blue", label="before the bend")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Any
 
+from wilkins.launch.environment import takes_filename
+
 if TYPE_CHECKING:
     from wilkins.launch.taskrun import TaskRun
 
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
 def failed(run: TaskRun) -> str:
     """A program ended with an error."""
     again = f" at its {_ordinal(run.starts)} start" if run.starts > 1 else ""
-    return f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}"
+    once = again and run.plan.rerun == "auto" and not takes_filename(run.plan)
+    cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
+    return f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
 
 
 def not_started(run: TaskRun, error: OSError) -> str:
@@ -51,7 +55,7 @@ def waits(report: dict[str, Any]) -> list[str]:
             pattern = wait["name"] or ports[wait["port"]]["pattern"]
             on = [_who(tasks, index, rank) for index, rank in wait["on"]]
             lines.append(
-                f"{_who(tasks, tasks.index(task), wait['rank'])} has waited {wait['seconds']:.0f} s "
+                f"{_who(tasks, tasks.index(task), wait['rank'])} has waited {_seconds(wait['seconds'])} s "
                 + (f"for a step of {pattern}" if wait["for"] == "data" else f"for room to write {pattern}")
                 + (f", on {', '.join(on)}" if on else "")
             )
@@ -73,6 +77,10 @@ def _never_read(report: dict[str, Any], outport: int) -> list[str]:
 def _who(tasks: list[dict[str, Any]], index: int, rank: int) -> str:
     task = tasks[index]
     return f"{task['name']}[{rank}]" if task["nprocs"] > 1 else str(task["name"])
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.0f}" if time >= 10 else f"{time:.1f}"
 
 
 def _ordinal(number: int) -> str:

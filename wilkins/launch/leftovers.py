@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_SEGMENT = re.compile(rb"\s(/dev/shm/(?:mpich_shm_|vader_segment\.|sm_segment\.|osc_rdma\.|ucx_shm_)\S+)")
+_NAME = rb"(?:mpich_shm_|vader_segment\.|sm_segment\.|osc_rdma\.|ucx_shm_)"
+_SEGMENT = re.compile(rb"\s(/dev/shm/" + _NAME + rb"\S+)")
+_CREATED = re.compile(_NAME)
 _FIRST_LOOK = 0.5
 _LONGEST = 60.0
+_AFTER_CREATION = 0.02
+_IN_CREATE = 0x100
 
 
 class Segments:
     """The segments of MPI libraries that a run's processes were seen to map.
 
     An MPI job removes its own at its end, but not when it is killed. They can be told from those of other jobs only
-    while a process of ours maps them, so one looks from time to time.
+    while a process of ours maps them. So one looks shortly after one was created, by whomever, and from time to time.
     """
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, *, watch: bool = True) -> None:
+        """`watch`: see what is created as it is; one process of a job is enough, for a user has few such watches."""
         self._seen: set[Path] = set()
         self._pause = _FIRST_LOOK
         self.due = now + self._pause
+        self.created = _watch() if watch else -1
+        """Readable when something was created in the folder; -1 if that is not known."""
+
+    def notice(self, now: float) -> None:
+        """Read what was created, and look soon if that was a segment."""
+        with contextlib.suppress(BlockingIOError):
+            while events := os.read(self.created, 65536):
+                if _CREATED.search(events):
+                    self.due = min(self.due, now + _AFTER_CREATION)
 
     def look(self, now: float, pids: Iterable[int]) -> None:
         """Note what these processes map, and when to look again: less and less often."""
@@ -35,7 +51,19 @@ class Segments:
 
     def remove(self) -> None:
         """Remove those that are still there. Call when all processes of the run have ended."""
+        if self.created >= 0:
+            os.close(self.created)
+            self.created = -1
         for segment in self._seen:
             with contextlib.suppress(OSError):
                 segment.unlink()
         self._seen.clear()
+
+
+def _watch() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if watch >= 0 and libc.inotify_add_watch(watch, b"/dev/shm", _IN_CREATE) < 0:
+        os.close(watch)
+        return -1
+    return watch

@@ -15,9 +15,9 @@ class Terminal:
     """The launcher's terminal: tasks' lines on stdout, the launcher's own on stderr."""
 
     def __init__(self, names: list[str], *, quiet: bool, colours: bool = True) -> None:
-        self._quiet = quiet
+        self._quiet = quiet or sys.stdout is None  # the launcher may be started with its output closed
         width = max((len(name) for name in names), default=0)
-        coloured = colours and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        coloured = colours and sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
         self._labels = {}
         for index, name in enumerate(names):
             label = f"{name:<{width}} | "

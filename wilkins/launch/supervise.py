@@ -114,7 +114,7 @@ class Supervisor:
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explained = False
-        self._segments = Segments(time.monotonic())
+        self._segments = Segments(time.monotonic(), watch=watches_all)
 
     @property
     def stopped(self) -> Stop | None:
@@ -131,6 +131,8 @@ class Supervisor:
         self._foreign = process.children()
         with Signals() as signals:
             self._selector.register(signals.reader, selectors.EVENT_READ)
+            if self._segments.created >= 0:
+                self._selector.register(self._segments.created, selectors.EVENT_READ, self._segments)
             try:
                 while True:
                     more = tick() if tick else None
@@ -211,6 +213,8 @@ class Supervisor:
         for key, _ in self._selector.select(max(0.0, min(due) - now)):
             if isinstance(key.data, Stream):
                 self._pump(key.data)
+            elif isinstance(key.data, Segments):
+                key.data.notice(now)
             else:
                 signals.drain()
 
