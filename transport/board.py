@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 SHARED_MEMORY = Path("/dev/shm")
-_NAME_MAX = 512
+_NAME_MAX = 1024
 _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
 
 
@@ -92,7 +92,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_plan_create": (number, [pointer, text, text]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
-            "wilkins_task_started": (None, [pointer, number]),
+            "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number]),
             "wilkins_next_name": (number, [pointer, number, number, text]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
@@ -210,9 +210,11 @@ class Board:
             variables["WILKINS_RANK"] = str(rank)
         return variables
 
-    def task_started(self, task: int) -> None:
-        """The task's program is about to start (again): counts per start begin anew."""
-        _native().wilkins_task_started(self._handle, task)
+    def task_started(self, task: int, *, one_step: bool = False) -> None:
+        """The task's program is about to start (again): counts per start begin anew.
+
+        `one_step`: for one step, so that a fixed name means that step, however often it is opened until the end."""
+        _native().wilkins_task_started(self._handle, task, int(one_step))
 
     def task_exited(self, task: int, *, final: bool) -> None:
         """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.

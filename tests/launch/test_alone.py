@@ -241,3 +241,22 @@ def test_a_reader_that_goes_away(case: Case) -> None:
     finished = run_tree(["/bin/bash", "-c", f"set -o pipefail; {command}"], 60, case.folder)
     assert finished.code == 0
     assert "read 19 190\n" in case.log("consume")
+
+
+def test_a_script_may_open_its_step_with_several_programs(case: Case) -> None:
+    """Started with the name of a step, also a fixed one, all of a script's programs see that step until it ends."""
+    case.program(
+        "rewrite.py",
+        "import h5py\nfor i in range(3):\n    with h5py.File('out.h5', 'w') as file:\n        file['x'] = i\n",
+    )
+    case.program("tools.sh", '#!/bin/sh\nfor k in 1 2 3; do python3 show.py "$1" || exit 1; done\n')
+    case.program("show.py", "import sys, h5py\nprint('saw', h5py.File(sys.argv[1])['x'][()])\n")
+    case.workflow(
+        "tasks:\n  - {func: ./rewrite.py, outports: [{filename: out.h5}]}\n"
+        "  - {func: ./tools.sh, args: ['{filename}'], inports: [{filename: out.h5}]}\n"
+    )
+    finished = case.run()
+    assert finished.code == 0, finished.err
+    assert [line.split("saw ")[1] for line in finished.out.splitlines() if "saw " in line] == list("000111222"), (
+        finished.out
+    )

@@ -188,6 +188,20 @@ void restarts() {
     CHECK(p.read("out.h5", 0) == 1);
 }
 
+// A script that was started for one step may open it with several programs; a fixed name stays that step until the next start.
+void started_for_one_step() {
+    Pair p("out.h5", "out.h5", 1, 2, 1, 4, WhenFull::block);
+    for (int i = 0; i < 3; ++i) CHECK(p.write("out.h5"));
+    for (int start = 0; start < 3; ++start) {
+        queue::task_started(p.board, 1, true);
+        for (int reader : {0, 0, 1, 0, 1}) CHECK(p.read("out.h5", reader) == start);
+        CHECK(queue::steps_opened(p.board, 1) == 1);
+        queue::task_exited(p.board, 1, false);
+    }
+    queue::task_started(p.board, 1, true);
+    CHECK(p.read("out.h5", 0) == -1);
+}
+
 void names_that_clash_and_history() {
     Pair p("out*.h5", "out*.h5", 2, 1, 1, 2, WhenFull::block);
     CHECK(p.write("out1.h5", 0));
@@ -195,8 +209,28 @@ void names_that_clash_and_history() {
     CHECK(queue::find_clash(p.board, 0, 1, 42) >= 0);
     CHECK(queue::find_clash(p.board, 0, 0, 42) < 0);
     CHECK(queue::in_history(p.board, p.board.source(0), "out1.h5", 1));
-    queue::forget(p.board, 0, "out1.h5");
-    CHECK(!queue::in_history(p.board, p.board.source(0), "out1.h5", 1));
+    CHECK(queue::exists(p.board, p.board.source(0), "out1.h5"));
+    CHECK(queue::remove_own(p.board, 0, "out1.h5", 0, false));
+    CHECK(!queue::remove_own(p.board, 0, "out1.h5", 0, false));
+    CHECK(!queue::exists(p.board, p.board.source(0), "out1.h5"));
+    CHECK(queue::in_history(p.board, p.board.source(0), "out1.h5", 1));
+    CHECK(queue::find_own(p.board, 0, "out1.h5") < 0);
+}
+
+// "Remove the old file, write the new one" is a common habit: what was published still reaches its consumers.
+void removing_before_rewriting() {
+    for (const char* pattern : {"out.h5", "*.h5"}) {
+        Pair p(pattern, pattern, 1, 1, 1, 3, WhenFull::block);
+        for (int i = 0; i < 3; ++i) {
+            CHECK(queue::remove_own(p.board, 0, "out.h5", 0, false) == (i > 0));
+            CHECK(p.write("out.h5"));
+        }
+        for (int i = 0; i < 3; ++i) CHECK(p.read("out.h5") == i);
+        CHECK(p.read("out.h5") == -1);
+        CHECK(p.write("out.h5"));
+        CHECK(queue::remove_own(p.board, 0, "out.h5", 0, true));
+        CHECK(p.read("out.h5") == -1);
+    }
 }
 
 // As wilkins/flow/machine.py: what some rank has opened takes no place from what none has.
@@ -276,6 +310,8 @@ int main() {
     a_rank_reads_only_its_file();
     ends();
     restarts();
+    started_for_one_step();
     names_that_clash_and_history();
+    removing_before_rewriting();
     puts("queue: ok");
 }

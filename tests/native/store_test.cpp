@@ -172,13 +172,37 @@ void looking_and_removing() {
     StepFile* reader = open("look.h5");
     CHECK(reader->identity() == identity);
     close_step(reader);
-    CHECK(remove_step(named("look.h5")) == 0);
-    CHECK(remove_step(named("look.h5")) == ENOENT);
+    CHECK(remove_step(named("look.h5")) == 0);  // as its producer and as its reader
+    CHECK(remove_step(named("never.h5")) == ENOENT);
+    CHECK(!lookup_step(named("look.h5"), &size, &identity, &when));
     StepFile* given_up = create("look.h5");
     discard_step(given_up);
     CHECK(!lookup_step(named("look.h5"), &size, &identity, &when));
     Match match;
     CHECK(!match_name("other.txt", &match) && !match_name("", &match));
+
+    // A name that does not fit is no quiet way to the disk.
+    CHECK(!process().board.head().failure[0]);
+    const std::string folders(kNameMax, 'a');
+    CHECK(!match_name((folders + "/other.txt").c_str(), &match) && !process().board.head().failure[0]);
+    CHECK(!match_name((folders + "/long.h5").c_str(), &match) && strstr(process().board.head().failure, "shorter path"));
+    process().board.head().failure[0] = 0;
+}
+
+// Renaming does not wait for the room that the old name takes, and the old name never comes.
+void renaming() {
+    for (int i = 0; i < 4; ++i) {
+        StepFile* file = create("temporary.h5");
+        CHECK(file->write(0, &i, sizeof(i)) == 0);
+        close_step(file);
+        StepFile* second = create("second.h5");
+        close_step(second);
+        CHECK(rename_step(named("temporary.h5"), named("final.h5")) == 0);
+        CHECK(rename_step(named("temporary.h5"), named("final.h5")) == ENOENT);
+        StepFile* reader = open("final.h5");
+        CHECK(all_of(reader).size() == sizeof(i) && all_of(reader)[0] == i);
+        close_step(reader);
+    }
 }
 
 // A writer that the launcher has given up closes late: nothing becomes of its step, nor of the one that took its place.
@@ -226,6 +250,7 @@ int main() {
     test::join_loop(scratch, "*.h5", 2, 30 << 20);
     CHECK(context().active);
     looking_and_removing();
+    renaming();
     random_against_model();
     stream_of_steps();
     many_writers();

@@ -180,9 +180,9 @@ WILKINS_API Board* wilkins_board_attach(const char* folder, int* error) {
 
 WILKINS_API void wilkins_board_detach(Board* board) { delete board; }
 
-WILKINS_API void wilkins_task_started(const Board* board, int task) {
+WILKINS_API void wilkins_task_started(const Board* board, int task, int one_step) {
     Board::Lock lock(*board);
-    queue::task_started(*board, task);
+    queue::task_started(*board, task, one_step != 0);
 }
 
 WILKINS_API void wilkins_task_exited(const Board* board, int task, int final) {

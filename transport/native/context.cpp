@@ -53,6 +53,11 @@ void attach() {
     }
     p.context = {true, index, rank, p.board.task(index).nprocs};
     p.rank_index = p.board.task(index).first_rank + rank;
+    for (int i = p.board.head().ports - 1; i >= 0; --i) {
+        if (p.board.port(i).task != index) continue;
+        p.first_port = i;
+        if (!p.last_port) p.last_port = i + 1;
+    }
     p.arenas = new Arenas(p.board);
 }
 

@@ -28,6 +28,7 @@ struct TaskRecord {
     int32_t first_rank;  // of its ranks, in the rank table
     TaskState state;
     uint32_t starts;
+    uint32_t one_step;  // started for one step: a fixed name means that step, however often it is opened
     uint32_t saw_end;  // since its last start, an open failed because the stream had ended
 };
 
@@ -113,7 +114,7 @@ struct SourceRecord {
     int32_t first_slot;
     int32_t slots;
     uint32_t names;               // names published so far
-    uint64_t history[kHistory];   // their hashes, a ring
+    uint64_t history[kHistory];   // their hashes, a ring; the lowest bit says that the producer has not removed the name
 };
 
 // A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
@@ -130,6 +131,7 @@ struct SlotRecord {
     int64_t published_ns;                // wall clock
     uint64_t place_hash;                 // of the absolute name
     uint64_t accounted;                  // bytes counted in the port's `used`
+    uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it
     std::atomic<uint64_t> size;          // end of file
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set

@@ -11,6 +11,8 @@ struct Process {
     Context context;
     Arenas* arenas = nullptr;  // lives as long as the process
     int rank_index = -1;       // in the board's rank table
+    int first_port = 0;        // the task's ports lie from here
+    int last_port = 0;         // to before here
 
     const char* task_name() const { return board.task(context.task).name; }
     RankRecord& me() const { return board.rank(rank_index); }

@@ -130,6 +130,7 @@ void clear_slot(const Board& board, int index) {
     slot.holds = 0;
     slot.size.store(0);
     slot.broken.store(0);
+    slot.removed = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);
     for (int k = 0; k < port.links; ++k) board.on(slot, k) = 0;
 }
@@ -186,7 +187,7 @@ void publish(const Board& board, int index) {
     source.next_sequence = sequence + 1;
     if (in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
     else if (source.names > 0) source.renames = 1;
-    source.history[source.names % kHistory] = name_hash;
+    source.history[source.names % kHistory] = name_hash | 1;
     ++source.names;
     ++port.steps;
     port.bytes += slot.size.load();
@@ -196,18 +197,42 @@ void publish(const Board& board, int index) {
 
 namespace {
 
+// The step of one entry of the in-port's log; without a slot if its producer has withdrawn it.
+Found find_entry(const Board& board, const PortRecord& inport, uint32_t position) {
+    Found found;
+    const Delivery& entry = board.delivery(inport, position);
+    const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
+    const PortRecord& out = board.port(channel.outport);
+    each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
+        if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, position};
+    });
+    return found;
+}
+
+// Has the rank opened a step on this in-port since its task was last started?
+bool has_opened(const Board& board, const PortRecord& inport, int reader) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s)
+            if (board.mark(channel, s, reader).opened > 0) return true;
+    }
+    return false;
+}
+
 // In order: the next entry of the in-port's log, or the oldest step not in it yet.
 Found find_in_order(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
     Found found;
     uint32_t position = board.position(inport, reader);
+    if (board.task(inport.task).one_step && position > 0 && has_opened(board, inport, reader)) {
+        found = find_entry(board, inport, position - 1);
+        found.unread = false;
+        found.passed = found.slot < 0;
+        return found;
+    }
     for (; position < inport.log_end; ++position) {
-        const Delivery& entry = board.delivery(inport, position);
-        const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
-        const PortRecord& out = board.port(channel.outport);
-        each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
-            if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, position};
-        });
+        found = find_entry(board, inport, position);
         if (found.slot >= 0) return found;
         // Its producer has removed it since: for this rank the stream goes on behind it.
     }
@@ -296,7 +321,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
         board.position(inport, reader) = found.position + 1;
     }
     Mark& mark = board.mark(channel, s, reader);
-    mark.keep = inport.fixed ? kOpened : kOpensAgain;
+    mark.keep = inport.fixed && !board.task(inport.task).one_step ? kOpened : kOpensAgain;
     ++mark.opened;
     mark.next = slot.sequence + 1;
     board.ring(channel.outport);
@@ -361,7 +386,7 @@ int find_own(const Board& board, int outport, const char* name, uint64_t place) 
     int best = -1;
     for (int s = 0; s < port.sources; ++s)
         each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if (slot.state != SlotState::published || !slot.name[0]) return;
+            if (slot.state != SlotState::published || slot.removed) return;
             if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
             if (best < 0 || slot.published_stamp > board.slot(best).published_stamp) best = k;
         });
@@ -374,29 +399,55 @@ int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
     for (int s = 0; s < port.sources; ++s) {
         if (board.source(port.first_source + s).rank == rank) continue;
         each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if (slot.place_hash == place_hash && needed(board, slot, false)) clash = k;
+            if (slot.place_hash == place_hash && !slot.removed && needed(board, slot, false)) clash = k;
         });
     }
     return clash;
 }
 
-bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
-    if (static_cast<int>(board.port(source.port).components) != components) return false;
-    const uint64_t hash = hash_text(last_components(name, components));
+namespace {
+
+// Calls `visit` with every entry of the source's history that is about this name.
+template <class Visit>
+void each_entry(SourceRecord& source, const char* name, int components, Visit visit) {
+    const uint64_t hash = hash_text(last_components(name, components)) | 1;
     const uint32_t n = source.names < kHistory ? source.names : kHistory;
     for (uint32_t k = 0; k < n; ++k)
-        if (source.history[k] == hash) return true;
-    return false;
+        if ((source.history[k] | 1) == hash) visit(source.history[k]);
 }
 
-void forget(const Board& board, int outport, const char* name) {
+}  // namespace
+
+bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
+    if (static_cast<int>(board.port(source.port).components) != components) return false;
+    bool found = false;
+    each_entry(const_cast<SourceRecord&>(source), name, components, [&](uint64_t) { found = true; });
+    return found;
+}
+
+bool exists(const Board& board, const SourceRecord& source, const char* name) {
+    bool found = false;
+    each_entry(const_cast<SourceRecord&>(source), name, static_cast<int>(board.port(source.port).components),
+               [&](uint64_t entry) { found = found || (entry & 1); });
+    return found;
+}
+
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw) {
     const PortRecord& port = board.port(outport);
-    const uint64_t hash = hash_text(last_components(name, static_cast<int>(port.components)));
-    for (int s = 0; s < port.sources; ++s) {
-        SourceRecord& source = board.source(port.first_source + s);
-        for (uint64_t& entry : source.history)
-            if (entry == hash) entry = 0;
+    bool any = false;
+    for (int index; (index = find_own(board, outport, name, place)) >= 0; any = true) {
+        SlotRecord& slot = board.slot(index);
+        slot.removed = 1;
+        for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
     }
+    for (int s = 0; s < port.sources; ++s) {
+        each_entry(board.source(port.first_source + s), name, static_cast<int>(port.components), [&](uint64_t& entry) {
+            any = any || (entry & 1);
+            entry &= ~uint64_t{1};
+        });
+    }
+    if (withdraw && any) board.ring(outport);
+    return any;
 }
 
 bool add_hold(const Board& board, int rank_index, int slot) {
@@ -423,11 +474,12 @@ void drop_hold(const Board& board, int rank_index, int slot, int process) {
         }
 }
 
-void task_started(const Board& board, int index) {
+void task_started(const Board& board, int index, bool one_step) {
     TaskRecord& task = board.task(index);
     task.state = TaskState::running;
     ++task.starts;
     task.saw_end = 0;
+    task.one_step = one_step;
     for (int p = 0; p < board.head().ports; ++p) {
         const PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;

@@ -62,16 +62,22 @@ bool can_produce(const Board& board, int inport);
 int find_own(const Board& board, int outport, const char* name, uint64_t place = 0);
 int find_clash(const Board& board, int outport, int rank, uint64_t place_hash);
 
-// Was a step of this name published by the source, and not removed since?
+// Was a step of this name published by the source?
 bool in_history(const Board& board, const SourceRecord& source, const char* name, int components);
-void forget(const Board& board, int outport, const char* name);
+
+// Would the producer find the name on a disk: published by the source, and not removed since?
+bool exists(const Board& board, const SourceRecord& source, const char* name);
+
+// The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
+// opened never comes. False if the task has no step of this name.
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw);
 
 // This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if the rank has too many open.
 bool add_hold(const Board& board, int rank_index, int slot);
 void drop_hold(const Board& board, int rank_index, int slot, int process);
 
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone. Final: see docs/design.md.
-void task_started(const Board& board, int task);
+void task_started(const Board& board, int task, bool one_step = false);
 void task_exited(const Board& board, int task, bool final);
 
 // The step the in-port's task would read next, or -1.

@@ -89,10 +89,11 @@ int StepFile::reserve(uint64_t size) {
             const uint64_t cap = p.board.port(port).cap;
             if (error == EDQUOT)
                 fail_run(p,
-                         "task '%s' rank %d: '%s' needs %llu bytes of shared memory, but its port's cap is %llu, queue included; raise "
-                         "the port's memory:",
-                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size),
-                         static_cast<unsigned long long>(cap));
+                         "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu), more than the %llu that "
+                         "'memory' allows its port; raise it, to several times a step's size",
+                         p.task_name(), p.context.rank, state->name,
+                         static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
+                         static_cast<unsigned long long>(kBlock), static_cast<unsigned long long>(cap));
             else
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "

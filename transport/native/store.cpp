@@ -115,7 +115,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
             *error = EEXIST;
             return nullptr;
         }
-        if (exclusive && queue::in_history(board, board.source(source_index), match.name, static_cast<int>(port.components))) {
+        if (exclusive && queue::exists(board, board.source(source_index), match.name)) {
             *error = EEXIST;
             return nullptr;
         }
@@ -297,6 +297,23 @@ StepFile* continue_own(const Match& match, int* error) {
 
 }  // namespace
 
+namespace {
+
+// A name that is too long for a step would go to the disk unseen; if it is a port's, that ends the run.
+void explain_long_name(const Process& p, const char* name) {
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task || !pattern_match(port.pattern, static_cast<int>(port.components), name)) continue;
+        Board::Lock lock(p.board);
+        fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
+                    "by a shorter path, relative to the task's folder",
+                 p.task_name(), p.context.rank, port.pattern, strlen(name), kNameMax - 1);
+        return;
+    }
+}
+
+}  // namespace
+
 StepFile* find_open(const char* name, bool written) {
     const uint64_t place = hash_place(name);
     StepFile::State* found = nullptr;
@@ -312,16 +329,15 @@ StepFile* find_open(const char* name, bool written) {
 
 bool match_name(const char* name, Match* match) {
     Process& p = process();
-    if (!p.context.active || !name || !name[0]) return false;
-    bool clean = false;
+    if (!p.context.active || !name || !name[0] || p.first_port == p.last_port) return false;
+    if (!normalise(name, match->name, sizeof(match->name))) {
+        explain_long_name(p, name);
+        return false;
+    }
     match->outport = match->inport = -1;
-    for (int i = 0; i < p.board.head().ports; ++i) {
+    for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
         if (port.task != p.context.task) continue;
-        if (!clean) {
-            if (!normalise(name, match->name, sizeof(match->name))) return false;
-            clean = true;
-        }
         int& side = port.direction == Direction::out ? match->outport : match->inport;
         if (side < 0 && pattern_match(port.pattern, static_cast<int>(port.components), match->name)) side = i;
     }
@@ -526,26 +542,23 @@ int remove_step(const Match& match) {
     Process& p = process();
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
-    if (match.outport >= 0) {
-        int index = queue::find_own(p.board, match.outport, match.name, place);
-        if (index >= 0) {
-            SlotRecord& slot = p.board.slot(index);
-            for (int k = 0; k < p.board.port(match.outport).links; ++k) p.board.on(slot, k) = 0;
-            slot.name[0] = 0;
-            queue::forget(p.board, match.outport, match.name);
-            return 0;
-        }
-    }
-    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
-        if (queue::let_go(p.board, match.inport, p.context.rank, match.name)) return 0;
-    }
-    return ENOENT;
+    bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
+        removed = queue::let_go(p.board, match.inport, p.context.rank, match.name) || removed;
+    return removed ? 0 : ENOENT;
 }
 
 int rename_step(const Match& from, const Match& to) {
+    Process& p = process();
     int error = 0;
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
+    {
+        // First, for it may take the room that the new name needs.
+        const uint64_t place = hash_place(from.name);
+        Board::Lock lock(p.board);
+        queue::remove_own(p.board, from.outport, from.name, place, true);
+    }
     StepFile* file = create(to, false, &error);
     if (file) {
         const uint64_t size = old->eof();
@@ -554,7 +567,7 @@ int rename_step(const Match& from, const Match& to) {
         else close_step(file);
     }
     close_step(old);
-    return error ? error : remove_step(from);
+    return error;
 }
 
 }  // namespace wilkins

@@ -9,7 +9,7 @@
 
 namespace wilkins {
 
-inline constexpr size_t kNameMax = 512;     // longest file name a step can carry, with its terminator
+inline constexpr size_t kNameMax = 1024;    // longest file name a step can carry, with its terminator
 inline constexpr uint64_t kBlock = 65536;   // bytes per entry of an arena's block table
 
 // A name that matches at least one memory port of this process's task.

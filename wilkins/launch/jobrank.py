@@ -207,8 +207,8 @@ class _CountedEnds(Ends):
         self._meeting = meeting
         self._nprocs = nprocs
 
-    def started(self, task: int) -> None:
-        pass
+    def started(self, task: int, *, one_step: bool) -> None:
+        """The first launcher has told the board, before any rank was started."""
 
     def exited(self, task: int, *, final: bool) -> None:
         if self._meeting.count_end(task, self._nprocs):

@@ -29,9 +29,9 @@ class Ends:
     def __init__(self, board: Board) -> None:
         self._board = board
 
-    def started(self, task: int) -> None:
-        """The program is about to start."""
-        self._board.task_started(task)
+    def started(self, task: int, *, one_step: bool) -> None:
+        """The program is about to start; `one_step`: with the name of the step it is to handle."""
+        self._board.task_started(task, one_step=one_step)
 
     def exited(self, task: int, *, final: bool) -> None:
         """The program has ended."""
@@ -99,7 +99,7 @@ class TaskRun:
         self._interval = _FIRST_POLL
         self.starts += 1
         self.started_at = now
-        self._ends.started(self.plan.index)
+        self._ends.started(self.plan.index, one_step=self._takes_filename)
         self.program = self._start(self.plan, filename)
         self.stream = Stream(self.program.output, self.log)
         self.state = "running"
