@@ -43,6 +43,16 @@ uint64_t wanted_from(const Board& board, const ChannelRecord& channel, int sourc
     return most > 0 ? most - 1 : 0;
 }
 
+// One past the last step of the source that any reading rank has opened.
+uint64_t highest(const Board& board, const ChannelRecord& channel, int source) {
+    uint64_t most = 0;
+    for (int r = 0; r < channel.readers; ++r) {
+        const uint64_t next = board.mark(channel, source, r).next;
+        most = next > most ? next : most;
+    }
+    return most;
+}
+
 template <class Visit>
 void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));
@@ -140,11 +150,7 @@ namespace {
 // Makes room on a full channel that drops, where a step that some rank has opened is never dropped: the other ranks will
 // read it too. False if it is the new step that goes.
 bool drop(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
-    uint64_t high = 0;
-    for (int r = 0; r < channel.readers; ++r) {
-        uint64_t next = board.mark(channel, s, r).next;
-        high = next > high ? next : high;
-    }
+    const uint64_t high = highest(board, channel, s);
     uint32_t unopened = 0;
     int oldest = -1;
     each_slot(board, source, [&](int k, const SlotRecord& slot) {
@@ -506,11 +512,7 @@ void align_marks(const Board& board, const PortRecord& port) {
         const ChannelRecord& channel = board.channel(board.link(port, k));
         const int sources = board.port(channel.outport).sources;
         for (int s = 0; s < sources; ++s) {
-            uint64_t high = 0;
-            for (int r = 0; r < channel.readers; ++r) {
-                uint64_t next = board.mark(channel, s, r).next;
-                high = next > high ? next : high;
-            }
+            const uint64_t high = highest(board, channel, s);
             for (int r = 0; r < channel.readers; ++r) {
                 board.mark(channel, s, r).next = high;
                 board.mark(channel, s, r).keep = kGone;
@@ -554,11 +556,7 @@ int next_step(const Board& board, int index) {
         const ChannelRecord& channel = board.channel(board.link(inport, k));
         const PortRecord& out = board.port(channel.outport);
         for (int s = 0; s < out.sources; ++s) {
-            uint64_t high = 0;
-            for (int r = 0; r < channel.readers; ++r) {
-                uint64_t next = board.mark(channel, s, r).next;
-                high = next > high ? next : high;
-            }
+            const uint64_t high = highest(board, channel, s);
             each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || slot.sequence < high) return;
                 if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
