@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +32,25 @@ def missing(thing: str) -> bool:
         )
         return found.returncode != 0
     return shutil.which(name) is None
+
+
+def segments_of_mpi() -> set[Path]:
+    """Shared memory of MPI jobs that no process maps any more."""
+    found = set(Path("/dev/shm").glob("mpich_shm_*")) | set(Path("/dev/shm").glob("vader_segment.*"))
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            text = maps.read_text(errors="replace")
+            found = {segment for segment in found if str(segment) not in text}
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _leave_nothing() -> Iterator[None]:
+    """Tests also kill MPI jobs that run without Wilkins; what those leave is removed at the end."""
+    before = segments_of_mpi()
+    yield
+    for segment in segments_of_mpi() - before:
+        segment.unlink(missing_ok=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

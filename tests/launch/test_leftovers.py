@@ -38,7 +38,7 @@ def mapped(folder: Path) -> set[Path]:
 
 
 @pytest.mark.needs("python:mpi4py")
-@pytest.mark.parametrize("victim", ["rank", "launcher"])
+@pytest.mark.parametrize("victim", ["rank", "launcher", "killed launcher"])
 def test_a_killed_job_leaves_no_segments(case: Case, victim: str) -> None:
     case.program("hang.py", HANG)
     case.workflow(
@@ -56,9 +56,12 @@ def test_a_killed_job_leaves_no_segments(case: Case, victim: str) -> None:
             ]
             os.kill(max(ranks), signal.SIGKILL)
             assert tree.wait(20).code == 1
-        else:
+        elif victim == "launcher":
             os.kill(tree.process.pid, signal.SIGTERM)
             assert tree.wait(20).code == 143
+        else:
+            os.kill(tree.process.pid, signal.SIGKILL)
+            wait_for(lambda: not any(segment.exists() for segment in segments), 15, "its guard to clean up")
     assert not [segment for segment in segments if segment.exists()]
 
 
@@ -71,9 +74,12 @@ def test_only_segments_of_mpi_are_removed() -> None:
             with name.open("wb+") as file:
                 file.truncate(4096)
                 kept.append(mmap.mmap(file.fileno(), 4096))
-        segments = Segments(0.0)
+        told: list[Path] = []
+        segments = Segments(0.0, on_seen=told.append)
         segments.look(1.0, [os.getpid(), 2**22 + 1])
+        segments.look(2.0, [os.getpid()])
         assert segments.due > 1.0
+        assert told == [names[0]]
         segments.remove()
         assert [name.exists() for name in names] == [False, True]
     finally:

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "board.hpp"
 
@@ -18,22 +20,41 @@
 
 namespace wilkins::test {
 
-// A run's folder, removed at the end.
+// A run's folder, removed at the end, also when a CHECK ends the test.
 class Scratch {
 public:
-    Scratch() {
+    Scratch() : pid_(getpid()) {
         char name[] = "/dev/shm/wilkins-test-XXXXXX";
         CHECK(mkdtemp(name));
         path = name;
+        previous_ = std::exchange(newest(), this);
+        static const int registered = atexit([] {
+            for (Scratch* s = newest(); s; s = s->previous_) s->remove();
+        });
+        CHECK(registered == 0);
     }
     ~Scratch() {
-        const std::string command = "rm -rf '" + path + "'";
-        if (system(command.c_str()) != 0) fprintf(stderr, "cannot remove %s\n", path.c_str());
+        remove();
+        newest() = previous_;
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
     std::string path;
+
+private:
+    static Scratch*& newest() {
+        static Scratch* scratch = nullptr;
+        return scratch;
+    }
+    void remove() const {
+        if (getpid() != pid_) return;  // a forked child's folder is its parent's
+        const std::string command = "rm -rf '" + path + "'";
+        if (system(command.c_str()) != 0) fprintf(stderr, "cannot remove %s\n", path.c_str());
+    }
+
+    pid_t pid_;
+    Scratch* previous_ = nullptr;
 };
 
 // Makes this process rank 0 of task 0 of a run whose only task reads what it writes, so that one process can play both sides.

@@ -34,7 +34,7 @@ def run(plan: Plan, options: RunOptions) -> int:
     with Guard() as guard:
         board = create_board(plan, records.layer_log)
         try:
-            return _run(plan, options, records, terminal, board, guard.token)
+            return _run(plan, options, records, terminal, board, guard)
         except KeyboardInterrupt:  # outside the time in which signals are events
             return 128 + signal.SIGINT
         finally:
@@ -42,15 +42,15 @@ def run(plan: Plan, options: RunOptions) -> int:
             board.remove()
 
 
-def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, token: str) -> int:
+def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, guard: Guard) -> int:
     ports = BoardPorts(plan)
     started = time.monotonic()
-    start = Start(board, ports, token)
+    start = Start(board, ports, guard.token)
     crew = [
         TaskRun(task, board, ports, Log(task.name, records.log_path(task.name), terminal), start, Ends(board))
         for task in plan.tasks
     ]
-    supervisor = Supervisor(crew, board, terminal, timeout=options.timeout)
+    supervisor = Supervisor(crew, board, terminal, timeout=options.timeout, on_segment=guard.note)
     code = supervisor.run()
     reason = supervisor.stopped.reason if supervisor.stopped else None
     report = board.report()

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import time
+from pathlib import Path
 from types import TracebackType
 
 from wilkins.launch import process
@@ -16,6 +17,7 @@ VARIABLE = "WILKINS_LAUNCHER"
 """Marks the processes a launcher started, and all they started, wherever they hang now."""
 
 _PATIENCE = 5.0
+_DONE = b"done"
 
 
 class Guard:
@@ -41,10 +43,14 @@ class Guard:
         os.close(read_end)
         return self
 
+    def note(self, segment: Path) -> None:
+        """Let the guard know of shared memory that it must remove too."""
+        os.write(self._pipe, os.fsencode(segment) + b"\n")
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.write(self._pipe, b"done")
+        os.write(self._pipe, _DONE + b"\n")
         os.close(self._pipe)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
@@ -57,9 +63,16 @@ def _watch(pipe: int, token: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    if not os.read(pipe, 16):
+    told = b""
+    while part := os.read(pipe, 65536):
+        told += part
+    lines = told.splitlines()
+    if _DONE not in lines:
         end_members(token)
         sweep()
+        for segment in lines:
+            with contextlib.suppress(OSError):
+                os.unlink(segment)  # noqa: PTH108, names are bytes
 
 
 def end_members(token: str) -> None:

@@ -12,7 +12,7 @@ from wilkins.launch import bystander, process
 from wilkins.launch import environment as env
 from wilkins.launch.alone import end_of
 from wilkins.launch.boardmap import BoardPorts
-from wilkins.launch.guard import VARIABLE
+from wilkins.launch.guard import VARIABLE, Guard
 from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
 from wilkins.launch.rendezvous import ENDED, OVER, Rendezvous
@@ -53,7 +53,7 @@ def task_of(plan: Plan, rank: int) -> TaskPlan:
 class JobRank:
     """A rank's launcher."""
 
-    def __init__(self, plan: Plan, setting: JobSetting, meeting: Rendezvous, board: Board, token: str) -> None:
+    def __init__(self, plan: Plan, setting: JobSetting, meeting: Rendezvous, board: Board, guard: Guard) -> None:
         task = task_of(plan, meeting.rank)
         if task.kind == "mpi":
             task = replace(task, rerun="never")  # MPI cannot be initialised twice by one rank of a job
@@ -61,7 +61,7 @@ class JobRank:
         self._setting = setting
         self._meeting = meeting
         self._board = board
-        self._token = token
+        self._token = guard.token
         self._leads = meeting.rank == 0
         self._rank = meeting.rank - task.first_rank
         self._mpi_ranks = [
@@ -86,6 +86,7 @@ class JobRank:
             timeout=setting.timeout if self._leads else None,
             watches_all=self._leads,
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
+            on_segment=guard.note,
         )
         self._coupled = bool(ports.of(task.index))
         self._told = False

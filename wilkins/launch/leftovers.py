@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _NAME = rb"(?:mpich_shm_|vader_segment\.|sm_segment\.|osc_rdma\.|ucx_shm_)"
@@ -25,9 +25,11 @@ class Segments:
     while a process of ours maps them. So one looks shortly after one was created, by whomever, and from time to time.
     """
 
-    def __init__(self, now: float, *, watch: bool = True) -> None:
-        """`watch`: see what is created as it is; one process of a job is enough, for a user has few such watches."""
+    def __init__(self, now: float, *, watch: bool = True, on_seen: Callable[[Path], None] | None = None) -> None:
+        """`watch`: see what is created as it is; one process of a job is enough, for a user has few such watches.
+        `on_seen` is called with each segment when it is first seen."""
         self._seen: set[Path] = set()
+        self._on_seen = on_seen or (lambda _: None)
         self._pause = _FIRST_LOOK
         self.due = now + self._pause
         self.created = _watch() if watch else -1
@@ -47,7 +49,10 @@ class Segments:
         for pid in pids:
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 maps = Path(f"/proc/{pid}/maps").read_bytes()
-                self._seen.update(Path(name.decode(errors="surrogateescape")) for name in _SEGMENT.findall(maps))
+                found = {Path(os.fsdecode(name)) for name in _SEGMENT.findall(maps)} - self._seen
+                self._seen |= found
+                for segment in found:
+                    self._on_seen(segment)
 
     def remove(self) -> None:
         """Remove those that are still there. Call when all processes of the run have ended."""

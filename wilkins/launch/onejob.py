@@ -50,7 +50,7 @@ def main(path: Path, options: RunOptions) -> int:
     meeting = Rendezvous(job_key(), here.rank, here.size)
     with Guard() as guard:
         try:
-            code = _follow(meeting, guard.token) if here.rank else _lead(path, options, here, meeting, guard.token)
+            code = _follow(meeting, guard) if here.rank else _lead(path, options, here, meeting, guard)
         except WilkinsError as error:
             code = _say(error)
         finally:
@@ -96,7 +96,7 @@ def _say(error: WilkinsError) -> int:
     return error.exit_code
 
 
-def _follow(meeting: Rendezvous, token: str) -> int:
+def _follow(meeting: Rendezvous, guard: Guard) -> int:
     """Any rank but the first."""
     job = meeting.enter()
     if "failed" in job:
@@ -110,12 +110,12 @@ def _follow(meeting: Rendezvous, token: str) -> int:
         raise ResourceError(
             f"rank {meeting.rank}: {error.filename} is gone; the first rank has ended the run"
         ) from error
-    code = JobRank(plan, setting, meeting, board, token).run()
+    code = JobRank(plan, setting, meeting, board, guard).run()
     meeting.leave(failed=code != 0)
     return code
 
 
-def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, token: str) -> int:
+def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guard: Guard) -> int:
     """The first rank."""
     started = time.monotonic()
     try:
@@ -146,7 +146,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, toke
         raise
     code = 1
     try:
-        rank = JobRank(plan, setting, meeting, board, token)
+        rank = JobRank(plan, setting, meeting, board, guard)
         for note in plan.notes:
             rank.terminal.say(note)
         code = rank.run()

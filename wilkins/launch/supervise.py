@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -92,9 +93,10 @@ class Supervisor:
         timeout: float | None = None,
         watches_all: bool = True,
         on_stop: Callable[[Stop], None] | None = None,
+        on_segment: Callable[[Path], None] | None = None,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
-        when this crew is what stops the run."""
+        when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -114,7 +116,7 @@ class Supervisor:
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explained = False
-        self._segments = Segments(time.monotonic(), watch=watches_all)
+        self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
 
     @property
     def stopped(self) -> Stop | None:
