@@ -68,8 +68,11 @@ def _watch(pipe: int, token: str) -> None:
         told += part
     lines = told.splitlines()
     if _DONE not in lines:
-        end_members(token)
-        sweep()
+        # A child between fork and exec carries no token yet, but the launcher's lock on the run: it dies in a moment.
+        for pause in (0.0, 0.1, 0.5):
+            time.sleep(pause)
+            end_members(token)
+            sweep()
         for segment in lines:
             with contextlib.suppress(OSError):
                 os.unlink(segment)  # noqa: PTH108, names are bytes
