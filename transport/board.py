@@ -15,9 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wilkins.flow.publish import PublishRule
+
 SHARED_MEMORY = Path("/dev/shm")
 _NAME_MAX = 1024
 _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
+_MODE = {"memory": 0, "both": 1, "file": 2}
+_PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
+_FIRST = {"wait": 0, "missing": 1, "file": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,10 @@ class BoardPort:
     direction: Literal["in", "out"]
     pattern: str
     cap_bytes: int = 0
+    mode: Literal["memory", "both", "file", "plain"] = "memory"
+    publish: PublishRule = PublishRule()
+    opens_per_step: int = 1
+    first: Literal["wait", "missing", "file"] = "wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,10 @@ def _native() -> ctypes.CDLL:
             "wilkins_plan_free": (None, [pointer]),
             "wilkins_plan_task": (number, [pointer, text, number]),
             "wilkins_plan_port": (number, [pointer, number, number, text, ctypes.c_uint64]),
+            "wilkins_plan_habits": (
+                number,
+                [pointer, number, ctypes.c_uint, ctypes.c_uint, text, ctypes.c_uint, ctypes.c_uint],
+            ),
             "wilkins_plan_channel": (
                 number,
                 [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number],
@@ -168,6 +181,17 @@ class Board:
                     lib.wilkins_plan_port(plan, port.task, is_out, os.fsencode(port.pattern), port.cap_bytes),
                     "cannot plan the board",
                 )
+                rule = port.publish
+                code = lib.wilkins_plan_habits(
+                    plan,
+                    _MODE[port.mode],
+                    _PUBLISH[rule.when],
+                    rule.count,
+                    os.fsencode(rule.dset or ""),
+                    port.opens_per_step,
+                    _FIRST[port.first],
+                )
+                _check(code, "cannot plan the board")
             for c in channels:
                 code = lib.wilkins_plan_channel(
                     plan, c.outport, c.inport, c.every, c.queue, _WHEN_FULL[c.when_full], c.readers

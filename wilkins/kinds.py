@@ -12,6 +12,7 @@ import yaml
 
 from wilkins.errors import suggest
 from wilkins.flow.policy import FlowPolicy, from_flow, from_io_freq
+from wilkins.flow.publish import PublishRule
 
 if TYPE_CHECKING:
     from wilkins.reading import Reader
@@ -270,6 +271,57 @@ class Flow(Kind):
 def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,9}", value) else value
 
+
+class Publish(Kind):
+    """When a step is complete."""
+
+    meaning = "'close', n (every n-th close), 'next', 'flush', or {write: n, dset: PATH}"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return self._long(reader, node, who)
+        value = _number(reader.text(node, who, self.meaning))
+        if value is INVALID:
+            return INVALID
+        try:
+            if isinstance(value, int):
+                return PublishRule("close", value)
+            if value in ("close", "next", "flush"):
+                return PublishRule(value)
+        except ValueError as error:
+            return reader.problem(node, f"{who}: {error}")
+        return reader.problem(node, f"{who} must be {self.meaning}, not {value!r}{suggest(value, _MOMENTS)}")
+
+    def _long(self, reader: Reader, node: yaml.MappingNode, who: str) -> Any:
+        found = {
+            name: (item, _number(reader.text(item, f"{who} {name!r}", "a number or a name")))
+            for name, (_, item) in reader.pairs(node, who).items()
+        }
+        if any(value is INVALID for _, value in found.values()):
+            return INVALID
+        unknown = set(found) - {"write", "dset"}
+        if unknown or "write" not in found:
+            what = f"has no {min(unknown)!r}" if unknown else "lacks 'write'"
+            return reader.problem(node, f"{who} {what}; write {{write: n, dset: PATH}}")
+        item, count = found["write"]
+        if not isinstance(count, int) or count < 1:
+            return reader.problem(item, f"{who} 'write' must be a whole number of 1 or more, not {count!r}")
+        dset = str(found["dset"][1]) if "dset" in found else None
+        return PublishRule("write", count, dset)
+
+    def schema(self) -> dict[str, Any]:
+        number = {"type": "integer", "minimum": 1}
+        long = {"write": number, "dset": {"type": "string", "minLength": 1}}
+        return {
+            "anyOf": [
+                {"enum": list(_MOMENTS)},
+                number,
+                {"type": "object", "properties": long, "required": ["write"], "additionalProperties": False},
+            ]
+        }
+
+
+_MOMENTS = ("close", "next", "flush")
 
 FlowValue = tuple[FlowPolicy, bool]
 """A policy, and whether its queue was written."""

@@ -6,8 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from wilkins.flow.publish import PublishRule
+
 Kind = Literal["plain", "mpi"]
 Launch = Literal["alone", "one-job"]
+Mode = Literal["memory", "both", "file", "plain"]
+"""Where a port's files are: in memory; there and on disk; on disk, under the same policies; or, where no other task is
+joined, on disk and none of the layer's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,16 @@ class PortPlan:
     direction: Literal["in", "out"]
     pattern: str
     """As in the workflow file, after expansion."""
-    memory: bool
-    """False: a real file; the layer leaves the name alone."""
+    mode: Mode
     cap_bytes: int = 0
     """Out-ports: most bytes of shared memory its steps may occupy; 0 for no cap."""
     origin: str = ""
+    publish: PublishRule = PublishRule()
+    """Out-ports: when a step is complete."""
+    opens_per_step: int = 1
+    """In-ports: how often a rank opens each step."""
+    first: Literal["wait", "missing", "file"] = "wait"
+    """In-ports: what the first open does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.flow.publish import PublishRule
 from wilkins.graph import INSTANCE, PortRef, Wiring, instance_name, instance_pattern, wire
 from wilkins.load import Document, load
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
-from wilkins.spec import OutPort, Task
+from wilkins.spec import InPort, OutPort, Task
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
@@ -100,9 +101,12 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                             task=place_of,
                             direction=reference.direction,
                             pattern=instance_pattern(port, instance),
-                            memory=memory,
+                            mode="memory" if memory else "plain",
                             cap_bytes=cap if memory else 0,
                             origin=str(port.where.position),
+                            publish=port.publish if isinstance(port, OutPort) else PublishRule(),
+                            opens_per_step=port.opens_per_step if isinstance(port, InPort) else 1,
+                            first=port.first if isinstance(port, InPort) else "wait",
                         )
                     )
     if problems:

@@ -49,7 +49,7 @@ def plan_table(plan: Plan) -> str:
                 size_text(outport.cap_bytes) if outport.cap_bytes else "no limit",
             )
         )
-    files = [(plan.tasks[port.task].name, port.direction, port.pattern) for port in plan.ports if not port.memory]
+    files = [(plan.tasks[port.task].name, port.direction, port.pattern) for port in plan.ports if port.mode == "plain"]
     counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
     parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)} in memory"]
     parts.append(_table(("task", "ranks", "in a job", "kind", "command"), tasks))

@@ -6,7 +6,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wilkins.flow.policy import FlowPolicy
-from wilkins.kinds import Flow, FlowValue, SectionList, TextMap, Words, boolean, choice, duration, integer, size, text
+from wilkins.flow.publish import PublishRule
+from wilkins.kinds import (
+    Flow,
+    FlowValue,
+    Publish,
+    SectionList,
+    TextMap,
+    Words,
+    boolean,
+    choice,
+    duration,
+    integer,
+    size,
+    text,
+)
 from wilkins.reading import Where, key
 
 
@@ -74,13 +88,12 @@ class OutPort(Port):
     memory: int | None = key(
         size(), default=None, doc="Most shared memory that the port's steps may take, such as `1GiB`; 0: no limit."
     )
-    publish: str = key(
-        choice(
-            "close",
-            unsupported=dict.fromkeys(("next", "flush", "write", "n"), "a step is published when its file is closed"),
-        ),
-        default="close",
-        doc="When a step is complete: `close`, when the file is closed for the last time.",
+    publish: PublishRule = key(
+        Publish(),
+        default=PublishRule(),
+        doc="When a step is complete: `close`, at the last close of the file; n, at every n-th close; `next`, when the "
+        "program turns to another name, creates the name anew, or ends; `flush`, at every flush; `{write: n, dset: "
+        "PATH}`, after every n-th write to the dataset. A file that is reopened before that is continued.",
     )
     range: str | None = key(
         text(), default=None, doc="Not supported yet.", unsupported="remove it; every step is offered"
@@ -105,6 +118,15 @@ class InPort(Port):
     )
     nreaders: int | None = key(
         integer(1), default=None, doc="Ranks of the task that read the files, the first ones; left out: all."
+    )
+    opens_per_step: int = key(
+        integer(1), default=1, doc="How often the program opens a file before it turns to the next step."
+    )
+    first: Literal["wait", "missing", "file"] = key(
+        choice("wait", "missing", "file"),
+        default="wait",
+        doc="What the first open of the port does, for cycles: `wait` for a step; `missing`, fail as for a missing "
+        "file; `file`, read the real file of that name. Later opens wait.",
     )
     range: str | None = key(
         text(), default=None, doc="Not supported yet.", unsupported="use 'flow: {every: n}' to thin steps"

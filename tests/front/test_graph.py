@@ -162,7 +162,7 @@ def test_instances_may_not_share_a_real_file(case: Case) -> None:
 
 def test_an_output_nobody_reads_is_a_file(case: Case) -> None:
     plan = case.write("tasks:\n" + task("s", "a.h5")).plan()
-    assert [port.memory for port in plan.ports] == [False]
+    assert [port.mode for port in plan.ports] == ["plain"]
     assert "no task reads it; it is written to disk" in plan.notes[0]
 
 
@@ -185,7 +185,7 @@ def test_memory_or_file(case: Case, out: str, inp: str, memory: bool) -> None:
         f"tasks:\n  - func: ./sim\n    outports: [{{filename: a.h5, {out}}}]\n"
         f"  - func: ./ana\n    inports: [{{filename: a.h5, {inp}}}]\n"
     ).plan()
-    assert [port.memory for port in plan.ports] == [memory, memory]
+    assert [port.mode == "memory" for port in plan.ports] == [memory, memory]
     assert len(plan.channels) == memory
 
 
@@ -199,4 +199,4 @@ def test_readers_that_disagree(case: Case) -> None:
 
 def test_an_input_that_is_on_disk(case: Case) -> None:
     plan = case.write("tasks:\n  - {func: ./ana, inports: [{filename: mesh.h5, mode: file}]}\n").plan()
-    assert [port.memory for port in plan.ports] == [False]
+    assert [port.mode for port in plan.ports] == ["plain"]

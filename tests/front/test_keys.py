@@ -92,7 +92,10 @@ def test_wrong_value_of_an_inport(pair: Pair, line: str, words: str) -> None:
     [
         ("memory: 1GiX", "must be a number of bytes such as"),
         ("memory: 1", "a limit of 1 bytes holds no file"),
-        ("publish: flush", "'flush' is not supported yet; a step is published when its file is closed"),
+        ("publish: flsh", "not 'flsh'; did you mean 'flush'?"),
+        ("publish: 0", "it counts from 1, not 0"),
+        ("publish: {write: 0}", "'write' must be a whole number of 1 or more, not 0"),
+        ("publish: {dset: /x}", "lacks 'write'; write {write: n, dset: PATH}"),
         ("queue: 0", "'queue' must be a whole number of 1 or more"),
     ],
 )

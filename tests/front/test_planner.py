@@ -35,9 +35,9 @@ def test_a_pair(pair: Pair) -> None:
     assert plan.total_ranks == 4
     assert plan.tasks[1].mpiexec == ()
     assert plan.tasks[0].mpiexec
-    assert [(port.index, port.task, port.direction, port.pattern, port.memory) for port in plan.ports] == [
-        (0, 0, "out", "plt*.h5", True),
-        (1, 1, "in", "plt*.h5", True),
+    assert [(port.index, port.task, port.direction, port.pattern, port.mode) for port in plan.ports] == [
+        (0, 0, "out", "plt*.h5", "memory"),
+        (1, 1, "in", "plt*.h5", "memory"),
     ]
     assert plan.channels == (ChannelPlan(0, 1, 2, 4, "drop-newest", 1),)
     assert plan.tasks[0].origin.endswith("workflow.yaml:2:5")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from wilkins.flow.publish import PublishRule
 from wilkins.launch import environment, explain, planfile, summary
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
@@ -30,7 +31,10 @@ TASK = TaskPlan(
 
 
 def test_a_plan_survives_its_text() -> None:
-    ports = (PortPlan(0, 0, "out", "a*.h5", True, 10, "f:1:2"), PortPlan(1, 0, "in", "b.h5", False))
+    ports = (
+        PortPlan(0, 0, "out", "a*.h5", "memory", 10, "f:1:2", PublishRule("write", 3, "/x")),
+        PortPlan(1, 0, "in", "b.h5", "plain"),
+    )
     plan = Plan(
         "w", Path("/w.yaml"), "one-job", (TASK,), ports, (ChannelPlan(0, 1, 2, 3, "drop-oldest", 4),), 2, ("note",)
     )

@@ -52,6 +52,8 @@ bool valid(const BoardPlan& plan) {
         if (task.nprocs < 1 || task.name.size() >= sizeof(TaskRecord::name)) return false;
     for (const auto& port : plan.ports)
         if (port.task < 0 || port.task >= static_cast<int>(plan.tasks.size()) || port.pattern.size() >= kNameMax) return false;
+    for (const auto& port : plan.ports)
+        if (port.habits.publish_count < 1 || port.habits.opens_per_step < 1) return false;
     for (const auto& channel : plan.channels) {
         int ports = static_cast<int>(plan.ports.size());
         if (channel.outport < 0 || channel.outport >= ports || channel.inport < 0 || channel.inport >= ports) return false;
@@ -295,6 +297,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.fixed = has_wildcard(port.pattern) ? 0 : 1;
         port.components = static_cast<uint32_t>(count_components(port.pattern));
         port.cap = from.cap;
+        port.habits = from.habits;
         port.first_link = next_link;
         port.links = static_cast<int32_t>(mine.size());
         for (size_t k = 0; k < mine.size(); ++k) {

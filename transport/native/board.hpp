@@ -77,7 +77,7 @@ private:
 // What a board is made from.
 struct BoardPlan {
     struct Task { std::string name; int nprocs; };
-    struct Port { int task; Direction direction; std::string pattern; uint64_t cap; };
+    struct Port { int task; Direction direction; std::string pattern; uint64_t cap; Habits habits = {}; };
     struct Channel { int outport; int inport; uint32_t every; uint32_t queue; WhenFull when_full; int readers; };
     std::vector<Task> tasks;
     std::vector<Port> ports;

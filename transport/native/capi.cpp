@@ -157,6 +157,22 @@ WILKINS_API int wilkins_plan_port(BoardPlan* plan, int task, int is_out, const c
     return guarded([=] { return plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap}), 0; });
 }
 
+// Of the port planned last.
+WILKINS_API int wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish, unsigned count, const char* dset, unsigned opens_per_step,
+                                    unsigned first) {
+    return guarded([=] {
+        Habits& habits = plan->ports.back().habits;
+        if (strlen(dset) >= sizeof(habits.publish_dset)) return ENAMETOOLONG;
+        habits.mode = static_cast<Mode>(mode);
+        habits.publish = static_cast<Publish>(publish);
+        habits.publish_count = count;
+        strcpy(habits.publish_dset, dset);
+        habits.opens_per_step = opens_per_step;
+        habits.first = static_cast<First>(first);
+        return 0;
+    });
+}
+
 WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned queue, unsigned when_full,
                                      int readers) {
     return guarded(

@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 1;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 2;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -21,6 +21,19 @@ enum class SlotState : uint32_t { free, writing, published };
 enum class WhenFull : uint32_t { block, drop_oldest, drop_newest };
 enum class WaitFor : uint32_t { nothing, data, room, memory };
 enum class Direction : uint32_t { in, out };
+enum class Mode : uint32_t { memory, both, file };
+enum class Publish : uint32_t { close, next, flush, write };
+enum class First : uint32_t { wait, missing, file };
+
+// What a port's files are, and how its program handles them.
+struct Habits {
+    Mode mode = Mode::memory;
+    Publish publish = Publish::close;  // out: when a step is complete
+    uint32_t publish_count = 1;        // out: at every so-manieth close or write
+    char publish_dset[256] = {};       // out: the dataset whose writes count; empty: any
+    uint32_t opens_per_step = 1;       // in
+    First first = First::wait;         // in: what the first open does
+};
 
 struct TaskRecord {
     char name[128];
@@ -54,6 +67,7 @@ struct PortRecord {
     uint32_t components;   // of the pattern
     std::atomic<uint32_t> touched;  // a program opened or created a matching name
     char pattern[kNameMax];
+    Habits habits;
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take
     uint64_t steps;        // out: published; in: opened (by the first rank to open each)

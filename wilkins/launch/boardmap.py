@@ -13,7 +13,7 @@ class BoardPorts:
     """Indices of the memory ports on the board, which has no file ports."""
 
     def __init__(self, plan: Plan) -> None:
-        self._memory = [port for port in plan.ports if port.memory]
+        self._memory = [port for port in plan.ports if port.mode != "plain"]
         self._index = {port.index: place for place, port in enumerate(self._memory)}
 
     def of(self, task: int) -> list[int]:
@@ -26,7 +26,19 @@ class BoardPorts:
 
     def board_ports(self) -> list[BoardPort]:
         """The ports as the board wants them."""
-        return [BoardPort(port.task, port.direction, port.pattern, port.cap_bytes) for port in self._memory]
+        return [
+            BoardPort(
+                port.task,
+                port.direction,
+                port.pattern,
+                port.cap_bytes,
+                port.mode,
+                port.publish,
+                port.opens_per_step,
+                port.first,
+            )
+            for port in self._memory
+        ]
 
     def board_channels(self, plan: Plan) -> list[BoardChannel]:
         """The channels between them."""

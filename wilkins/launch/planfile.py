@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from wilkins.flow.publish import PublishRule
 from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 
 _PATHS = ("executable", "cwd", "stdin", "source")
@@ -48,5 +49,7 @@ def _restore(kind: Any, data: dict[str, Any]) -> Any:
             value = Path(value)
         elif field.name in _TUPLES:
             value = tuple(value)
+        elif field.name == "publish":
+            value = _restore(PublishRule, value)
         values[field.name] = value
     return kind(**values)

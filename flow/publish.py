@@ -1,0 +1,33 @@
+"""When a file that a program writes is complete as a step, and the ways a workflow file can say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PublishWhen = Literal["close", "next", "flush", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRule:
+    """When a step is published. Until then it rests: its program may reopen and continue it; no consumer sees it."""
+
+    when: PublishWhen = "close"
+    """``close``: at the last close. ``next``: when the program turns to another name, creates the name anew, or ends.
+    ``flush``: at every flush, as a copy of what the file then holds. ``write``: likewise, after writes to a dataset."""
+    count: int = 1
+    """``close`` and ``write``: at every so-manieth."""
+    dset: str | None = None
+    """``write``: the dataset whose writes count; None: any."""
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"it counts from 1, not {self.count}")
+
+    def __str__(self) -> str:
+        if self.when == "close" and self.count == 1:
+            return "close"
+        if self.when in ("next", "flush"):
+            return self.when
+        what = "close" if self.when == "close" else f"write to {self.dset}" if self.dset else "write"
+        return f"every {self.count}. {what}" if self.count > 1 else f"every {what}"
