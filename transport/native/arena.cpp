@@ -42,13 +42,14 @@ int allocate(const char* path, uint64_t begin, uint64_t end) {
 
 }  // namespace
 
-void make_valid(const Mapping& mapping, uint64_t block) {
+void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
     auto& state = mapping.blocks[block];
     for (;;) {
         uint8_t seen = state.load(std::memory_order_acquire);
         if (seen == kValid) return;
         if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
-            memset(mapping.bytes + block * kBlock, 0, kBlock);
+            const uint64_t begin = block * kBlock;
+            if (begin < reserved) memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);
             state.store(kValid, std::memory_order_release);
             return;
         }
@@ -56,10 +57,10 @@ void make_valid(const Mapping& mapping, uint64_t block) {
     }
 }
 
-void claim(const Mapping& mapping, uint64_t block) {
+void claim(const Mapping& mapping, uint64_t block, uint64_t reserved) {
     uint8_t seen = kStale;
     // Another rank that reads nearby may be zeroing it now: that must be over before the data comes.
-    if (!mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) make_valid(mapping, block);
+    if (!mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) make_valid(mapping, block, reserved);
 }
 
 Arenas::Arenas(const Board& board) : board_(board), mappings_(new Mapping[static_cast<size_t>(board.head().slots)]) {}

@@ -49,10 +49,11 @@ private:
 // Blocks of an arena's table.
 enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2 };
 
-// Makes one block hold what the step should hold there: zeros, if nothing was written to it yet.
-void make_valid(const Mapping& mapping, uint64_t block);
+// Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets
+// beyond the `reserved` bytes it has now is zero as it comes.
+void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved);
 
 // The same for a block that will be written whole, which saves the zeroing.
-void claim(const Mapping& mapping, uint64_t block);
+void claim(const Mapping& mapping, uint64_t block, uint64_t reserved);
 
 }  // namespace wilkins

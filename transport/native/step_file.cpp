@@ -117,17 +117,14 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
     SlotRecord& slot = slot_of(state);
     const uint64_t first = offset / kBlock, last = (end - 1) / kBlock;
     grow_to(slot.touched, last + 1);
-    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last
-    // block's memory may end inside it: only what is reserved may be touched, and reservations are whole blocks.
+    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last block's
+    // memory may end inside it, as the arena's last step has left it: steps of one size need no more memory each time.
+    const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
     for (uint64_t b = first; b <= last; ++b) {
         if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
         const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
-        if (whole) {
-            claim(state->mapping, b);
-        } else {
-            if (int error = reserve((b + 1) * kBlock)) return error;
-            make_valid(state->mapping, b);
-        }
+        if (whole) claim(state->mapping, b, reserved);
+        else make_valid(state->mapping, b, reserved);
     }
     grow_to(slot.size, end);
     return 0;
@@ -146,7 +143,8 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
     const uint64_t last = (offset + count - 1) / kBlock;
     if (reserve((last + 1) * kBlock)) return;
     grow_to(slot_of(state).touched, last + 1);
-    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b);
+    const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
+    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b, reserved);
 }
 
 void StepFile::read(uint64_t offset, void* buffer, size_t count) {
@@ -161,13 +159,17 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
         memcpy(to, state->mapping.bytes + offset, inside);
         return;
     }
-    // A step still being written may have blocks that nobody wrote.
+    // A step still being written may have blocks that nobody wrote, and end behind its memory.
+    const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
     while (inside > 0) {
         const uint64_t block = offset / kBlock;
         uint64_t part = (block + 1) * kBlock - offset;
         if (part > inside) part = inside;
-        if (state->mapping.blocks[block].load(std::memory_order_acquire) == kValid) memcpy(to, state->mapping.bytes + offset, part);
-        else memset(to, 0, part);
+        uint64_t there = offset < reserved ? reserved - offset : 0;
+        if (there > part) there = part;
+        if (state->mapping.blocks[block].load(std::memory_order_acquire) != kValid) there = 0;
+        memcpy(to, state->mapping.bytes + offset, there);
+        memset(to + there, 0, part - there);
         to += part;
         offset += part;
         inside -= part;
@@ -189,8 +191,9 @@ int StepFile::set_eof(uint64_t size) {
         const uint64_t behind = slot.touched.load();
         for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);
         const uint64_t cut = size / kBlock;
-        if (size % kBlock && state->mapping.blocks[cut].load() == kValid)
-            memset(state->mapping.bytes + size, 0, (cut + 1) * kBlock - size);
+        const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
+        const uint64_t cut_end = (cut + 1) * kBlock < reserved ? (cut + 1) * kBlock : reserved;
+        if (size < cut_end && state->mapping.blocks[cut].load() == kValid) memset(state->mapping.bytes + size, 0, cut_end - size);
     }
     slot.size.store(size, std::memory_order_release);
     return 0;

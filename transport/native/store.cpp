@@ -451,7 +451,7 @@ int complete(StepFile* file) {
     if (stale) {
         if (int error = file->reserve(blocks * kBlock)) return error;
         if (slot.touched.load() < blocks) slot.touched.store(blocks);
-        for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b);
+        for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
     }
     return slot.reserved.load() == size ? 0 : p.arenas->trim(file->state->slot, size);
 }
