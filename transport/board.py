@@ -102,7 +102,7 @@ def _native() -> ctypes.CDLL:
                 number,
                 [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number],
             ),
-            "wilkins_plan_create": (number, [pointer, text, text]),
+            "wilkins_plan_create": (number, [pointer, text, text, text]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_task_started": (None, [pointer, number, number]),
@@ -157,10 +157,11 @@ class Board:
         channels: Sequence[BoardChannel],
         *,
         log: Path,
+        trace: Path | None = None,
         path: Path | None = None,
     ) -> Board:
-        """Make a run's board; `log` receives the layer's own lines. `path`: the folder to make (default: a new
-        unpredictable one in /dev/shm). Appears complete, by rename.
+        """Make a run's board; `log` receives the layer's own lines, `trace` the run's events. `path`: the folder to
+        make (default: a new unpredictable one in /dev/shm). Appears complete, by rename.
 
         Raises:
             OSError: shared memory is full or cannot be written, or a name is too long.
@@ -198,7 +199,7 @@ class Board:
                 )
                 _check(code, "cannot plan the board")
             _check(
-                lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log)),
+                lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log), os.fsencode(trace or "")),
                 "cannot make the run's board",
                 folder,
             )

@@ -18,6 +18,7 @@
 
 #include "match.hpp"
 #include "raw.hpp"
+#include "trace.hpp"
 
 namespace wilkins {
 
@@ -63,7 +64,7 @@ bool valid(const BoardPlan& plan) {
         if (channel.every < 1 || channel.queue < 1 || channel.queue > kLongestQueue || channel.readers < 1) return false;
         if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs) return false;
     }
-    return plan.log_file.size() < sizeof(BoardRecord::log_file);
+    return plan.log_file.size() < sizeof(BoardRecord::log_file) && plan.trace_file.size() < sizeof(BoardRecord::trace_file);
 }
 
 // Address space set aside per arena: no step can outgrow the file system it lies on.
@@ -129,6 +130,7 @@ void Board::Lock::acquire() {
 void Board::Lock::release() {
     if (!held_) return;
     held_ = false;
+    if (board_.head().events_end > events_kept_) return trace::release_and_write(board_);
     pthread_mutex_unlock(&board_.head().mutex);
 }
 
@@ -247,6 +249,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
     board->slots = static_cast<int>(slots);
     board->ranks = ranks;
     copy_text(board->log_file, sizeof(board->log_file), plan.log_file);
+    copy_text(board->trace_file, sizeof(board->trace_file), plan.trace_file);
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);

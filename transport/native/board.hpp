@@ -1,6 +1,7 @@
 // The board of a run: mapping it, locking it, and ringing those who wait.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -44,15 +45,19 @@ public:
     class Lock {
     public:
         explicit Lock(const Board& board);
+        Lock(const Board& board, std::defer_lock_t) : board_(board) {}
         ~Lock();
         void release();
         void acquire();
+        // Also few events go to the trace file when the lock is released (see trace.hpp).
+        void write_events() { events_kept_ = 0; }
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
 
     private:
         const Board& board_;
         bool held_ = false;
+        uint32_t events_kept_ = sizeof(BoardRecord::events) / 2;
     };
 
     // Wakes everyone who waits at a port. Call with the lock held.
@@ -83,6 +88,7 @@ struct BoardPlan {
     std::vector<Port> ports;
     std::vector<Channel> channels;
     std::string log_file;
+    std::string trace_file;
 };
 
 // Writes `folder`/board. Returns 0 or an errno (EINVAL: names too long or indices out of range).

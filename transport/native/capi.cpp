@@ -87,6 +87,7 @@ void append_task(const Board& board, int t, std::string& out) {
 std::string report(const Board& board) {
     std::string out = "{\"tasks\":[";
     Board::Lock lock(board);
+    lock.write_events();
     for (int t = 0; t < board.head().tasks; ++t) {
         if (t) out += ',';
         append_task(board, t, out);
@@ -179,9 +180,11 @@ WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, u
         [=] { return plan->channels.push_back({outport, inport, every, queue, static_cast<WhenFull>(when_full), readers}), 0; });
 }
 
-WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file) {
+// `trace_file`: where the run's events go; empty for nowhere.
+WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file) {
     return guarded([=] {
         plan->log_file = log_file;
+        plan->trace_file = trace_file;
         return create_board(folder, *plan);
     });
 }
@@ -256,6 +259,7 @@ WILKINS_API size_t wilkins_failure(const Board* board, char* text, size_t room) 
 WILKINS_API size_t wilkins_stuck(const Board* board, char* text, size_t room) {
     try {
         Board::Lock lock(*board);
+        lock.write_events();
         return hand_out(find_stuck(*board), text, room);
     } catch (const std::bad_alloc&) {
         return 0;

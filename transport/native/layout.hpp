@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 2;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 3;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -163,6 +163,9 @@ struct BoardRecord {
     char stop_reason[512];
     char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];
+    char trace_file[4096];
+    uint32_t events_end;
+    char events[16384];  // lines for the trace file that are not written yet
     uint64_t stamp;
     uint64_t publications;
     uint64_t reserve;  // address space per arena

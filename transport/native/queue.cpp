@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "match.hpp"
+#include "trace.hpp"
 
 namespace wilkins::queue {
 
@@ -147,6 +148,13 @@ void clear_slot(const Board& board, int index) {
 
 namespace {
 
+// A step that a consumer will not get.
+void note_lost(const Board& board, const ChannelRecord& channel, const char* event, const SlotRecord& slot, uint64_t sequence) {
+    const PortRecord& inport = board.port(channel.inport);
+    trace::note(board, event, inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(sequence),
+                static_cast<int64_t>(slot.size.load()));
+}
+
 // Makes room on a full channel that drops, where a step that some rank has opened is never dropped: the other ranks will
 // read it too. False if it is the new step that goes.
 bool drop(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
@@ -161,6 +169,7 @@ bool drop(const Board& board, ChannelRecord& channel, int s, const SourceRecord&
     if (unopened < channel.queue) return true;
     ++channel.dropped;
     if (channel.when_full == WhenFull::drop_newest) return false;
+    note_lost(board, channel, "drop", board.slot(oldest), board.slot(oldest).sequence);
     board.on(board.slot(oldest), channel.place) = 0;
     return true;
 }
@@ -177,8 +186,13 @@ void publish(const Board& board, int index) {
         ChannelRecord& channel = board.channel(board.link(port, k));
         const PortRecord& inport = board.port(channel.inport);
         bool goes = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
-        if (goes) goes = board.offered(channel, s)++ % channel.every == 0 && alive(board, channel);
-        if (goes && channel.when_full != WhenFull::block) goes = drop(board, channel, s, source);
+        const bool skipped = goes && board.offered(channel, s)++ % channel.every != 0;
+        if (skipped) note_lost(board, channel, "skip", slot, sequence);
+        goes = goes && !skipped && alive(board, channel);
+        if (goes && channel.when_full != WhenFull::block && !drop(board, channel, s, source)) {
+            note_lost(board, channel, "drop", slot, sequence);
+            goes = false;
+        }
         board.on(slot, channel.place) = goes;
     }
     slot.sequence = sequence;
@@ -190,6 +204,8 @@ void publish(const Board& board, int index) {
     // From here on the step is there, also if this process dies before it comes to the rest (see Board::repair).
     slot.state = SlotState::published;
     std::atomic_signal_fence(std::memory_order_seq_cst);
+    trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(sequence),
+                static_cast<int64_t>(slot.size.load()));
     source.next_sequence = sequence + 1;
     if (in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
     else if (source.names > 0) source.renames = 1;
@@ -330,6 +346,8 @@ void take(const Board& board, int index, int reader, const Found& found) {
     mark.keep = inport.fixed && !board.task(inport.task).one_step ? kOpened : kOpensAgain;
     ++mark.opened;
     mark.next = slot.sequence + 1;
+    trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
     board.ring(channel.outport);
 }
 

@@ -65,9 +65,11 @@ int StepFile::reserve(uint64_t size) {
     if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
     Process& p = process();
     const int port = p.board.source(slot_of(state).source).port;
+    Board::Lock lock(p.board, std::defer_lock);
     Wait wait(p, WaitFor::memory, port, state->name);
     // Memory may come free between the attempt and the look at who could free some, so the last attempt comes after it.
     for (bool last = false;;) {
+        lock.release();
         const int error = p.arenas->reserve(state->slot, size);
         if (!error) return 0;
         const int scope = error == EDQUOT ? port : -1;
@@ -76,7 +78,7 @@ int StepFile::reserve(uint64_t size) {
                 last = false;
                 continue;
             }
-            Board::Lock lock(p.board);
+            lock.acquire();
             if (others_will_free(p, scope)) {
                 last = false;
                 if (wait.nap(lock) != 0) return fail(state, EINTR);

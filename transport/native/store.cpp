@@ -17,6 +17,7 @@
 #include "queue.hpp"
 #include "raw.hpp"
 #include "step_file.hpp"
+#include "trace.hpp"
 #include "wait.hpp"
 
 namespace wilkins {
@@ -137,6 +138,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         slot.place_hash = place;
         strcpy(slot.name, match.name);
         slot.state = SlotState::writing;
+        trace::note(board, "create", p.context.task, p.context.rank, port.pattern, match.name, -1, -1);
         // The second file of a source tells readers whether its names are unique (see queue::find).
         const SourceRecord& source = board.source(source_index);
         if (!source.rewrites && !source.renames)
@@ -456,6 +458,22 @@ int complete(StepFile* file) {
     return slot.reserved.load() == size ? 0 : p.arenas->trim(file->state->slot, size);
 }
 
+// This rank closes a step that it took as its in-port's; to look at one, or to read one's own again, is no event.
+void note_closed(const Process& p, int index) {
+    const SlotRecord& slot = p.board.slot(index);
+    const SourceRecord& source = p.board.source(slot.source);
+    const PortRecord& outport = p.board.port(source.port);
+    for (int k = 0; k < outport.links; ++k) {
+        const ChannelRecord& channel = p.board.channel(p.board.link(outport, k));
+        const PortRecord& inport = p.board.port(channel.inport);
+        if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
+        if (p.board.mark(channel, source.rank, p.context.rank).next <= slot.sequence) continue;
+        trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                    static_cast<int64_t>(slot.size.load()));
+        return;
+    }
+}
+
 void free_file(StepFile* file) {
     StepFile::State* state = file->state;
     delist(state);
@@ -488,6 +506,7 @@ void close_step(StepFile* file) {
             end_peer(p.board.slot(state->slot), state->identity);
         } else if (state->role == Role::reader) {
             Board::Lock lock(p.board);
+            note_closed(p, state->slot);
             queue::drop_hold(p.board, p.rank_index, state->slot, state->pid);
         }
     }

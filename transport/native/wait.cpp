@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "trace.hpp"
+
 namespace wilkins {
 
 namespace {
@@ -17,14 +19,26 @@ constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
 Wait::Wait(Process& process, WaitFor what, int port, const char* name) : process_(process), what_(what), port_(port), name_(name) {}
 
 Wait::~Wait() {
-    if (since_) account_waiting(static_cast<uint64_t>(now_ns() - since_));
+    if (!since_) return;
+    account_waiting(static_cast<uint64_t>(now_ns() - since_));
+    lock_->acquire();
+    note("go");
+}
+
+void Wait::note(const char* event) const {
+    trace::note(process_.board, event, process_.context.task, process_.context.rank, process_.board.port(port_).pattern, name_, -1, -1);
 }
 
 int Wait::nap(Board::Lock& lock) {
     const Board& board = process_.board;
     if (board.head().stopped) return EINTR;
     RankRecord& me = process_.me();
-    if (!since_) since_ = now_ns();
+    if (!since_) {
+        static const char* const begins[] = {"", "wait-data", "wait-room", "wait-memory"};
+        since_ = now_ns();
+        lock_ = &lock;
+        note(begins[static_cast<int>(what_)]);
+    }
     me.wait = what_;
     me.wait_port = port_;
     me.wait_pid = getpid();

@@ -12,15 +12,18 @@ public:
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    // One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a
+    // One sleep until the port's bell rings, with the lock released; the lock must outlive the wait. Returns 0, or EINTR if the run was stopped or a
     // signal handler of the program raised.
     int nap(Board::Lock& lock);
 
 private:
+    void note(const char* event) const;
+
     Process& process_;
     WaitFor what_;
     int port_;
     const char* name_;
+    Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
 };
 

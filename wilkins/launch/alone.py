@@ -16,6 +16,7 @@ from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
 from wilkins.launch.supervise import Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
+from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import Plan, TaskPlan
 from wilkins.transport.board import Board, sweep
 
@@ -32,7 +33,7 @@ def run(plan: Plan, options: RunOptions) -> int:
     for note in plan.notes:
         terminal.say(note)
     with Guard() as guard:
-        board = create_board(plan, records.layer_log)
+        board = create_board(plan, records.layer_log, records.trace)
         try:
             return _run(plan, options, records, terminal, board, guard)
         except KeyboardInterrupt:  # outside the time in which signals are events
@@ -47,7 +48,15 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
     started = time.monotonic()
     start = Start(board, ports, guard.token)
     crew = [
-        TaskRun(task, board, ports, Log(task.name, records.log_path(task.name), terminal), start, Ends(board))
+        TaskRun(
+            task,
+            board,
+            ports,
+            Log(task.name, records.log_path(task.name), terminal),
+            start,
+            Ends(board),
+            TaskTrace(records.trace, task.name),
+        )
         for task in plan.tasks
     ]
     supervisor = Supervisor(crew, board, terminal, timeout=options.timeout, on_segment=guard.note)

@@ -56,7 +56,7 @@ class BoardPorts:
         ]
 
 
-def create_board(plan: Plan, log: Path, path: Path | None = None) -> Board:
+def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -> Board:
     """The board of a run.
 
     Raises:
@@ -69,6 +69,7 @@ def create_board(plan: Plan, log: Path, path: Path | None = None) -> Board:
             ports.board_ports(),
             ports.board_channels(plan),
             log=log,
+            trace=trace,
             path=path,
         )
     except FileNotFoundError as error:

@@ -19,6 +19,7 @@ from wilkins.launch.rendezvous import ENDED, OVER, Rendezvous
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.supervise import Stop, Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
+from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import Plan, TaskPlan
 from wilkins.transport.board import Board
 
@@ -78,7 +79,8 @@ class JobRank:
         log = Log(label, records.log_path(task.name, None if task.nprocs == 1 else self._rank), self.terminal)
         ports = BoardPorts(plan)
         ends = Ends(board) if task.nprocs == 1 else _CountedEnds(board, meeting, task.nprocs)
-        self.run_of_task = TaskRun(task, board, ports, log, self._start, ends)
+        trace = TaskTrace(records.trace, task.name, -1 if task.nprocs == 1 else self._rank)
+        self.run_of_task = TaskRun(task, board, ports, log, self._start, ends, trace)
         self._supervisor = Supervisor(
             [self.run_of_task],
             board,

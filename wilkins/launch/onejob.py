@@ -123,7 +123,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         plan = _plan(path, options, here)
         mpi = _mpi_libraries(plan)
         records = RunDirectory.create(plan, options.run_dir)
-        board = create_board(plan, records.layer_log, meeting.path)
+        board = create_board(plan, records.layer_log, records.trace, meeting.path)
         setting = JobSetting(
             records=str(records.path),
             leader=os.getpid(),

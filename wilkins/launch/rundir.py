@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, UsageError
+from wilkins.flow.trace import FILE_NAME
 from wilkins.launch import planfile
 from wilkins.plan import Plan
 
@@ -48,6 +49,11 @@ class RunDirectory:
     def layer_log(self) -> Path:
         """Where the layer inside the tasks writes its own lines."""
         return self.path / "layer.log"
+
+    @property
+    def trace(self) -> Path:
+        """Where the run's events are noted."""
+        return self.path / FILE_NAME
 
     def log_path(self, task: str, rank: int | None = None) -> Path:
         """The log of a task, or of one of its ranks."""

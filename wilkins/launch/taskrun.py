@@ -12,6 +12,7 @@ from wilkins.launch.decide import Exit, Facts, Final, Verdict
 from wilkins.launch.environment import takes_filename
 from wilkins.launch.output import Log, Stream
 from wilkins.launch.process import Program
+from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import TaskPlan
 from wilkins.transport.board import Board, EndOfStream
 
@@ -49,6 +50,7 @@ class TaskRun:
         log: Log,
         start: Starter,
         ends: Ends,
+        trace: TaskTrace,
     ) -> None:
         self.plan = plan
         self.log = log
@@ -67,6 +69,7 @@ class TaskRun:
         self._ports = ports.of(plan.index)
         self._start = start
         self._ends = ends
+        self._trace = trace
         self._interval = _FIRST_POLL
         self._takes_filename = takes_filename(plan)
         self._told_final = False
@@ -100,7 +103,9 @@ class TaskRun:
         self.starts += 1
         self.started_at = now
         self._ends.started(self.plan.index, one_step=self._takes_filename)
+        began = time.monotonic_ns()
         self.program = self._start(self.plan, filename)
+        self._trace.started(began)
         self.stream = Stream(self.program.output, self.log)
         self.state = "running"
         return True
@@ -115,6 +120,7 @@ class TaskRun:
     def exited(self, code: int) -> Verdict | None:
         """The program has ended: the task waits for its next start, or has ended too. None: it was judged before."""
         self.running_s += time.monotonic() - self.started_at
+        self._trace.ended(code)
         self.program = None
         if self.outcome is not None:
             self.state = "ended"
@@ -134,6 +140,7 @@ class TaskRun:
         """The program has done all it will do and is about to exit with `code`, but its process waits for others."""
         if self._facts_at_end is not None:
             return None
+        self._trace.ended(code)
         self._facts_at_end = self._facts()
         verdict = decide.after_exit(Exit(code), self._facts_at_end)
         if verdict in ("failed", "untouched"):
@@ -167,6 +174,7 @@ class TaskRun:
 
     def stopped(self, code: int) -> None:
         """The program has ended while the run was being stopped."""
+        self._trace.ended(code)
         judged = self.outcome
         if judged is None:
             self.exit = Exit(code)

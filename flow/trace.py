@@ -1,0 +1,93 @@
+"""The trace of a run: what happened when, one event per line of ``trace.tsv`` in the run's directory."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+FILE_NAME = "trace.tsv"
+
+Kind = Literal[
+    "start",
+    "end",
+    "wait-room",
+    "wait-data",
+    "wait-memory",
+    "go",
+    "create",
+    "publish",
+    "drop",
+    "skip",
+    "open",
+    "close",
+]
+_KINDS = frozenset(get_args(Kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the trace; its fields are the line's columns, in this order.
+
+    ======================  ==============================================================================
+    ``start``, ``end``      a program of the task; ``name`` of an end: its exit code or signal
+    ``wait-room``           the rank begins to wait until it may create a step,
+    ``wait-data``           until a step comes, or
+    ``wait-memory``         until there is memory for what it writes
+    ``go``                  that wait is over
+    ``create``              the rank begins to write a step
+    ``publish``             a step is complete and there for its consumers
+    ``skip``, ``drop``      a published step that the task will not get, because of ``every`` or a full queue
+    ``open``                the rank takes a step
+    ``close``               the rank closes a handle on a step that it reads; the last one counts
+    ======================  ==============================================================================
+    """
+
+    time_ns: int
+    """Of the monotonic clock, the same for all processes of a node."""
+    event: Kind
+    task: str
+    """Name of the task's instance, to which the rank and the pattern belong."""
+    rank: int
+    """Rank within the task; -1 for the whole task."""
+    pattern: str
+    """The port's; ``-`` where there is none."""
+    name: str
+    """The file's; ``-`` where there is none."""
+    sequence: int = -1
+    """Number of the step within what its rank of the producer publishes on its port; -1 where there is none."""
+    bytes: int = -1
+    """Size of the step; -1 where there is none."""
+
+
+def line(event: Event) -> str:
+    """The event as a line of the file, with its end."""
+    return "\t".join(_clean(str(value)) for value in astuple(event)) + "\n"
+
+
+def _clean(text: str) -> str:
+    return "".join("?" if character < " " else character for character in text)
+
+
+def read_trace(path: Path) -> list[Event]:
+    """The events of a trace file (or of the one in a run's directory), in the order of their times.
+
+    A last line that is still being written is passed over.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: the file is not a trace; the message names the line.
+    """
+    path = path / FILE_NAME if path.is_dir() else path
+    whole, _, _ = path.read_text(encoding="utf-8", errors="surrogateescape").rpartition("\n")
+    events = []
+    for number, text in enumerate(whole.split("\n") if whole else [], start=1):
+        words = text.split("\t")
+        try:
+            if len(words) != 8 or words[1] not in _KINDS:
+                raise ValueError
+            time_ns, kind, task, rank, pattern, name, sequence, size = words
+            events.append(Event(int(time_ns), kind, task, int(rank), pattern, name, int(sequence), int(size)))  # type: ignore[arg-type]
+        except ValueError:
+            raise ValueError(f"{path}:{number}: not a line of a run's trace: {text[:80]!r}") from None
+    return sorted(events, key=lambda event: event.time_ns)
