@@ -213,7 +213,9 @@ def test_clean_says_what_it_removed(case: Case) -> None:
 
 
 def test_two_ranks_that_create_one_name(case: Case, mpiexec: str) -> None:
-    case.program("same.py", "from mpi4py import MPI\nimport h5py\nh5py.File('step0.h5', 'w').close()\n")
+    # None closes it before both have created it: what is closed may be read, and its name be free again.
+    opened = "from mpi4py import MPI\nimport h5py\nfile = h5py.File('step0.h5', 'w')\n"
+    case.program("same.py", opened + "MPI.COMM_WORLD.Barrier()\nfile.close()\n")
     case.workflow(
         f"""\
 tasks:
