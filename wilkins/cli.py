@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from wilkins.errors import UsageError, WilkinsError
+from wilkins.errors import UsageError, WilkinsError, count_of
 
 _JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_NUM_TASKS")
 _INTERRUPTED = 130
@@ -59,7 +59,6 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _check(parsed: argparse.Namespace) -> int:
     from wilkins.planner import plan_file
-    from wilkins.show import count_of
 
     plan = plan_file(parsed.file, parsed.set)
     for note in plan.notes:

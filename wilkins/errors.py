@@ -63,6 +63,11 @@ class Problem:
         return f"{self.position}: error: {self.message}"
 
 
+def count_of(count: int, noun: str) -> str:
+    """``1 rank``, ``2 ranks``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def suggest(word: str, known: Sequence[str]) -> str:
     """``"; did you mean 'nprocs'?"``, or nothing if no known word is close."""
     import difflib

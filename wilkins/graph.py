@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from wilkins.ensemble import INSTANCE
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.load import Document, Place, load, place
 from wilkins.patterns import PatternIndex, covers, intersect, is_wild
@@ -21,8 +22,6 @@ from wilkins.spec import InPort, OutPort, Port, Task, Workflow
 
 if TYPE_CHECKING:
     import networkx
-
-INSTANCE = "{instance}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,8 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
             graph.add_edge(
                 instance_name(writer, i),
                 instance_name(reader, j),
-                outport=instance_pattern(outport, i),
-                inport=instance_pattern(inport, j),
+                outport=outport.pattern(i),
+                inport=inport.pattern(j),
                 policy=inport.policy(outport.queue),
                 place=wiring.places[link.outport],
             )
@@ -93,11 +92,6 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
 def instance_name(task: Task, instance: int) -> str:
     """``freeze``, or ``freeze[2]`` in an ensemble."""
     return f"{task.name}[{instance}]" if task.taskCount > 1 else str(task.name)
-
-
-def instance_pattern(port: Port, instance: int) -> str:
-    """A port's pattern for one instance of its task."""
-    return port.filename.replace(INSTANCE, str(instance))
 
 
 def blocks(writers: int, readers: int) -> tuple[tuple[int, int], ...]:
@@ -172,12 +166,12 @@ def share_dsets(outport: Port, inport: Port) -> bool:
 
 def _pairs(writer: Task, outport: OutPort, reader: Task, inport: InPort) -> Iterator[tuple[int, int]]:
     if INSTANCE in outport.filename and INSTANCE in inport.filename:
-        index = PatternIndex((instance_pattern(inport, j), j) for j in range(reader.taskCount))
+        index = PatternIndex((inport.pattern(j), j) for j in range(reader.taskCount))
         for i in range(writer.taskCount):
-            yield from ((i, j) for j in sorted(index.meeting(instance_pattern(outport, i))))
+            yield from ((i, j) for j in sorted(index.meeting(outport.pattern(i))))
         return
     for i, j in blocks(writer.taskCount, reader.taskCount):
-        if intersect(instance_pattern(outport, i), instance_pattern(inport, j)):
+        if intersect(outport.pattern(i), inport.pattern(j)):
             yield i, j
 
 
@@ -189,16 +183,26 @@ def _general(port: Port) -> str:
 def _contested_names(workflow: Workflow) -> Iterator[Problem]:
     seen: dict[tuple[str, str], Task] = {}
     for task in workflow.tasks:
-        names = {posixpath.normpath(port.filename): port for port in task.outports if not is_wild(port.filename)}
-        for name, port in names.items():
-            other = seen.setdefault((task.cwd or "", name), task)
-            if other is not task:
-                yield Problem(
-                    port.where.of("filename"),
-                    f"{task.label}: it and {other.label} ({other.where.position}) both write {name!r}; "
-                    "give one of them another "
-                    "name, or a 'cwd' of its own",
-                )
+        for port in task.outports:
+            if is_wild(port.filename):
+                continue
+            for folder, name in _fixed_names(task, port):
+                other = seen.setdefault((folder, name), task)
+                if other is not task:
+                    yield Problem(
+                        port.where.of("filename"),
+                        f"{task.label}: it and {other.label} ({other.where.position}) both write {name!r}; "
+                        "give one of them another "
+                        "name, or a 'cwd' of its own",
+                    )
+                    break
+
+
+def _fixed_names(task: Task, port: OutPort) -> Iterator[tuple[str, str]]:
+    """Folders and names of the files that the instances write."""
+    folder = task.cwd or ""
+    for instance in range(task.taskCount if INSTANCE in folder + port.filename else 1):
+        yield folder.replace(INSTANCE, str(instance)), posixpath.normpath(port.pattern(instance))
 
 
 def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, found: list[Link]) -> Iterator[Problem]:
@@ -210,16 +214,17 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
         fed = {j for link in found for _, j in link.pairs}
         missing = [j for j in range(task.taskCount) if j not in fed]
         if missing:
-            yield Problem(
-                where, f"{who}: no task writes {instance_pattern(port, missing[0])!r} for instance {missing[0]}"
-            )
+            yield Problem(where, f"{who}: no task writes {port.pattern(missing[0])!r} for instance {missing[0]}")
         fixed: dict[str, int] = {}
         for link in found:
-            name = writers.port(link.outport).filename
-            first = fixed.setdefault(posixpath.normpath(name), link.outport.task)
-            if first != link.outport.task and not is_wild(name):
-                one, two = workflow.tasks[first].label, workflow.tasks[link.outport.task].label
-                yield Problem(where, f"{who}: {one} and {two} both write {name!r}; give one of them another name")
+            outport = writers.port(link.outport)
+            for i in {i for i, _ in link.pairs} if not is_wild(outport.filename) else ():
+                name = posixpath.normpath(outport.pattern(i))
+                first = fixed.setdefault(name, link.outport.task)
+                if first != link.outport.task:
+                    one, two = workflow.tasks[first].label, workflow.tasks[link.outport.task].label
+                    yield Problem(where, f"{who}: {one} and {two} both write {name!r}; give one of them another name")
+                    break
         return
     if place(port) == "file":
         return
@@ -275,12 +280,13 @@ def _places(workflow: Workflow, links: list[Link]) -> tuple[dict[PortRef, Place]
                 places[reference] = "memory"
             else:
                 places[reference] = "file" if "file" in wanted else "memory"
-            if places[reference] == "file" and task.taskCount > 1 and not is_wild(_general(port)):
+            shared = not is_wild(_general(port)) and INSTANCE not in (task.cwd or "")
+            if places[reference] == "file" and task.taskCount > 1 and shared:
                 problems.append(
                     Problem(
                         where,
                         f"{who}: all {task.taskCount} instances would write this one file; put {INSTANCE} "
-                        "into the name",
+                        "into the name, or into 'cwd'",
                     )
                 )
             if places[reference] == "file" and readers[reference]:

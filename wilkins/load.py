@@ -10,7 +10,8 @@ from typing import Literal
 
 import yaml
 
-from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.ensemble import INSTANCE, PerInstance
+from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.kinds import INVALID, WHOLE_FILE
 from wilkins.patterns import pattern_problem
 from wilkins.positions import Position, compose, compose_option, read_text
@@ -118,7 +119,15 @@ def _check_task(reader: Reader, task: Task) -> None:
             task.where.of("nwriters"),
             f"{task.label}: 'nwriters' is {task.nwriters}, more than its 'nprocs' of {task.nprocs}",
         )
-    if any("{filename}" in word for word in task.args) and not task.inports:
+    for number, word in enumerate(task.args, 1):
+        if isinstance(word, PerInstance) and len(word.values) != task.taskCount:
+            reader.problem(
+                word.position,
+                f"{task.label}: 'args' item {number} lists {count_of(len(word.values), 'value')}, but the task has "
+                f"{count_of(task.taskCount, 'instance')} ('taskCount'); give one value for each instance",
+            )
+    words = [text for word in task.args for text in (word.values if isinstance(word, PerInstance) else (word,))]
+    if any("{filename}" in word for word in words) and not task.inports:
         reader.problem(
             task.where.of("args"),
             f"{task.label}: '{{filename}}' stands for the step to be read, but the task has no in-port; add 'inports:'",
@@ -136,6 +145,7 @@ def _check_task(reader: Reader, task: Task) -> None:
                     where, f"{who} is listed twice (first at {seen[port.filename]}); keep one and join their dsets"
                 )
             seen.setdefault(port.filename, where)
+            _check_range(reader, task, port, who)
             try:
                 place(port)
             except ValueError as error:
@@ -148,6 +158,20 @@ def _check_task(reader: Reader, task: Task) -> None:
                     f"{who}: a limit of {port.memory} bytes holds no file; give a size such as 1GiB, "
                     "or 'metadata: 1' to exchange in memory",
                 )
+
+
+def _check_range(reader: Reader, task: Task, port: Port, who: str) -> None:
+    if port.range is None:
+        return
+    if INSTANCE not in port.filename:
+        message = f"'range' has no effect, since the file name does not hold {INSTANCE}"
+        reader.note(port.where.of("range"), f"{who}: {message}")
+    elif len(port.range) < task.taskCount:
+        reader.problem(
+            port.where.of("range"),
+            f"{who}: 'range' has {count_of(len(port.range), 'number')}, but the task has "
+            f"{count_of(task.taskCount, 'instance')} ('taskCount'); give one number for each instance",
+        )
 
 
 def _check_inport(reader: Reader, task: Task, port: InPort, who: str) -> None:

@@ -36,6 +36,8 @@ class TaskPlan:
     cwd: Path
     env: dict[str, str]
     """Variables set for the task on top of the launcher's environment."""
+    makes_cwd: bool = False
+    """The launcher makes the folder if it is missing: it is the instance's own."""
     prefix: tuple[str, ...] = ()
     """Words put before the executable on every rank (``numactl ...``, ``valgrind ...``)."""
     mpiexec: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -9,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.publish import PublishRule
-from wilkins.graph import INSTANCE, PortRef, Wiring, instance_name, instance_pattern, wire
+from wilkins.graph import PortRef, Wiring, instance_name, wire
 from wilkins.load import Document, load
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
@@ -59,12 +61,17 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
     tasks: list[TaskPlan] = []
     ports: list[PortPlan] = []
     index: dict[tuple[PortRef, int], int] = {}
+    notes: list[str] = []
     first_rank = 0
     for number, task in enumerate(workflow.tasks):
         couples = _has_memory_port(task, number, wiring)
         command = _command(task, home, couples, launch, problems)
+        made: list[int] = []
         for instance in range(task.taskCount):
             cwd, stdin = _folders(task, instance, home, problems)
+            makes_cwd = INSTANCE in (task.cwd or "")
+            if makes_cwd and not cwd.exists():
+                made.append(instance)
             place_of = len(tasks)
             tasks.append(
                 TaskPlan(
@@ -74,8 +81,9 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                     nprocs=task.nprocs,
                     kind=_kind(task, launch),
                     executable=command.executable,
-                    args=(*command.script, *(word.replace(INSTANCE, str(instance)) for word in task.args)),
+                    args=(*command.script, *task.arguments(instance)),
                     cwd=cwd,
+                    makes_cwd=makes_cwd,
                     env=_environment(task, instance),
                     prefix=task.prefix,
                     mpiexec=command.mpiexec,
@@ -100,7 +108,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                             index=len(ports),
                             task=place_of,
                             direction=reference.direction,
-                            pattern=instance_pattern(port, instance),
+                            pattern=port.pattern(instance),
                             mode="memory" if memory else "plain",
                             cap_bytes=cap if memory else 0,
                             origin=str(port.where.position),
@@ -109,6 +117,9 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                             first=port.first if isinstance(port, InPort) else "wait",
                         )
                     )
+        if made:
+            which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
+            notes.append(f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}")
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
     return Plan(
@@ -119,7 +130,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
         ports=tuple(ports),
         channels=tuple(_channels(document, wiring, index)),
         total_ranks=first_rank,
-        notes=(*document.notes, *wiring.notes),
+        notes=(*document.notes, *wiring.notes, *notes),
     )
 
 
@@ -166,11 +177,16 @@ def _environment(task: Task, instance: int) -> dict[str, str]:
 
 def _folders(task: Task, instance: int, home: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
     cwd = home / Path((task.cwd or ".").replace(INSTANCE, str(instance))).expanduser()
-    if not cwd.is_dir():
+    if INSTANCE in (task.cwd or "") and not cwd.exists():
+        above = next(folder for folder in cwd.parents if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            what = "you may not write there" if above.is_dir() else "it is not a directory"
+            message = f"{task.label}: the 'cwd' {str(cwd)!r} cannot be made in {str(above)!r}: {what}; mend the path"
+            problems.append(Problem(task.where.of("cwd"), message))
+    elif not cwd.is_dir():
         what = "is not a directory" if cwd.exists() else "does not exist"
-        problems.append(
-            Problem(task.where.of("cwd"), f"{task.label}: the 'cwd' {str(cwd)!r} {what}; run: mkdir -p {cwd}")
-        )
+        cure = f"run: mkdir -p {cwd}" if not cwd.exists() else "mend the path"
+        problems.append(Problem(task.where.of("cwd"), f"{task.label}: the 'cwd' {str(cwd)!r} {what}; {cure}"))
     if task.stdin is None:
         return cwd, None
     stdin = home / Path(task.stdin.replace(INSTANCE, str(instance))).expanduser()
@@ -234,15 +250,13 @@ def _mpiexec(task: Task, program: Program, script: Path | None, home: Path) -> t
 
 
 def _environment_path() -> str:
-    import os
-
     return os.environ.get("LD_LIBRARY_PATH", "")
 
 
 def _script_argument(task: Task, home: Path) -> Path | None:
     """The script of ``func: python3`` with the script among its arguments."""
-    word = next((word for word in task.args if word.endswith(".py")), None)
-    return home / (task.cwd or ".") / word if word else None
+    word = next((word for word in task.arguments(0) if word.endswith(".py")), None)
+    return home / (task.cwd or ".").replace(INSTANCE, "0") / word if word else None
 
 
 def _local(home: Path, name: str) -> str | None:
@@ -288,8 +302,6 @@ def _find_program(task: Task, home: Path) -> tuple[Program, Path | None]:
 
 def _is_blocked(path: Path) -> bool:
     """Whether a file beside the workflow cannot be executed, so that a command on PATH of that name is meant."""
-    import os
-
     return not os.access(path, os.X_OK)
 
 

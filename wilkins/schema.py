@@ -54,10 +54,28 @@ for this unless both ports list some and none is common.
 
 ## Ensembles
 
-`taskCount: n` makes n instances, named `name[0]` to `name[n-1]`. `{instance}` in `args`, `env`, `cwd`, `stdin` and
-file names is the number of the instance. n writing and m reading instances are joined in contiguous, balanced blocks:
-with 4 and 2, writers 0 and 1 go to reader 0, writers 2 and 3 to reader 1; with 2 and 4, writer 0 goes to readers 0
-and 1. If the file names on both sides hold `{instance}`, the names decide.
+`taskCount: n` makes n instances of one program, named `name[0]` to `name[n-1]`. `{instance}` in `args`, `env`, `cwd`,
+`stdin` and file names is the number of the instance; a list among the `args` gives each instance its own word; `range`
+gives a port other numbers than 0, 1, 2, ...; a `cwd` that holds `{instance}` is a folder of the instance's own, made by
+the run if it is missing.
+
+    - func: ./simulate
+      taskCount: 3
+      args: ["--temp", [1.0, 2.0, 3.0], "--seed", "{instance}"]
+      cwd: "runs/{instance}"
+      outports: [{filename: "out*.h5"}]
+
+n writing and m reading instances are joined in contiguous, balanced blocks; `wilkins plan` prints them:
+
+    4 -> 2                2 -> 5                5 -> 2                3 -> 3
+
+    0 --+-- 0             0 --+-- 0             0 --+-- 0             0 ----- 0
+    1 --+                     +-- 1             1 --+                 1 ----- 1
+    2 --+-- 1                 +-- 2             2 --+                 2 ----- 2
+    3 --+                 1 --+-- 3             3 --+-- 1
+                              +-- 4             4 --+
+
+If the file names on both sides hold `{instance}`, the names decide instead.
 
 ## Which mpiexec starts a task
 

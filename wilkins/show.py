@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from wilkins.ensemble import braced, joins, numbers_text
+from wilkins.errors import count_of
 from wilkins.kinds import words_of
-from wilkins.plan import Plan
+from wilkins.plan import ChannelPlan, Plan, TaskPlan
 
 if TYPE_CHECKING:
     import networkx
 
+T = TypeVar("T")
+_MOST_JOINS = 8
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def plan_table(plan: Plan) -> str:
-    """Tasks, channels, files and memory of a plan."""
-    tasks = [
-        (
-            task.name,
-            str(task.nprocs),
-            f"{task.first_rank}-{task.first_rank + task.nprocs - 1}" if task.nprocs > 1 else str(task.first_rank),
-            task.kind,
-            words_of(
-                [
-                    *(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))),
-                    *task.prefix,
-                    str(task.executable),
-                    *task.args,
-                ]
-            ),
-        )
-        for task in plan.tasks
-    ]
-    channels = []
-    for channel in plan.channels:
-        outport, inport = plan.ports[channel.outport], plan.ports[channel.inport]
-        writer, reader = plan.tasks[outport.task], plan.tasks[inport.task]
-        kept = "all" if channel.every == 1 else f"every {channel.every}"
-        channels.append(
-            (
-                f"{writer.name} -> {reader.name}",
-                outport.pattern if outport.pattern == inport.pattern else f"{outport.pattern} -> {inport.pattern}",
-                f"{writer.nprocs} -> {channel.readers}",
-                kept,
-                str(channel.queue),
-                channel.when_full,
-                size_text(outport.cap_bytes) if outport.cap_bytes else "no limit",
-            )
-        )
-    files = [(plan.tasks[port.task].name, port.direction, port.pattern) for port in plan.ports if port.mode == "plain"]
+    """Tasks, channels, files and memory of a plan; the instances of a task share a line."""
+    channels = _grouped(
+        plan.channels,
+        lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), _how(plan, channel)),
+    )
+    files = _grouped(
+        [port for port in plan.ports if port.mode == "plain"], lambda port: (_base(plan, port.task), port.origin)
+    )
     counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
     parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)} in memory"]
+    tasks = [_task_row(group) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
     parts.append(_table(("task", "ranks", "in a job", "kind", "command"), tasks))
     if channels:
-        parts.append(_table(("channel", "files", "ranks", "steps", "queue", "when full", "memory"), channels))
+        rows = [_channel_row(plan, group) for group in channels]
+        parts.append(_table(("channel", "files", "ranks", "steps", "queue", "when full", "memory"), rows))
+    if joined := [text for group in channels if (text := _joins_text(plan, group))]:
+        parts.append("\n\n".join(joined))
     if files:
-        parts.append(_table(("real files of", "port", "files"), files))
+        rows = [
+            (_members(plan, [port.task for port in group]), group[0].direction, braced([p.pattern for p in group]))
+            for group in files
+        ]
+        parts.append(_table(("real files of", "port", "files"), rows))
     if plan.notes:
         parts.append("\n".join(plan.notes))
     parts.append(
@@ -65,9 +50,88 @@ def plan_table(plan: Plan) -> str:
     return "\n\n".join(parts)
 
 
-def count_of(count: int, noun: str) -> str:
-    """``1 rank``, ``2 ranks``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def _grouped(items: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
+    groups: dict[object, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _base(plan: Plan, task: int) -> str:
+    """The name of a task without the number of its instance."""
+    return plan.tasks[task].name.partition("[")[0]
+
+
+def _entry(plan: Plan, port: int) -> tuple[str, str]:
+    return _base(plan, plan.ports[port].task), plan.ports[port].origin
+
+
+def _members(plan: Plan, tasks: Sequence[int]) -> str:
+    """``sim``, or ``sim[0..4]`` of instances."""
+    several = "[" in plan.tasks[tasks[0]].name
+    numbers = sorted({plan.tasks[task].instance for task in tasks})
+    return _base(plan, tasks[0]) + (numbers_text(numbers) if several else "")
+
+
+def _task_row(group: Sequence[TaskPlan]) -> tuple[str, ...]:
+    first, last = group[0], group[-1]
+    ranks = (first.first_rank, last.first_rank + last.nprocs - 1)
+    commands = [
+        [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix, str(task.executable), *task.args]
+        for task in group
+    ]
+    return (
+        first.name if len(group) == 1 else f"{first.name.partition('[')[0]}[0..{last.instance}]",
+        str(first.nprocs) if len(group) == 1 else f"{len(group)} x {first.nprocs}",
+        f"{ranks[0]}-{ranks[1]}" if ranks[0] != ranks[1] else str(ranks[0]),
+        first.kind,
+        " ".join(braced([words_of([word]) for word in column]) for column in zip(*commands, strict=True)),
+    )
+
+
+def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
+    """A channel's ranks, policy and memory."""
+    outport = plan.ports[channel.outport]
+    writers = plan.tasks[outport.task].nprocs
+    return (
+        f"{writers} -> {channel.readers}",
+        "all" if channel.every == 1 else f"every {channel.every}",
+        str(channel.queue),
+        channel.when_full,
+        size_text(outport.cap_bytes) if outport.cap_bytes else "no limit",
+    )
+
+
+def _channel_row(plan: Plan, group: Sequence[ChannelPlan]) -> tuple[str, ...]:
+    written = braced([plan.ports[channel.outport].pattern for channel in group])
+    read = braced([plan.ports[channel.inport].pattern for channel in group])
+    return _between(plan, group), written if written == read else f"{written} -> {read}", *_how(plan, group[0])
+
+
+def _between(plan: Plan, group: Sequence[ChannelPlan]) -> str:
+    writers = _members(plan, [plan.ports[channel.outport].task for channel in group])
+    return f"{writers} -> {_members(plan, [plan.ports[channel.inport].task for channel in group])}"
+
+
+def _joins_text(plan: Plan, group: Sequence[ChannelPlan]) -> str:
+    """Which instances are joined, line by line; nothing if there is only one way."""
+    ends = [(plan.ports[channel.outport].task, plan.ports[channel.inport].task) for channel in group]
+    writer, reader = ends[0]
+    found = joins((plan.tasks[i].instance, plan.tasks[j].instance) for i, j in ends)
+    if len(group) == 1 or (len(found) == 1 and not found[0].each):
+        return ""
+    several = ["[" in plan.tasks[task].name for task in (writer, reader)]
+    lines = []
+    for join in found:
+        sides = [
+            _base(plan, task) + (numbers_text(numbers) if many else "")
+            for task, numbers, many in ((writer, join.writers, several[0]), (reader, join.readers, several[1]))
+        ]
+        lines.append(f"  {sides[0]} -> {sides[1]}" + (", each to its own" if join.each else ""))
+    if len(lines) > _MOST_JOINS:
+        left_out = count_of(len(lines) - _MOST_JOINS + 1, "line")
+        lines[_MOST_JOINS - 2 : -1] = [f"  ... {left_out} of the same kind ..."]
+    return "\n".join([f"how {_between(plan, group)} are joined:", *lines])
 
 
 def size_text(count: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from wilkins.ensemble import INSTANCE, Arguments, Numbers, PerInstance
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.publish import PublishRule
 from wilkins.kinds import (
@@ -78,7 +79,18 @@ class Port:
         default=None,
         doc="Steps that may wait for their readers (default 2). On an in-port it overrides the out-port's.",
     )
+    range: tuple[int, ...] | None = key(
+        Numbers(),
+        default=None,
+        doc="Of an ensemble: the numbers that stand for `{instance}` in the file name, one for each instance; left "
+        "out: 0, 1, 2, ...",
+    )
     where: Where
+
+    def pattern(self, instance: int) -> str:
+        """The names of one instance's files."""
+        number = self.range[instance] if self.range and INSTANCE in self.filename else instance
+        return self.filename.replace(INSTANCE, str(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +106,6 @@ class OutPort(Port):
         doc="When a step is complete: `close`, at the last close of the file; n, at every n-th close; `next`, when the "
         "program turns to another name, creates the name anew, or ends; `flush`, at every flush; `{write: n, dset: "
         "PATH}`, after every n-th write to the dataset. A file that is reopened before that is continued.",
-    )
-    range: str | None = key(
-        text(), default=None, doc="Not supported yet.", unsupported="remove it; every step is offered"
     )
 
 
@@ -128,9 +137,6 @@ class InPort(Port):
         doc="What the first open of the port does, for cycles: `wait` for a step; `missing`, fail as for a missing "
         "file; `file`, read the real file of that name. Later opens wait.",
     )
-    range: str | None = key(
-        text(), default=None, doc="Not supported yet.", unsupported="use 'flow: {every: n}' to thin steps"
-    )
 
     def policy(self, queue: int | None) -> FlowPolicy:
         """The flow of this port on a channel from an out-port whose own ``queue`` is given."""
@@ -160,11 +166,11 @@ class Task:
         doc="Instances of the task (an ensemble). n writing and m reading instances are joined in "
         "contiguous, balanced blocks.",
     )
-    args: tuple[str, ...] = key(
-        Words(),
+    args: tuple[str | PerInstance, ...] = key(
+        Arguments(),
         default=(),
         doc="Arguments. `{filename}` is the name of the step to be read, `{instance}` the number of the "
-        "instance, from 0.",
+        "instance, from 0; a list among them, `[--temp, [1.0, 2.0, 3.0]]`, gives each instance its own value.",
     )
     inports: tuple[InPort, ...] = key(
         SectionList(InPort, "inport", lambda context, texts: _port_label(context, "inport", texts)),
@@ -177,7 +183,11 @@ class Task:
         doc="Files that the program writes.",
     )
     env: dict[str, str] | None = key(TextMap(), default=None, doc="Environment variables of the program.")
-    cwd: str | None = key(text(), default=None, doc="Folder the program runs in; left out: the workflow file's.")
+    cwd: str | None = key(
+        text(),
+        default=None,
+        doc="Folder the program runs in; left out: the workflow file's. If it holds `{instance}`, a run makes it.",
+    )
     stdin: str | None = key(text(), default=None, doc="File given to the program as standard input.")
     mpiexec: tuple[str, ...] | None = key(
         Words(),
@@ -224,6 +234,11 @@ class Task:
     def label(self) -> str:
         """The task in messages."""
         return f"task {self.name!r}"
+
+    def arguments(self, instance: int) -> tuple[str, ...]:
+        """The arguments of one instance."""
+        words = (word.values[instance] if isinstance(word, PerInstance) else word for word in self.args)
+        return tuple(word.replace(INSTANCE, str(instance)) for word in words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

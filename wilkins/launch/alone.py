@@ -8,6 +8,7 @@ import time
 from wilkins.launch import environment as env
 from wilkins.launch import process, summary
 from wilkins.launch.boardmap import BoardPorts, create_board
+from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import VARIABLE, Guard, end_members
 from wilkins.launch.options import RunOptions
 from wilkins.launch.output import Log, Terminal
@@ -29,6 +30,7 @@ def run(plan: Plan, options: RunOptions) -> int:
     """
     sweep()
     records = RunDirectory.create(plan, options.run_dir)
+    make_folders(plan)
     terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
     for note in plan.notes:
         terminal.say(note)

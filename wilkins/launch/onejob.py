@@ -15,6 +15,7 @@ from wilkins.errors import ResourceError, UsageError, WilkinsError
 from wilkins.launch import environment as env
 from wilkins.launch import planfile, summary
 from wilkins.launch.boardmap import create_board
+from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.jobrank import JobRank, JobSetting
 from wilkins.launch.options import RunOptions
@@ -123,6 +124,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         plan = _plan(path, options, here)
         mpi = _mpi_libraries(plan)
         records = RunDirectory.create(plan, options.run_dir)
+        make_folders(plan)
         board = create_board(plan, records.layer_log, records.trace, meeting.path)
         setting = JobSetting(
             records=str(records.path),
