@@ -285,8 +285,10 @@ class Board:
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
                                    "seconds", "on": [[task, rank], ...]}]}],
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
-                    "bytes", "dropped", "touched": bool}],
-         "channels": [{"outport", "inport", "queued", "dropped"}],
+                    "bytes", "dropped", "touched": bool,
+                    "waits_first": bool}],                       # its first open waits for a step
+         "channels": [{"outport", "inport", "queued", "dropped",
+                       "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
          "memory_bytes", "memory_peak_bytes"}
         """
         report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))

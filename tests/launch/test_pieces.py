@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,17 +118,67 @@ def test_durations(seconds: float, text: str) -> None:
     assert summary.duration(seconds) == text
 
 
-def test_waits_are_explained() -> None:
+def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]:
+    """A producer of two ranks, one of which waits for room on rank 3 of its reader; `more`: waits of the reader."""
     wait = {"rank": 1, "pid": 7, "for": "room", "port": 0, "name": "a1.h5", "seconds": 31.2, "on": [[1, 3]]}
-    report = {
-        "tasks": [{"name": "sim", "nprocs": 2, "waits": [wait]}, {"name": "plot", "nprocs": 4, "waits": []}],
-        "ports": [{"task": 0, "pattern": "a*.h5", "steps": 2}, {"task": 1, "pattern": "a*.h5", "steps": 0}],
-        "channels": [{"outport": 0, "inport": 1}],
+    return {
+        "tasks": [{"name": "sim", "nprocs": 2, "waits": [wait]}, {"name": "plot", "nprocs": 4, "waits": list(more)}],
+        "ports": [
+            {"task": 0, "pattern": "a*.h5", "steps": 2, "waits_first": True},
+            {"task": 1, "pattern": "a*.h5", "steps": 2, "waits_first": True},
+            {"task": 1, "pattern": "b*.h5", "steps": 0, "waits_first": True},
+        ],
+        "channels": [{"outport": 0, "inport": 1, "queued": 2, "reached": reached}],
     }
-    first, second = explain.waits(report)
+
+
+@pytest.mark.parametrize(
+    ("reached", "cure"),
+    [
+        ([2, 0, 0, 0], "  if only rank 0 of plot read, as so far, give the in-port 'a*.h5' of plot `nreaders: 1`"),
+        (
+            [2, 2, 2, 0],
+            "  if only ranks 0, 1 and 2 of plot read, as so far, give the in-port 'a*.h5' of plot `nreaders: 3`",
+        ),
+        ([0, 2, 0, 0], "let the first 1 read instead, or all 4"),
+        ([0, 0, 0, 0], "  plot has opened no step of 'a*.h5' so far"),
+    ],
+)
+def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure: str) -> None:
+    first, second = explain.waits(report_of_waits(reached))
     assert first == "sim[1] has waited 31 s for room to write a1.h5, on plot[3]"
-    assert "`nreaders:`" in second
-    assert "plot" in second
+    assert second.endswith(cure)
+
+
+def test_a_wait_for_room_of_readers_that_all_read_proposes_nothing() -> None:
+    assert explain.cures(report_of_waits([2, 2, 2, 1])) == []
+
+
+def test_a_reader_that_waits_for_another_file_is_to_have_a_longer_queue() -> None:
+    wait = {"rank": 3, "pid": 8, "for": "data", "port": 2, "name": "", "seconds": 30.0, "on": [[0, 0], [0, 1]]}
+    (cure,) = explain.cures(report_of_waits([2, 2, 2, 1], wait))
+    assert cure.endswith("give the in-port 'a*.h5' of plot a longer queue, such as `queue: 4`")
+
+
+def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) -> dict[str, Any]:
+    """Tasks that wait for data of others."""
+    tasks: list[dict[str, Any]] = [{"name": f"t{n}", "nprocs": 1, "waits": []} for n in range(4)]
+    ports = []
+    for port, (waiting, on) in enumerate(edges):
+        ports.append({"task": waiting, "pattern": f"p{port}.h5", "steps": steps, "waits_first": waits_first})
+        wait = {"rank": 0, "pid": 7, "for": "data", "port": port, "name": "", "seconds": 1.0, "on": [[on, 0]]}
+        tasks[waiting]["waits"].append(wait)
+    return {"tasks": tasks, "ports": ports, "channels": []}
+
+
+def test_tasks_that_wait_for_each_others_first_step_are_to_begin_without() -> None:
+    (cure,) = explain.cures(circle((0, 1), (1, 2), (2, 3), (3, 1)))
+    assert cure.startswith("  t1, t2 and t3 wait for each other's first step; let one begin without: give the in-port ")
+    assert "'p1.h5' of t1 `first: missing`" in cure
+    assert "`first: file`" in cure
+    assert explain.cures(circle((0, 1), (1, 2))) == []
+    assert explain.cures(circle((0, 1), (1, 0), steps=1)) == []
+    assert explain.cures(circle((0, 1), (1, 0), waits_first=False)) == []
 
 
 def test_a_rank_imports_no_yaml_graph_hdf5_or_mpi() -> None:

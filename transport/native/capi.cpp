@@ -1,4 +1,5 @@
 // The board for the launcher: a C interface for wilkins/transport/board.py.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -104,7 +105,8 @@ std::string report(const Board& board) {
         field(out, "steps", port.steps);
         field(out, "bytes", port.bytes);
         field(out, "dropped", dropped);
-        out += std::string(",\"touched\":") + (port.touched ? "true}" : "false}");
+        out += std::string(",\"touched\":") + (port.touched ? "true" : "false");
+        out += std::string(",\"waits_first\":") + (port.habits.first == First::wait ? "true}" : "false}");
     }
     out += "],\"channels\":[";
     for (int c = 0; c < board.head().channels; ++c) {
@@ -116,7 +118,13 @@ std::string report(const Board& board) {
         field(out, "inport", static_cast<uint64_t>(channel.inport));
         field(out, "queued", waiting);
         field(out, "dropped", channel.dropped);
-        out += "}";
+        out += ",\"reached\":[";
+        for (int r = 0; r < channel.readers; ++r) {
+            uint64_t most = 0;
+            for (int s = 0; s < board.port(channel.outport).sources; ++s) most = std::max(most, board.mark(channel, s, r).next);
+            out += (r ? "," : "") + std::to_string(most);
+        }
+        out += "]}";
     }
     out += "]";
     field(out, "memory_bytes", board.head().memory);

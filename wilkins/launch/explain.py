@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from wilkins.launch.environment import takes_filename
@@ -47,7 +48,7 @@ def untouched(run: TaskRun) -> str:
 
 
 def waits(report: dict[str, Any]) -> list[str]:
-    """Who waits for whom, one line each."""
+    """Who waits for whom, one line each, and what could end it."""
     tasks, ports = report["tasks"], report["ports"]
     lines = []
     for task in tasks:
@@ -59,19 +60,105 @@ def waits(report: dict[str, Any]) -> list[str]:
                 + (f"for a step of {pattern}" if wait["for"] == "data" else f"for room to write {pattern}")
                 + (f", on {', '.join(on)}" if on else "")
             )
-            if wait["for"] == "room" and (idle := _never_read(report, wait["port"])):
-                lines.append(f"  if only some ranks of {', '.join(idle)} read, say how many with `nreaders:`")
+    return [*lines, *cures(report)]
+
+
+def cures(report: dict[str, Any]) -> list[str]:
+    """Keys of the workflow file that would end the waits, each with the value and the port to give it to."""
+    waiting = [(index, wait) for index, task in enumerate(report["tasks"]) for wait in task["waits"]]
+    lines = _cures_of_cycles(report, waiting)
+    for index, wait in waiting:
+        if wait["for"] != "data":
+            lines += _cures_of_room(report, waiting, index, wait)
+    return list(dict.fromkeys(lines))
+
+
+_Waits = Sequence[tuple[int, dict[str, Any]]]
+"""Waits, each with the index of the task that waits."""
+
+
+def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: dict[str, Any]) -> list[str]:
+    """Why a producer waits: readers that never read, or that wait for another file of the producer."""
+    tasks, ports = report["tasks"], report["ports"]
+    lines = []
+    for channel in report["channels"]:
+        inport = channel["inport"]
+        port = ports[inport]
+        reader = tasks[port["task"]]
+        if channel["outport"] != wait["port"] or not any(task == port["task"] for task, _ in wait["on"]):
+            continue
+        who = f"the in-port {port['pattern']!r} of {reader['name']}"
+        reached = [max(ranks) for ranks in zip(*_reached(report, inport), strict=True)]
+        read = [rank for rank, steps in enumerate(reached) if steps]
+        if not read:
+            lines.append(f"  {reader['name']} has opened no step of {port['pattern']!r} so far")
+        elif len(read) < len(reached):
+            only = f"only {_ranks(read)} of {reader['name']} read"
+            if read == list(range(len(read))):
+                lines.append(f"  if {only}, as so far, give {who} `nreaders: {len(read)}`")
+            else:
+                lines.append(
+                    f"  so far {only} steps of {port['pattern']!r}, and `nreaders:` counts from rank 0: "
+                    f"let the first {len(read)} read instead, or all {len(reached)}"
+                )
+        if any(
+            task == port["task"] and other["for"] == "data" and writer in _tasks_of(other) for task, other in waiting
+        ):
+            lines.append(
+                f"  {reader['name']} waits for another file of {tasks[writer]['name']} first: give {who} a longer "
+                f"queue, such as `queue: {2 * channel['queued']}`"
+            )
     return lines
 
 
-def _never_read(report: dict[str, Any], outport: int) -> list[str]:
+def _reached(report: dict[str, Any], inport: int) -> list[list[int]]:
+    return [channel["reached"] for channel in report["channels"] if channel["inport"] == inport]
+
+
+def _tasks_of(wait: dict[str, Any]) -> set[int]:
+    return {task for task, _ in wait["on"]}
+
+
+def _cures_of_cycles(report: dict[str, Any], waiting: _Waits) -> list[str]:
+    """Tasks that wait for each other's first step: one of them must begin without."""
     tasks, ports = report["tasks"], report["ports"]
-    readers = {channel["inport"] for channel in report["channels"] if channel["outport"] == outport}
-    return [
-        tasks[ports[port]["task"]]["name"]
-        for port in sorted(readers)
-        if not ports[port]["steps"] or tasks[ports[port]["task"]]["nprocs"] > 1
+    first = [
+        (index, wait)
+        for index, wait in waiting
+        if wait["for"] == "data" and not ports[wait["port"]]["steps"] and ports[wait["port"]]["waits_first"]
     ]
+    for index, wait in first:
+        circle = {index}
+        while more := {task for other, one in first if other in circle for task in _tasks_of(one)} - circle:
+            circle |= more
+        circle = {task for task in circle if _leads_to(first, task, index)}
+        if circle:
+            names = sorted(circle)
+            return [
+                f"  {_listed([tasks[task]['name'] for task in names])} wait for each other's first step; let one begin "
+                f"without: give the in-port {ports[wait['port']]['pattern']!r} of {tasks[index]['name']} "
+                "`first: missing` (its first open fails as for a missing file) or `first: file` (it reads the real "
+                "file of that name)"
+            ]
+    return []
+
+
+def _leads_to(first: _Waits, task: int, goal: int) -> bool:
+    """Whether a task waits, over others, for another (or, over others, for itself)."""
+    seen: set[int] = set()
+    todo = {task}
+    while todo:
+        todo = {other for index, wait in first if index in todo for other in _tasks_of(wait)} - seen
+        seen |= todo
+    return goal in seen
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {_listed([str(rank) for rank in ranks])}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _who(tasks: list[dict[str, Any]], index: int, rank: int) -> str:

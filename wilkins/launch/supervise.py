@@ -292,7 +292,8 @@ class Supervisor:
             if failure := self._board.failure():
                 self.stop(1, failure)
             elif stuck := self._board.stuck():
-                self.stop(4, f"the run is stuck and was stopped: {stuck}")
+                cures = explain.cures(self._board.report())
+                self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures]))
         if now >= self._next_moved and self._stop is None:
             self._next_moved = now + _CHECK_MOVED
             self._check_moved(now)
