@@ -110,6 +110,8 @@ enum Kept : uint32_t {
     kGone,        // nothing
     kOpened,      // opened; its name (a fixed one) now means the next step, but to remove it means this one
     kOpensAgain,  // may be opened again by name
+    kCurrent,     // what its name means until the rank asks for the next name (see queue::choose)
+    kInOrder,     // nothing was opened yet, and all is going to be read in order
 };
 
 // How far a reading rank has got on one source.

@@ -24,7 +24,7 @@ bool alive(const Board& board, const ChannelRecord& channel) {
 // A rank that never opened anything of this source follows, there, the farthest it has got on the channel's other sources.
 // (By name only; a fixed name is read in order.)
 bool follows(const Board& board, const ChannelRecord& channel, const Mark& own) {
-    return own.next == 0 && !board.port(channel.inport).fixed;
+    return own.next == 0 && own.keep != kInOrder && !board.port(channel.inport).fixed;
 }
 
 uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) {
@@ -87,7 +87,8 @@ bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
         for (int r = 0; r < channel.readers; ++r) {
             if (wanted_from(board, channel, s, r) <= slot.sequence) return true;
             const Mark& mark = board.mark(channel, s, r);
-            if (!pressed && mark.keep == kOpensAgain && mark.next == slot.sequence + 1) return true;
+            if (mark.next != slot.sequence + 1) continue;
+            if (mark.keep == kCurrent || (!pressed && mark.keep == kOpensAgain)) return true;
         }
     }
     return false;
@@ -318,7 +319,68 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
 
 }  // namespace
 
+namespace {
+
+// Calls `visit` with every mark of the rank on the in-port: its channel's link, its source within the out-port.
+template <class Visit>
+void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s) visit(link, s, board.mark(channel, s, reader));
+    }
+}
+
+// The step that the rank has chosen, if this is its name.
+Found find_chosen(const Board& board, const PortRecord& inport, int reader, const char* name) {
+    Found found;
+    each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+        if (mark.keep != kCurrent) return;
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
+            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name)) found = {k, link, false, false};
+        });
+    });
+    return found;
+}
+
+}  // namespace
+
+int choose(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    if (inport.fixed) {
+        found = find_in_order(board, index, reader);
+        if (!found.unread) return -1;
+    } else {
+        each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+            const ChannelRecord& channel = board.channel(board.link(inport, link));
+            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < mark.next) return;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
+            });
+        });
+    }
+    if (found.slot < 0) return -1;
+    take(board, index, reader, found);
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    board.mark(channel, place_in_port(board, board.source(board.slot(found.slot).source)), reader).keep = kCurrent;
+    return found.slot;
+}
+
+void leave(const Board& board, int index, int reader, bool for_next) {
+    const PortRecord& inport = board.port(index);
+    each_mark(board, inport, reader, [&](int link, int, Mark& mark) {
+        if (mark.next == 0) mark.keep = for_next ? kInOrder : kGone;
+        else if (mark.keep != kGone) mark.keep = kGone;
+        else return;
+        board.ring(board.channel(board.link(inport, link)).outport);
+    });
+}
+
 Found find(const Board& board, int inport, int reader, const char* name) {
+    const Found chosen = find_chosen(board, board.port(inport), reader, name);
+    if (chosen.slot >= 0) return chosen;
     return board.port(inport).fixed ? find_in_order(board, inport, reader) : find_by_name(board, inport, reader, name);
 }
 
@@ -379,7 +441,7 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
         for (int s = 0; s < out.sources; ++s) {
             Mark& mark = board.mark(channel, s, reader);
             bool same = inport.fixed && mark.keep == kOpened;
-            if (mark.keep == kOpensAgain)
+            if (mark.keep == kOpensAgain || mark.keep == kCurrent)
                 each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
                     same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name));
                 });

@@ -53,6 +53,13 @@ void follow_lead(const Board& board, int inport, int reader, int slot);
 // reads a file and removes it loses nothing that the producer has published meanwhile. False if there is no such step.
 bool let_go(const Board& board, int inport, int reader, const char* name);
 
+// The rank takes its next step, whatever the name: of the steps it has not got to, the one published first, so that the
+// order is the same on all ranks. Until it asks again or leaves, the step's name means this step. -1: there is none now.
+int choose(const Board& board, int inport, int reader);
+
+// The rank is done with what it has opened on the in-port. `for_next`: it will go on to choose.
+void leave(const Board& board, int inport, int reader, bool for_next);
+
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);
 

@@ -1,0 +1,103 @@
+"""The steps of a task's own in-port, name by name, for programs that know of Wilkins and work without it too."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import glob
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wilkins.transport.board import native_library
+
+_NAME_MAX = 1024
+
+
+def names(pattern: str = "") -> Iterator[str]:
+    """The names of the steps of an in-port of this task, as they come; outside of a run, of the files on disk.
+
+    In a run, waits for each step (asleep; Ctrl-C works) and ends at the end of the stream; the port's policy says which
+    steps are kept. Until the next name is asked for, a name means its step, however often it is opened, and the step
+    is done with after that, opened or not. All reading ranks of a task get the same names in the same order. Outside of
+    a run, and for files that no task of the run writes, these are the matching files on disk, ``x2`` before ``x10``::
+
+        for name in wilkins.transport.steps.names("plt*.h5"):
+            with h5py.File(name) as file:
+                ...
+
+    Args:
+        pattern: the in-port's ``filename``; may be left out in a task with one in-port.
+
+    Raises:
+        FileNotFoundError: this is no in-port of the task, and no file matches.
+        PermissionError: the port's ``nreaders`` leaves this rank out.
+        InterruptedError: the run is being stopped.
+    """
+    port = _library().wilkins_steps_port(os.fsencode(pattern)) if "WILKINS_RUN" in os.environ else -errno.ENODEV
+    if port == -errno.EACCES:
+        raise PermissionError(
+            errno.EACCES,
+            "this rank is none of the port's readers; raise 'nreaders', or ask on the first ranks only",
+            pattern,
+        )
+    return _from_port(port) if port >= 0 else iter(_on_disk(pattern))
+
+
+def _from_port(port: int) -> Iterator[str]:
+    library = _library()
+    name = ctypes.create_string_buffer(_NAME_MAX)
+    try:
+        while not (code := library.wilkins_steps_next(port, name)):
+            yield os.fsdecode(name.value)
+        if code != errno.ENOENT:
+            raise InterruptedError(code, "the run is being stopped")
+    finally:
+        library.wilkins_steps_leave(port)
+
+
+def _on_disk(pattern: str) -> list[str]:
+    if not pattern:
+        raise FileNotFoundError(
+            errno.ENOENT, f"give the pattern of the files: there is not one in-port to choose{_in_memory()}"
+        )
+    found = sorted(glob.glob(pattern), key=_naturally)  # noqa: PTH207 - names come out as the pattern is written
+    if not found:
+        raise FileNotFoundError(
+            errno.ENOENT, f"no file in {Path.cwd()} matches, and it is no in-port in memory{_in_memory()}", pattern
+        )
+    return found
+
+
+def _in_memory() -> str:
+    if "WILKINS_RUN" not in os.environ:
+        return " (not in a run)"
+    text = ctypes.create_string_buffer(1 << 16)
+    _library().wilkins_steps_ports(text, len(text))
+    return f" (in-ports of this task: {', '.join(os.fsdecode(text.value).split()) or 'none'})"
+
+
+def _naturally(name: str) -> tuple[object, ...]:
+    """Orders numbers in names by value: ``x2`` before ``x10``."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((int(part), len(part)) if place % 2 else part for place, part in enumerate(parts))
+
+
+@cache
+def _library() -> ctypes.PyDLL:
+    """The layer in this process. It is called with Python's lock, and releases it while it waits, to see to signals."""
+    library = ctypes.PyDLL(str(native_library()))
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "wilkins_steps_port": (ctypes.c_int, [ctypes.c_char_p]),
+        "wilkins_steps_next": (ctypes.c_int, [ctypes.c_int, ctypes.c_char_p]),
+        "wilkins_steps_leave": (None, [ctypes.c_int]),
+        "wilkins_steps_ports": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
