@@ -106,7 +106,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_task_started": (None, [pointer, number, number]),
-            "wilkins_task_exited": (None, [pointer, number, number]),
+            "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_next_name": (number, [pointer, number, number, text]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_stop": (None, [pointer, text]),
@@ -241,12 +241,12 @@ class Board:
         `one_step`: for one step, so that a fixed name means that step, however often it is opened until the end."""
         _native().wilkins_task_started(self._handle, task, int(one_step))
 
-    def task_exited(self, task: int, *, final: bool) -> None:
+    def task_exited(self, task: int, *, final: bool, clean: bool = True) -> None:
         """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.
 
         `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
-        the stream."""
-        _native().wilkins_task_exited(self._handle, task, int(final))
+        the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published."""
+        _native().wilkins_task_exited(self._handle, task, int(final), int(clean))
 
     def next_name(self, inport: int, timeout: float) -> str | None:
         """The name of the step the port's task would read next; None if none came within `timeout` seconds.
@@ -285,7 +285,7 @@ class Board:
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
                                    "seconds", "on": [[task, rank], ...]}]}],
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
-                    "bytes", "dropped", "touched": bool,
+                    "bytes", "dropped", "reopened", "touched": bool,
                     "waits_first": bool}],                       # its first open waits for a step
          "channels": [{"outport", "inport", "queued", "dropped",
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none

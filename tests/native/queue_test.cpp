@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "check.hpp"
+#include "match.hpp"
+#include "resting.hpp"
 
 using namespace wilkins;
 using test::Scratch;
@@ -12,10 +14,11 @@ namespace {
 
 // A board of one producer with `writers` ranks and one consumer with `readers` ranks.
 struct Pair {
-    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when) {
+    Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when, Habits out_habits = {},
+         Habits in_habits = {}) {
         BoardPlan plan;
         plan.tasks = {{"sim", writers}, {"look", readers}};
-        plan.ports = {{0, Direction::out, out, 0}, {1, Direction::in, in, 0}};
+        plan.ports = {{0, Direction::out, out, 0, out_habits}, {1, Direction::in, in, 0, in_habits}};
         plan.channels = {{0, 1, every, queue_depth, when, readers}};
         CHECK(create_board(scratch.path.c_str(), plan) == 0);
         CHECK(board.attach(scratch.path.c_str()) == 0);
@@ -294,9 +297,79 @@ void following_the_lead() {
     CHECK(p.read("out.h5", 1) == 2);
 }
 
+// Writes a step of a board's first source, or goes on with a resting one, and closes it.
+void write_and_close(const Pair& p, const char* name) {
+    const uint64_t place = hash_text(name);
+    int slot = queue::find_resting(p.board, 0, name, place);
+    queue::turn_to(p.board, 0, slot < 0 ? 0 : place);
+    if (slot < 0) slot = queue::take_slot(p.board, 0, false);
+    CHECK(slot >= 0);
+    SlotRecord& record = p.board.slot(slot);
+    if (record.state != SlotState::resting) record.stamp = ++p.board.head().stamp;
+    record.state = SlotState::writing;
+    record.place_hash = place;
+    strcpy(record.name, name);
+    queue::close_slot(p.board, slot, 0);
+}
+
+void resting() {
+    Pair third("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::memory, Publish::close, 3});
+    for (const char* name : {"plt0.h5", "plt1.h5"}) {
+        for (int close = 0; close < 2; ++close) {
+            write_and_close(third, name);
+            CHECK(third.read(name) == -1);  // may still come
+            CHECK(queue::find_own(third.board, 0, name) >= 0);
+        }
+        write_and_close(third, name);
+    }
+    CHECK(third.read("plt0.h5") == 0 && third.read("plt1.h5") == 1);
+
+    Pair next("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::memory, Publish::next});
+    for (const char* name : {"plt0.h5", "plt0.h5", "plt1.h5", "plt1.h5"}) write_and_close(next, name);
+    CHECK(next.read("plt0.h5") == 0 && next.read("plt1.h5") == -1);
+    CHECK(queue::remove_own(next.board, 0, "plt1.h5", 0, false));  // never published: gone for everyone
+    write_and_close(next, "plt2.h5");
+    CHECK(next.read("plt1.h5") == -1);
+    queue::task_exited(next.board, 0, true, true);
+    CHECK(next.read("plt2.h5") == 1);
+
+    Pair failed("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::memory, Publish::next});
+    write_and_close(failed, "plt0.h5");
+    static int discarded = 0;
+    queue::task_exited(failed.board, 0, true, false, [](const Board&, const SlotRecord&) { ++discarded; });
+    CHECK(failed.read("plt0.h5") == -1 && discarded == 1 && failed.board.port(0).steps == 0);
+
+    Pair full("*.h5", "*.h5", 1, 1, 1, 1, WhenFull::block, {Mode::memory, Publish::close, 2});
+    for (int i = 0; i < full.board.source(0).slots; ++i) {
+        CHECK(!queue::full_of_resting(full.board, 0));
+        write_and_close(full, std::to_string(i).append(".h5").c_str());
+    }
+    CHECK(queue::full_of_resting(full.board, 0) && queue::take_slot(full.board, 0, true) < 0);
+}
+
+// Opened twice per step: both opens mean the same step, which is kept in between, also when memory is short.
+void opened_twice_per_step() {
+    for (const char* pattern : {"out.h5", "*.h5"}) {
+        Pair p(pattern, pattern, 1, 2, 1, 2, WhenFull::block, {}, {Mode::memory, Publish::close, 1, "", 2});
+        CHECK(p.write("out.h5") && p.write("out.h5"));
+        const int slot = queue::find(p.board, 1, 0, "out.h5").slot;
+        CHECK(p.read("out.h5", 0) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 1);
+        CHECK(queue::needed(p.board, p.board.slot(slot), true));
+        CHECK(p.read("out.h5", 0) == 0);
+        CHECK(!queue::needed(p.board, p.board.slot(slot), true));
+        CHECK(p.read("out.h5", 0) == 1 && queue::steps_opened(p.board, 1) == 2);
+        queue::task_exited(p.board, 1, false);  // in the middle
+        queue::task_started(p.board, 1);
+        CHECK(p.write("out.h5"));
+        CHECK(p.read("out.h5", 0) == 2 && p.read("out.h5", 0) == 2);
+    }
+}
+
 }  // namespace
 
 int main() {
+    resting();
+    opened_twice_per_step();
     dropping_with_two_readers();
     names_of_other_channels();
     far_behind();

@@ -175,6 +175,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         auto& most = longest[static_cast<size_t>(channel.outport)];
         most = channel.queue > most ? channel.queue : most;
     }
+    std::vector<uint32_t> spare(plan.ports.size(), kSpareSlots);
     int sources = 0, ranks = 0, total_links = 0;
     int64_t slots = 0;
     std::vector<int64_t> port_slots(plan.ports.size());
@@ -183,7 +184,8 @@ int create_board(const char* folder, const BoardPlan& plan) {
         if (plan.ports[static_cast<size_t>(p)].direction == Direction::in) continue;
         int n = plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(p)].task)].nprocs;
         sources += n;
-        port_slots[static_cast<size_t>(p)] = int64_t{n} * (longest[static_cast<size_t>(p)] + kSpareSlots);
+        if (rests(plan.ports[static_cast<size_t>(p)].habits)) spare[static_cast<size_t>(p)] += kRestingSlots;
+        port_slots[static_cast<size_t>(p)] = int64_t{n} * (longest[static_cast<size_t>(p)] + spare[static_cast<size_t>(p)]);
         slots += port_slots[static_cast<size_t>(p)];
     }
     if (slots > INT_MAX) return EOVERFLOW;
@@ -206,7 +208,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         at_logged.push_back(out.take(sizeof(uint64_t) * n));
         at_offered.push_back(out.take(sizeof(uint64_t) * n));
     }
-    std::vector<uint64_t> at_positions, at_log, at_on;
+    std::vector<uint64_t> at_positions, at_log, at_firsts, at_on;
     std::vector<uint32_t> log_room(plan.ports.size());
     for (const auto& channel : plan.channels)
         log_room[static_cast<size_t>(channel.inport)] += static_cast<uint32_t>(port_slots[static_cast<size_t>(channel.outport)]);
@@ -216,7 +218,8 @@ int create_board(const char* folder, const BoardPlan& plan) {
         bool in = port.direction == Direction::in;
         at_positions.push_back(in ? out.take(sizeof(uint32_t) * n) : 0);
         at_log.push_back(in ? out.take(sizeof(Delivery) * log_room[static_cast<size_t>(p)]) : 0);
-        at_on.push_back(in ? 0 : out.take(n * (longest[static_cast<size_t>(p)] + kSpareSlots) * links[static_cast<size_t>(p)].size()));
+        at_firsts.push_back(in ? out.take(sizeof(FirstOpens) * n) : 0);
+        at_on.push_back(in ? 0 : out.take(static_cast<uint64_t>(port_slots[static_cast<size_t>(p)]) * links[static_cast<size_t>(p)].size()));
     }
     const uint64_t size = align_up(out.end(), 4096);
 
@@ -310,10 +313,11 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.positions = at_positions[static_cast<size_t>(p)];
         port.log = at_log[static_cast<size_t>(p)];
         port.log_room = log_room[static_cast<size_t>(p)];
+        port.firsts = at_firsts[static_cast<size_t>(p)];
         if (from.direction == Direction::in) continue;
         port.first_source = next_source;
         port.sources = plan.tasks[static_cast<size_t>(from.task)].nprocs;
-        const int each = static_cast<int>(longest[static_cast<size_t>(p)] + kSpareSlots);
+        const int each = static_cast<int>(longest[static_cast<size_t>(p)] + spare[static_cast<size_t>(p)]);
         uint64_t on = at_on[static_cast<size_t>(p)];
         for (int r = 0; r < port.sources; ++r, ++next_source) {
             SourceRecord& source = source_table[next_source];

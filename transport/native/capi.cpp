@@ -7,6 +7,7 @@
 #include <string>
 
 #include "board.hpp"
+#include "context.hpp"
 #include "queue.hpp"
 #include "stuck.hpp"
 
@@ -105,6 +106,7 @@ std::string report(const Board& board) {
         field(out, "steps", port.steps);
         field(out, "bytes", port.bytes);
         field(out, "dropped", dropped);
+        field(out, "reopened", port.reopened);
         out += std::string(",\"touched\":") + (port.touched ? "true" : "false");
         out += std::string(",\"waits_first\":") + (port.habits.first == First::wait ? "true}" : "false}");
     }
@@ -212,9 +214,12 @@ WILKINS_API void wilkins_task_started(const Board* board, int task, int one_step
     queue::task_started(*board, task, one_step != 0);
 }
 
-WILKINS_API void wilkins_task_exited(const Board* board, int task, int final) {
+WILKINS_API void wilkins_task_exited(const Board* board, int task, int final, int clean) {
     Board::Lock lock(*board);
-    queue::task_exited(*board, task, final != 0);
+    queue::task_exited(*board, task, final != 0, clean != 0, [](const Board& run, const SlotRecord& slot) {
+        log_for(run, run.port(run.source(slot.source).port).task, run.source(slot.source).rank,
+                "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
+    });
 }
 
 // 0: `name` holds the next step's name; EAGAIN: none within the time; ENOENT: none will come.

@@ -81,26 +81,42 @@ Process& process() {
 
 const Context& context() { return process().context; }
 
-void log_line(const char* format, ...) {
-    Process& p = process();
-    if (!p.context.active || !p.board.head().log_file[0]) return;
+namespace {
+
+void write_line(const Board& board, int task, int rank, const char* format, va_list arguments) {
+    if (!board.head().log_file[0]) return;
     char line[2048];
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     int n = snprintf(line, sizeof(line), "%lld.%03ld %s[%d] ", static_cast<long long>(t.tv_sec), t.tv_nsec / 1000000,
-                     p.board.task(p.context.task).name, p.context.rank);
-    va_list arguments;
-    va_start(arguments, format);
+                     board.task(task).name, rank);
     const int room = static_cast<int>(sizeof(line)) - n - 1;
     int m = vsnprintf(line + n, static_cast<size_t>(room), format, arguments);
-    va_end(arguments);
     n += m < room ? m : room - 1;
     line[n++] = '\n';
-    int fd = raw::open(p.board.head().log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    int fd = raw::open(board.head().log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;
     ssize_t done = raw::write(fd, line, static_cast<size_t>(n));
     static_cast<void>(done);
     raw::close(fd);
+}
+
+}  // namespace
+
+void log_line(const char* format, ...) {
+    const Process& p = process();
+    if (!p.context.active) return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(p.board, p.context.task, p.context.rank, format, arguments);
+    va_end(arguments);
+}
+
+void log_for(const Board& board, int task, int rank, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(board, task, rank, format, arguments);
+    va_end(arguments);
 }
 
 void fail_run(const Process& p, const char* format, ...) {

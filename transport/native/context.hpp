@@ -18,6 +18,10 @@ const Context& context();
 // One line into the run's log: "<time> <task>[<rank>] <message>". printf-like; no-op outside a run.
 void log_line(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
+// The same in the name of a rank of a task, for the launcher.
+class Board;
+void log_for(const Board& board, int task, int rank, const char* format, ...) __attribute__((format(printf, 4, 5)));
+
 // Calls back into Python, if this process runs it: lets other Python threads run while the guard lives. `interrupted`
 // asks Python whether a signal handler raised (KeyboardInterrupt), so that a wait can end early.
 class PythonUnlocked {

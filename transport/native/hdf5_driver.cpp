@@ -10,6 +10,7 @@
 #include <new>
 
 #include "hdf5.hpp"
+#include "snapshot.hpp"
 #include "step_file.hpp"
 #include "store.hpp"
 
@@ -106,6 +107,7 @@ Opened* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
     const bool matched = match_name(name, &match);
     if (matched) file->step = open_matching(match, flags, &error);
     if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) {
+        if (file->step && file->read_write) note_opened(file->step);
         if (file->step && !file->read_write) {
             std::lock_guard<std::mutex> guard(readers_mutex);
             file->next = readers;
@@ -207,6 +209,13 @@ herr_t driver_truncate(Opened* file, hid_t, bool) {
     return 0;
 }
 
+// HDF5 also flushes when it opens and closes files and when a single object is to be flushed: only a flush of the whole file
+// that the program asks for, or the layer for it, says that the file is complete.
+herr_t driver_flush(Opened* file, hid_t, bool closing) {
+    if (!file->step || !file->read_write || closing || !publishes(file->step, FlushCall::what())) return 0;
+    return publish_snapshot(file->step) == 0 ? 0 : -1;
+}
+
 herr_t driver_lock(Opened*, bool) { return 0; }
 
 herr_t driver_unlock(Opened*) { return 0; }
@@ -235,7 +244,7 @@ struct ClassHead {
 };
 
 struct ClassTail {
-    void* flush;
+    herr_t (*flush)(Opened*, hid_t, bool);
     herr_t (*truncate)(Opened*, hid_t, bool);
     herr_t (*lock)(Opened*, bool);
     herr_t (*unlock)(Opened*);
@@ -275,7 +284,7 @@ constexpr ClassHead make_head() {
     return h;
 }
 
-constexpr ClassTail kTail = {nullptr, driver_truncate, driver_lock, driver_unlock};
+constexpr ClassTail kTail = {driver_flush, driver_truncate, driver_lock, driver_unlock};
 
 // Free-space classes as the POSIX driver has them: metadata in one, raw data in the other.
 constexpr Class110 kClass110 = {make_head(), kTail, {1, 1, 1, 3, 3, 1, 1}};

@@ -1,4 +1,5 @@
 // Finding the HDF5 libraries of the process and preparing access lists for them.
+#include <dlfcn.h>
 #include <fcntl.h>
 
 #include <atomic>
@@ -25,6 +26,15 @@ bool look_up(F& function, const char* name, const void* near) {
     return function != nullptr;
 }
 
+// An id that the library keeps in a variable. An executable that uses the variable has a copy of its own, in which the library
+// then works too (a copy relocation): the library's instance stays as it was before HDF5 was opened.
+bool look_up_id(const hid_t*& id, const char* name, const void* near) {
+    if (look_up(id, name, near) && *id > 0) return true;
+    const void* copy = dlsym(RTLD_DEFAULT, name);
+    if (copy) id = static_cast<const hid_t*>(copy);
+    return id != nullptr;
+}
+
 bool fill(Hdf5& lib, const void* at) {
     // Everything is looked up from inside the library itself, so that another HDF5 in the process cannot answer.
     const bool whole = look_up(lib.open, "H5open", at) && look_up(lib.get_libversion, "H5get_libversion", at) &&
@@ -33,15 +43,16 @@ bool fill(Hdf5& lib, const void* at) {
                        look_up(lib.close_list, "H5Pclose", at) && look_up(lib.set_driver, "H5Pset_driver", at) &&
                        look_up(lib.get_auto, "H5Eget_auto2", at) && look_up(lib.set_auto, "H5Eset_auto2", at) &&
                        look_up(lib.get_errors, "H5Eget_current_stack", at) && look_up(lib.set_errors, "H5Eset_current_stack", at) &&
-                       look_up(lib.push_error, "H5Epush2", at) && look_up(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
+                       look_up(lib.push_error, "H5Epush2", at) && lib.open() >= 0 &&
+                       look_up_id(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
     look_up(lib.get_fapl_mpio, "H5Pget_fapl_mpio", at);
     look_up(lib.get_fapl_core, "H5Pget_fapl_core", at);
     look_up(lib.posix_driver, "H5FD_sec2_init", at);
-    look_up(lib.posix_driver_id, "H5FD_SEC2_id_g", at);
-    look_up(lib.error_class, "H5E_ERR_CLS_g", at);
-    look_up(lib.major_file, "H5E_FILE_g", at);
-    look_up(lib.minor_cannot_open, "H5E_CANTOPENFILE_g", at);
-    return whole && lib.open() >= 0 && lib.get_libversion(&lib.version[0], &lib.version[1], &lib.version[2]) >= 0 &&
+    look_up_id(lib.posix_driver_id, "H5FD_SEC2_id_g", at);
+    look_up_id(lib.error_class, "H5E_ERR_CLS_g", at);
+    look_up_id(lib.major_file, "H5E_FILE_g", at);
+    look_up_id(lib.minor_cannot_open, "H5E_CANTOPENFILE_g", at);
+    return whole && lib.get_libversion(&lib.version[0], &lib.version[1], &lib.version[2]) >= 0 &&
            (lib.version[0] > 1 || lib.version[1] >= 10);
 }
 

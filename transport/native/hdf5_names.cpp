@@ -1,50 +1,12 @@
 // The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
-#include <atomic>
-
+#include "behind.hpp"
+#include "first.hpp"
 #include "hdf5.hpp"
-#include "resolve.hpp"
 #include "store.hpp"
-
-#define WILKINS_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
 using namespace wilkins;
-
-// The function behind ours, remembered per place of call: the hot path makes no system call and allocates nothing.
-class Behind {
-public:
-    explicit constexpr Behind(const char* name) : name_(name) {}
-
-    void* operator()(const void* caller) {
-        for (Entry& entry : entries_) {
-            const void* known = entry.caller.load(std::memory_order_acquire);
-            if (known == caller) {
-                if (void* function = entry.function.load(std::memory_order_acquire)) return function;
-                break;
-            }
-            if (!known) break;
-        }
-        void* function = resolve(name_, caller);
-        for (Entry& entry : entries_) {
-            const void* none = nullptr;
-            if (entry.caller.compare_exchange_strong(none, caller)) {
-                entry.function.store(function, std::memory_order_release);
-                break;
-            }
-            if (none == caller) break;
-        }
-        return function;
-    }
-
-private:
-    struct Entry {
-        std::atomic<const void*> caller{nullptr};
-        std::atomic<void*> function{nullptr};
-    };
-    const char* name_;
-    Entry entries_[32];
-};
 
 // Quiet while it lives: a question put to HDF5 whose answer may be an error that is none of the program's business.
 class Quiet {
@@ -80,11 +42,19 @@ bool never_stored(const Hdf5& lib, hid_t fapl, Asking asking) {
 
 // Runs `call` with an access list that leads to the arena, or with the program's own.
 template <class F>
-auto redirect(const char* name, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
+auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
     Match match;
     if (!match_name(name, &match)) return call(fapl);
     Hdf5* lib = hdf5_of(caller);
-    if (!lib || parallel(*lib, fapl) || never_stored(*lib, fapl, asking)) return call(fapl);
+    if (!lib || never_stored(*lib, fapl, asking)) return call(fapl);
+    if (parallel(*lib, fapl)) {
+        Call under_way(*lib, asking);
+        return call(fapl);
+    }
+    if (asking != Asking::creating && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, asking == Asking::opening)) {
+        PassThrough passing(true);
+        return call(fapl);
+    }
     const hid_t list = with_driver(*lib, fapl);
     if (list < 0) return call(fapl);
     Call under_way(*lib, asking);
@@ -98,13 +68,13 @@ auto redirect(const char* name, hid_t fapl, Asking asking, const void* caller, F
 WILKINS_EXPORT hid_t H5Fcreate(const char* name, unsigned flags, hid_t fcpl, hid_t fapl) {
     static Behind behind("H5Fcreate");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t, hid_t)>(behind(WILKINS_CALLER));
-    return redirect(name, fapl, Asking::creating, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, fcpl, list); });
+    return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, fcpl, list); });
 }
 
 WILKINS_EXPORT hid_t H5Fopen(const char* name, unsigned flags, hid_t fapl) {
     static Behind behind("H5Fopen");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t)>(behind(WILKINS_CALLER));
-    return redirect(name, fapl, Asking::opening, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, list); });
+    return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, list); });
 }
 
 WILKINS_EXPORT hid_t H5Fcreate_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
@@ -112,7 +82,7 @@ WILKINS_EXPORT hid_t H5Fcreate_async(const char* file, const char* function, uns
     static Behind behind("H5Fcreate_async");
     auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t, hid_t)>(
         behind(WILKINS_CALLER));
-    return redirect(name, fapl, Asking::creating, WILKINS_CALLER,
+    return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER,
                     [=](hid_t list) { return real(file, function, line, name, flags, fcpl, list, events); });
 }
 
@@ -121,14 +91,14 @@ WILKINS_EXPORT hid_t H5Fopen_async(const char* file, const char* function, unsig
     static Behind behind("H5Fopen_async");
     auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t)>(
         behind(WILKINS_CALLER));
-    return redirect(name, fapl, Asking::opening, WILKINS_CALLER,
+    return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER,
                     [=](hid_t list) { return real(file, function, line, name, flags, list, events); });
 }
 
 WILKINS_EXPORT htri_t H5Fis_accessible(const char* name, hid_t fapl) {
     static Behind behind("H5Fis_accessible");
     auto real = reinterpret_cast<htri_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
-    return redirect(name, fapl, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return real(name, list); });
+    return redirect(name, 0, fapl, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return real(name, list); });
 }
 
 WILKINS_EXPORT htri_t H5Fis_hdf5(const char* name) {
@@ -138,7 +108,7 @@ WILKINS_EXPORT htri_t H5Fis_hdf5(const char* name) {
     // Before 1.12 it takes no access list; its default driver reaches the arena through the C library's names.
     auto with_list = reinterpret_cast<htri_t (*)(const char*, hid_t)>(accessible(WILKINS_CALLER));
     if (!with_list || !match_name(name, &match)) return real(name);
-    return redirect(name, 0, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return with_list(name, list); });
+    return redirect(name, 0, 0, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return with_list(name, list); });
 }
 
 WILKINS_EXPORT herr_t H5Fdelete(const char* name, hid_t fapl) {

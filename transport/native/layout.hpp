@@ -11,13 +11,15 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 3;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 4;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
+inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
 
 enum class TaskState : uint32_t { pending, running, ended };
-enum class SlotState : uint32_t { free, writing, published };
+// resting: closed by its program, which is going to add to it; nobody else sees it.
+enum class SlotState : uint32_t { free, writing, published, resting };
 enum class WhenFull : uint32_t { block, drop_oldest, drop_newest };
 enum class WaitFor : uint32_t { nothing, data, room, memory };
 enum class Direction : uint32_t { in, out };
@@ -34,6 +36,14 @@ struct Habits {
     uint32_t opens_per_step = 1;       // in
     First first = First::wait;         // in: what the first open does
 };
+
+// Do closed files of such a port wait before they are published?
+inline bool rests(const Habits& habits) {
+    return habits.publish == Publish::next || (habits.publish == Publish::close && habits.publish_count > 1);
+}
+
+// Are files of such a port published while they are written, as copies?
+inline bool takes_snapshots(const Habits& habits) { return habits.publish == Publish::flush || habits.publish == Publish::write; }
 
 struct TaskRecord {
     char name[128];
@@ -58,6 +68,14 @@ struct RankRecord {
     std::atomic<uint64_t> waiting_ns;
     std::atomic<uint64_t> moving_ns;
     std::atomic<uint64_t> moved_bytes;
+    uint64_t files;  // steps its processes have begun or taken: how far the program has come
+};
+
+// How far a rank is with what the first open of an in-port is answered with (see Habits::first).
+struct FirstOpens {
+    uint32_t opened;       // opens answered so
+    uint32_t since_start;  // of these, since the task's last start
+    uint64_t asked;        // 1 + RankRecord::files at the first mere look, 0 before it
 };
 
 struct PortRecord {
@@ -81,6 +99,9 @@ struct PortRecord {
     uint64_t positions;    // in, fixed: offset of uint32_t[nprocs], deliveries each rank has taken
     uint64_t log;          // in, fixed: offset of Delivery[log_room]
     uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
+    uint64_t firsts;       // in: offset of FirstOpens[nprocs]
+    std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
+    std::atomic<uint32_t> unseen;    // out: a file was closed without the flush or the write that publishes it
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };
 
@@ -112,6 +133,7 @@ enum Kept : uint32_t {
     kOpensAgain,  // may be opened again by name
     kCurrent,     // what its name means until the rank asks for the next name (see queue::choose)
     kInOrder,     // nothing was opened yet, and all is going to be read in order
+    kHalfOpened,  // opened less often than its program opens each step: the next open means it again
 };
 
 // How far a reading rank has got on one source.
@@ -119,6 +141,7 @@ struct Mark {
     uint64_t next;    // every step below was opened or passed over
     uint32_t keep;    // what step next-1 still is to the reader: a Kept
     uint32_t opened;  // steps opened since the task's last start
+    uint32_t opens;   // of step next-1
 };
 
 struct SourceRecord {
@@ -152,6 +175,11 @@ struct SlotRecord {
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
+    uint32_t closes;                     // times its program has closed it
+    uint32_t snapshots;                  // copies published of it
+    uint64_t digest;                     // of the file as the last of them holds it
+    std::atomic<uint64_t> changes;       // grows with every write
+    uint64_t snapshot_changes;           // what it was at the last snapshot
     uint64_t on;                         // offset of uint8_t[channels of the port]: the step goes to this channel
     char name[kNameMax];
 };

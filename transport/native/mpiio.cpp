@@ -4,6 +4,7 @@
 // conversions of handles below.
 #include <cstdint>
 
+#include "first.hpp"
 #include "mpiio_abi.hpp"
 #include "mpiio_file.hpp"
 #include "resolve.hpp"
@@ -96,6 +97,12 @@ int open_name(int (*real)(Handle, const char*, int, Handle, Handle*), const void
     }
     const Abi* const mpi = find_abi(caller);
     if (mpi == nullptr) return kUnknownMpi;
+    bool disk = false;
+    if (const int rc = File::on_disk(*mpi, comm, match, amode, &disk)) return rc;
+    if (disk) {
+        const wilkins::PassThrough passing(true);
+        return real ? real(wilkins::world_comm(comm), name, amode, info, fh) : wilkins::no_mpi("MPI_File_open");
+    }
     *fh = mpi->file_null;
     return File::open(*mpi, comm, match, amode, info, fh);
 }
@@ -227,7 +234,7 @@ WILKINS_FILE(get_position_shared, (Handle fh, Offset* offset), (fh, offset),
 WILKINS_FILE(set_size, (Handle fh, Offset size), (fh, size), file->set_size(size, false))
 WILKINS_FILE(preallocate, (Handle fh, Offset size), (fh, size), file->set_size(size, true))
 WILKINS_FILE(get_size, (Handle fh, Offset* size), (fh, size), give(size, file->size()))
-WILKINS_FILE(sync, (Handle fh), (fh), (static_cast<void>(file), 0))
+WILKINS_FILE(sync, (Handle fh), (fh), file->sync())
 WILKINS_FILE(set_atomicity, (Handle fh, int flag), (fh, flag), (file->atomic = flag != 0, 0))
 WILKINS_FILE(get_atomicity, (Handle fh, int* flag), (fh, flag), give(flag, file->atomic ? 1 : 0))
 WILKINS_FILE(get_amode, (Handle fh, int* amode), (fh, amode), give(amode, file->amode()))

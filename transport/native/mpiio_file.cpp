@@ -8,8 +8,10 @@
 #include <cstring>
 #include <new>
 
-#include "context.hpp"
+#include "first.hpp"
+#include "hdf5.hpp"
 #include "mpiio_wait.hpp"
+#include "snapshot.hpp"
 #include "world.hpp"
 
 namespace wilkins::mpiio {
@@ -139,6 +141,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         if (rc != 0) return give_up(rc);
     }
     file->amode_ = amode;
+    file->from_hdf5_ = Call::library() != nullptr;
     const bool writable = (amode & mode_rdonly) == 0;
 
     Opened opened{};
@@ -190,8 +193,26 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     mpi.File_get_errhandler(mpi.file_null, &errhandler);
     file->errhandler = mpi.clean(errhandler);
     if (amode & mode_append) file->position_ = file->end_of_view(*file->view_);
+    if (writable) note_opened(file->step_);
     *out = slot_handle(static_cast<size_t>(file->slot_));
     return 0;
+}
+
+int File::on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bool* disk) {
+    *disk = false;
+    if (match.inport < 0 || (match.outport >= 0 && (amode & mode_rdonly) == 0)) return 0;
+    if (process().board.port(match.inport).habits.first != First::file) return 0;
+    const Handle task_comm = world_comm(comm);
+    int ranks = 1, rank = 0;
+    int rc = mpi.Comm_size(task_comm, &ranks);
+    if (rc == 0) rc = mpi.Comm_rank(task_comm, &rank);
+    int answer = rc == 0 && answered_by_disk(match, true);
+    Handle shared = 0;
+    if (rc == 0 && ranks > 1) rc = mpi.Comm_dup(task_comm, &shared);
+    if (rc == 0) rc = from_lead(mpi, shared, rank == 0, match.inport, &answer, sizeof(answer));
+    if (shared != 0) mpi.Comm_free(&shared);
+    *disk = answer != 0;
+    return rc == 0 ? 0 : fail_without_file(mpi, rc);
 }
 
 int File::close() {
@@ -205,6 +226,18 @@ int File::close() {
     const int code = rc != 0 ? fail(rc) : 0;
     delete this;
     return code;
+}
+
+// Data is visible to all ranks at once, so there is nothing to do; but the file may be published at a flush.
+int File::sync() {
+    const Flushing what = from_hdf5_ ? FlushCall::what() : Flushing::by_program;
+    const Habits* habits = (amode_ & mode_rdonly) == 0 ? habits_of(step_) : nullptr;
+    if (habits == nullptr || !takes_snapshots(*habits) || !publishes(step_, what)) return 0;
+    int rc = barrier(mpi_, comm_);  // everything is written
+    int error = rc == 0 && rank_ == 0 ? publish_snapshot(step_) : 0;
+    if (rc == 0) rc = largest(mpi_, comm_, &error);  // nobody goes on before it is copied
+    if (rc == 0 && error != 0) rc = mpi_.error_class(error);
+    return rc == 0 ? 0 : fail(rc);
 }
 
 int File::set_size(int64_t size, bool only_grow) {

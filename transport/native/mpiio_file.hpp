@@ -40,8 +40,11 @@ public:
     // Collective, like the MPI calls of the same names. All return an MPI error code; for one that is not 0, the error
     // handler has been called.
     static int open(const Abi& mpi, Handle comm, const Match& match, int amode, Handle info, Handle* out);
+    // Collective: does the disk answer for this open (see first.hpp)? As the lead says.
+    static int on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bool* disk);
     int close();
     int set_size(int64_t size, bool only_grow);
+    int sync();
     int set_view(int64_t disp, Handle etype, Handle filetype, const char* datarep);
 
     enum class Direction { read, write };
@@ -88,6 +91,7 @@ private:
     Handle comm_ = 0;  // our duplicate; 0 for a file of one rank
     Handle info_ = 0;  // 0: none
     int rank_ = 0;
+    bool from_hdf5_ = false;  // opened by an HDF5 whose calls are seen
     int amode_ = 0;
     int slot_ = -1;
     std::mutex mutex_;  // guards view_ and position_

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "context.hpp"
+#include "snapshot.hpp"
 #include "step_file.hpp"
 
 namespace wilkins::posix {
@@ -192,6 +193,14 @@ int OpenStep::store_scratch(int fd) {
     if (!error) error = step->write(0, bytes, size);
     munmap(bytes, size);
     return error;
+}
+
+int OpenStep::sync(int fd) {
+    std::lock_guard<std::mutex> lock(changing_);
+    StepFile* step = step_;
+    if (!writable_ || pending_ == Pending::update || !publishes(step, Flushing::by_program)) return 0;
+    const int error = scratch_ ? store_scratch(fd) : 0;
+    return error ? error : publish_snapshot(step);
 }
 
 int OpenStep::finish(int fd) {

@@ -40,6 +40,9 @@ public:
     // an errno.
     int finish(int fd);
 
+    // The program wants to be sure that what it has written is stored. Returns 0 or an errno.
+    int sync(int fd);
+
     // The program has done more than look: the step counts as read. Reading a stream or a mapping does, always.
     void settle();
 

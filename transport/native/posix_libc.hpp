@@ -62,6 +62,8 @@ private:
     X(fopen, FILE*(const char*, const char*))                                           \
     X(fdopen, FILE*(int, const char*))                                                  \
     X(freopen, FILE*(const char*, const char*, FILE*))                                  \
+    X(fsync, int(int))                                                                  \
+    X(fdatasync, int(int))                                                              \
     X(close, int(int))                                                                  \
     X(fclose, int(FILE*))                                                               \
     X(close_range, int(unsigned, unsigned, int))                                        \

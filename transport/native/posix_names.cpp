@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "context.hpp"
+#include "first.hpp"
 #include "posix_files.hpp"
 #include "step_file.hpp"
 
@@ -151,10 +152,12 @@ bool in_run(const void* caller) {
     return active;
 }
 
-bool matches(const char* name, Match* match, const void* caller) {
+bool matches(const char* name, Match* match, const void* caller, bool reads) {
     if (matching || name == nullptr || is_own_code(caller)) return false;
     matching = true;
-    const bool found = match_name(name, match);
+    bool found = match_name(name, match);
+    // Where HDF5's own calls are seen, it is those that open the file.
+    if (found && (match->outport < 0 || reads)) found = !answered_by_disk(*match, reads && !has_shared_hdf5());
     matching = false;
     return found;
 }

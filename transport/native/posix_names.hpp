@@ -14,7 +14,8 @@ bool in_run(const void* caller);
 
 // match_name for a call made by the program: false for calls from inside this library, and while the process is still
 // joining the run. `dirfd` is only meaningful for relative names, which match by their last components.
-bool matches(const char* name, Match* match, const void* caller);
+// False too if the disk answers for the name now (see first.hpp); `reads`: the call opens it to be read.
+bool matches(const char* name, Match* match, const void* caller, bool reads = false);
 
 // Fills `st` for a step. Both names of it (stat) and descriptors (fstat) show the same device, inode and size.
 void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st);

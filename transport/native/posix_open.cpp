@@ -11,6 +11,8 @@ namespace {
 
 bool has_mode(int flags) { return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE; }
 
+bool reads(int flags) { return (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY; }
+
 // The flags of open() that a stream's mode stands for.
 int stream_flags(const char* mode) {
     int flags = O_RDONLY;
@@ -52,7 +54,7 @@ int stream_descriptor(FILE* stream) {
 
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
-    if (matches(path, &match, caller)) return open_match(match, flags, false);
+    if (matches(path, &match, caller, reads(flags))) return open_match(match, flags, false);
     return libc::openat(dirfd, path, flags, mode);
 }
 
@@ -71,7 +73,7 @@ WILKINS_INTERPOSE(int, open, const char* path, int flags, ...) {
         va_end(arguments);
     }
     Match match;
-    if (matches(path, &match, WILKINS_CALLER)) return open_match(match, flags, false);
+    if (matches(path, &match, WILKINS_CALLER, reads(flags))) return open_match(match, flags, false);
     return libc::open(path, flags, mode);
 }
 WILKINS_ALIAS(open64, open);
@@ -104,7 +106,7 @@ WILKINS_ALIAS(creat64, creat);
 
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? open_stream(match, mode) : libc::fopen(path, mode);
+    return matches(path, &match, WILKINS_CALLER, reads(stream_flags(mode))) ? open_stream(match, mode) : libc::fopen(path, mode);
 }
 WILKINS_ALIAS(fopen64, fopen);
 
@@ -125,6 +127,18 @@ WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stre
     return libc::freopen(path, mode, stream);
 }
 WILKINS_ALIAS(freopen64, freopen);
+
+WILKINS_INTERPOSE(int, fsync, int fd) {
+    OpenStep* step = find(fd);
+    const int error = step ? step->sync(fd) : 0;
+    return closed(libc::fsync(fd), error);
+}
+
+WILKINS_INTERPOSE(int, fdatasync, int fd) {
+    OpenStep* step = find(fd);
+    const int error = step ? step->sync(fd) : 0;
+    return closed(libc::fdatasync(fd), error);
+}
 
 WILKINS_INTERPOSE(int, close, int fd) {
     const int error = find(fd) ? forget(fd) : 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "match.hpp"
+#include "resting.hpp"
 #include "trace.hpp"
 
 namespace wilkins::queue {
@@ -77,7 +78,7 @@ uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int
 
 bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
     if (slot.state == SlotState::free) return false;
-    if (slot.state == SlotState::writing || slot.holds > 0) return true;
+    if (unfinished(slot) || slot.holds > 0) return true;
     const SourceRecord& source = board.source(slot.source);
     const PortRecord& port = board.port(source.port);
     const int s = place_in_port(board, source);
@@ -88,7 +89,7 @@ bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
             if (wanted_from(board, channel, s, r) <= slot.sequence) return true;
             const Mark& mark = board.mark(channel, s, r);
             if (mark.next != slot.sequence + 1) continue;
-            if (mark.keep == kCurrent || (!pressed && mark.keep == kOpensAgain)) return true;
+            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && mark.keep == kOpensAgain)) return true;
         }
     }
     return false;
@@ -143,6 +144,8 @@ void clear_slot(const Board& board, int index) {
     slot.size.store(0);
     slot.broken.store(0);
     slot.removed = 0;
+    slot.closes = 0;
+    slot.snapshots = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);
     for (int k = 0; k < port.links; ++k) board.on(slot, k) = 0;
 }
@@ -208,7 +211,7 @@ void publish(const Board& board, int index) {
     trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(sequence),
                 static_cast<int64_t>(slot.size.load()));
     source.next_sequence = sequence + 1;
-    if (in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
+    if (takes_snapshots(port.habits) || in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
     else if (source.names > 0) source.renames = 1;
     source.history[source.names % kHistory] = name_hash | 1;
     ++source.names;
@@ -243,6 +246,14 @@ bool has_opened(const Board& board, const PortRecord& inport, int reader) {
     return false;
 }
 
+// Is it the step that the rank has opened last, and will it open it again before it turns to the next?
+bool half_opened(const Board& board, const PortRecord& inport, const Found& found, int reader) {
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    const SlotRecord& slot = board.slot(found.slot);
+    const Mark& mark = board.mark(channel, place_in_port(board, board.source(slot.source)), reader);
+    return mark.keep == kHalfOpened && mark.next == slot.sequence + 1;
+}
+
 // In order: the next entry of the in-port's log, or the oldest step not in it yet.
 Found find_in_order(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
@@ -253,6 +264,14 @@ Found find_in_order(const Board& board, int index, int reader) {
         found.unread = false;
         found.passed = found.slot < 0;
         return found;
+    }
+    if (position > 0) {
+        found = find_entry(board, inport, position - 1);
+        if (found.slot >= 0 && half_opened(board, inport, found, reader)) {
+            found.unread = false;
+            return found;
+        }
+        found = {};
     }
     for (; position < inport.log_end; ++position) {
         found = find_entry(board, inport, position);
@@ -283,14 +302,14 @@ bool opens_again(const Board& board, const SourceRecord& source, const SlotRecor
     if (producer.wait == WaitFor::room && strcmp(producer.wait_name, slot.name) != 0) return true;
     bool other = false;
     each_slot(board, source, [&](int, const SlotRecord& next) {
-        other = other || (next.state == SlotState::writing && strcmp(next.name, slot.name) != 0);
+        other = other || (unfinished(next) && strcmp(next.name, slot.name) != 0);
     });
     return other;
 }
 
 Found find_by_name(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
-    Found found;
+    Found found, owed;
     bool passed = false;
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
@@ -303,9 +322,10 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
             each_slot(board, source, [&](int k, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || !same_key(inport, name, slot.name)) return;
                 if (slot.sequence < mark.next) {
-                    if (mark.keep != kOpensAgain || slot.sequence + 1 != mark.next) return;
+                    if ((mark.keep != kOpensAgain && mark.keep != kHalfOpened) || slot.sequence + 1 != mark.next) return;
                     again = true;
-                    if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
+                    if (mark.keep == kHalfOpened) owed = {k, link, false, false};
+                    else if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
                 } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
                     found = {k, link, true, false};
                 }
@@ -313,6 +333,7 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
             if (found.slot < 0 && !again && !source.rewrites) passed = passed || in_history(board, source, name, static_cast<int>(inport.components));
         }
     }
+    if (owed.slot >= 0) return owed;
     found.passed = found.slot < 0 && passed;
     return found;
 }
@@ -384,12 +405,28 @@ Found find(const Board& board, int inport, int reader, const char* name) {
     return board.port(inport).fixed ? find_in_order(board, inport, reader) : find_by_name(board, inport, reader, name);
 }
 
+namespace {
+
+// Counts one more open of the step that the mark's rank has opened last.
+void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
+    ++mark.opens;
+    const bool again = !inport.fixed || board.task(inport.task).one_step;
+    mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
+    board.ring(channel.outport);
+}
+
+}  // namespace
+
 void take(const Board& board, int index, int reader, const Found& found) {
-    if (!found.unread) return;
     PortRecord& inport = board.port(index);
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     const SlotRecord& slot = board.slot(found.slot);
     const int s = place_in_port(board, board.source(slot.source));
+    if (!found.unread) {
+        Mark& mark = board.mark(channel, s, reader);
+        if (mark.keep == kHalfOpened) count_open(board, inport, channel, mark);
+        return;
+    }
     bool first = true;
     for (int r = 0; r < channel.readers; ++r) first = first && board.mark(channel, s, r).next <= slot.sequence;
     if (first) {
@@ -405,12 +442,12 @@ void take(const Board& board, int index, int reader, const Found& found) {
         board.position(inport, reader) = found.position + 1;
     }
     Mark& mark = board.mark(channel, s, reader);
-    mark.keep = inport.fixed && !board.task(inport.task).one_step ? kOpened : kOpensAgain;
     ++mark.opened;
     mark.next = slot.sequence + 1;
     trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
-    board.ring(channel.outport);
+    mark.opens = 0;
+    count_open(board, inport, channel, mark);
 }
 
 void follow_lead(const Board& board, int index, int reader, int slot_index) {
@@ -421,7 +458,9 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
-        if (slot.sequence < board.mark(channel, s, reader).next) continue;
+        Mark& mark = board.mark(channel, s, reader);
+        if (mark.keep == kHalfOpened && mark.next == slot.sequence + 1) count_open(board, inport, channel, mark);
+        if (slot.sequence < mark.next) continue;
         Found found = {slot_index, link, true, false, inport.log_end};
         for (uint32_t n = inport.fixed ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
@@ -440,8 +479,8 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
         const PortRecord& out = board.port(channel.outport);
         for (int s = 0; s < out.sources; ++s) {
             Mark& mark = board.mark(channel, s, reader);
-            bool same = inport.fixed && mark.keep == kOpened;
-            if (mark.keep == kOpensAgain || mark.keep == kCurrent)
+            bool same = inport.fixed && (mark.keep == kOpened || mark.keep == kHalfOpened);
+            if (mark.keep == kOpensAgain || mark.keep == kCurrent || mark.keep == kHalfOpened)
                 each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
                     same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name));
                 });
@@ -472,9 +511,12 @@ int find_own(const Board& board, int outport, const char* name, uint64_t place) 
     int best = -1;
     for (int s = 0; s < port.sources; ++s)
         each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
-            if (slot.state != SlotState::published || slot.removed) return;
+            if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) return;
             if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
-            if (best < 0 || slot.published_stamp > board.slot(best).published_stamp) best = k;
+            // A resting one was begun after all of its name that are published.
+            if (best < 0 || slot.state == SlotState::resting ||
+                (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))
+                best = k;
         });
     return best;
 }
@@ -524,6 +566,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
     for (int index; (index = find_own(board, outport, name, place)) >= 0; any = true) {
         SlotRecord& slot = board.slot(index);
         slot.removed = 1;
+        if (slot.state == SlotState::resting) queue::withdraw(board, index);
         for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
     }
     for (int s = 0; s < port.sources; ++s) {
@@ -575,6 +618,7 @@ void task_started(const Board& board, int index, bool one_step) {
             for (int s = 0; s < sources; ++s)
                 for (int r = 0; r < channel.readers; ++r) board.mark(channel, s, r).opened = 0;
         }
+        for (int r = 0; r < task.nprocs; ++r) board.first_opens(port, r).since_start = 0;
     }
 }
 
@@ -603,7 +647,8 @@ void align_marks(const Board& board, const PortRecord& port) {
 
 }  // namespace
 
-void task_exited(const Board& board, int index, bool final) {
+void task_exited(const Board& board, int index, bool final, bool clean,
+                 void (*discarded)(const Board& board, const SlotRecord& slot)) {
     TaskRecord& task = board.task(index);
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         RankRecord& rank = board.rank(r);
@@ -624,6 +669,7 @@ void task_exited(const Board& board, int index, bool final) {
     }
     for (int p = 0; p < board.head().ports; ++p)
         if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
+    end_resting(board, index, clean, discarded);
     if (final) task.state = TaskState::ended;
     for (int p = 0; p < board.head().ports; ++p) board.ring(p);
 }
@@ -656,7 +702,7 @@ uint32_t steps_opened(const Board& board, int index) {
             const int sources = board.port(channel.outport).sources;
             for (int s = 0; s < sources; ++s)
                 for (int r = 0; r < channel.readers; ++r) {
-                    uint32_t opened = board.mark(channel, s, r).opened;
+                    uint32_t opened = board.mark(channel, s, r).opened + (board.first_opens(port, r).since_start > 0 ? 1 : 0);
                     most = opened > most ? opened : most;
                 }
         }

@@ -83,9 +83,11 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
 bool add_hold(const Board& board, int rank_index, int slot);
 void drop_hold(const Board& board, int rank_index, int slot, int process);
 
-// The task's program ended: holds, waits and unfinished steps of its ranks are gone. Final: see docs/design.md.
+// The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
+// Final: see docs/design.md. `discarded` is told of each resting step that is not published.
 void task_started(const Board& board, int task, bool one_step = false);
-void task_exited(const Board& board, int task, bool final);
+void task_exited(const Board& board, int task, bool final, bool clean = true,
+                 void (*discarded)(const Board& board, const SlotRecord& slot) = nullptr);
 
 // The step the in-port's task would read next, or -1.
 int next_step(const Board& board, int inport);

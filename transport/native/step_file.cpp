@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "queue.hpp"
+#include "resting.hpp"
 #include "wait.hpp"
 
 namespace wilkins {
@@ -48,7 +49,7 @@ bool others_will_free(const Process& p, int port) {
         const SlotRecord& slot = p.board.slot(s);
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
-        if (slot.state == SlotState::writing && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
+        if (queue::unfinished(slot) && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
     }
     return false;
 }
@@ -129,6 +130,7 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
         else make_valid(state->mapping, b, reserved);
     }
     grow_to(slot.size, end);
+    slot.changes.fetch_add(1, std::memory_order_relaxed);
     return 0;
 }
 
@@ -198,6 +200,7 @@ int StepFile::set_eof(uint64_t size) {
         if (size < cut_end && state->mapping.blocks[cut].load() == kValid) memset(state->mapping.bytes + size, 0, cut_end - size);
     }
     slot.size.store(size, std::memory_order_release);
+    if (size != old) slot.changes.fetch_add(1, std::memory_order_relaxed);
     return 0;
 }
 

@@ -11,6 +11,7 @@ enum class Role {
     peer,      // writes into a step that another rank, or another handle, created
     reader,    // reads a published step and holds it
     own_copy,  // a consumer that opened for writing: memory of its own
+    snapshot,  // copies a step that is being written; publishes the copy by closing
 };
 
 struct StepFile::State {
@@ -23,6 +24,8 @@ struct StepFile::State {
     int pid = 0;
     mutable int fd = -1;
     uint64_t place = 0;  // hash of the absolute path
+    uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
+    bool flushed = false;         // through this handle, in a way that publishes
     char name[kNameMax] = {};
     State* next = nullptr;
     State* previous = nullptr;
@@ -30,5 +33,12 @@ struct StepFile::State {
 
 // A second handle on a step of this name that this process has open for writing (`written`), or nullptr.
 StepFile* find_open(const char* name, bool written);
+
+// Counts one write to a dataset of the file of this name, which this process has open for writing. True for every
+// `every`-th.
+bool count_write(const char* name, uint32_t every);
+
+// A new step of a source's own (number in the source table), to be written; waits for room. `role`: lead or snapshot.
+StepFile* begin_step(const Match& match, int source, uint64_t place, Role role, int* error);
 
 }  // namespace wilkins

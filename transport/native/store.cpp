@@ -14,8 +14,11 @@
 
 #include "match.hpp"
 #include "process.hpp"
+#include "first.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
+#include "resting.hpp"
+#include "snapshot.hpp"
 #include "step_file.hpp"
 #include "trace.hpp"
 #include "wait.hpp"
@@ -96,14 +99,55 @@ void sweep_dead_readers(Process& p, int source_index) {
     }
 }
 
+// Goes on with a file of this task that rests. nullptr with ENOENT: there is none.
+StepFile* reopen_resting(const Match& match, bool empty, int* error) {
+    Process& p = process();
+    const uint64_t place = hash_place(match.name);
+    int index;
+    uint64_t stamp;
+    {
+        Board::Lock lock(p.board);
+        index = queue::find_resting(p.board, match.outport, match.name, place);
+        if (index < 0) {
+            const int written = queue::find_resting(p.board, match.outport, match.name, place, SlotState::writing);
+            *error = written >= 0 && !is_dead(p.board.slot(written).writer_pid) ? EAGAIN : ENOENT;
+            if (*error == EAGAIN)
+                log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
+                         p.context.rank, match.name, p.board.rank(p.board.slot(written).writer).rank);
+            return nullptr;
+        }
+        queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
+        SlotRecord& slot = p.board.slot(index);
+        slot.writer = p.rank_index;
+        slot.writer_pid = getpid();
+        slot.state = SlotState::writing;
+        stamp = slot.stamp;
+    }
+    Mapping mapping;
+    *error = p.arenas->map(index, true, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name);
+    if (file) {
+        if (empty) file->set_eof(0);
+        return file;
+    }
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    p.board.slot(index).state = SlotState::resting;
+    return nullptr;
+}
+
 StepFile* create(const Match& match, bool exclusive, int* error) {
     Process& p = process();
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
     const int source_index = port.first_source + p.context.rank;
     const uint64_t place = hash_place(match.name);
-    int index = -1;
-    uint64_t stamp = 0;
+    const bool goes_on = rests(port.habits) && port.habits.publish != Publish::next;
+    if (goes_on && !exclusive) {
+        if (StepFile* file = reopen_resting(match, true, error)) return file;
+        if (*error != ENOENT && *error != EAGAIN) return nullptr;
+        *error = 0;
+    }
     {
         Board::Lock lock(board);
         int clash = queue::find_clash(board, match.outport, p.context.rank, place);
@@ -116,10 +160,26 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
             *error = EEXIST;
             return nullptr;
         }
-        if (exclusive && queue::exists(board, board.source(source_index), match.name)) {
+        if (exclusive && (queue::exists(board, board.source(source_index), match.name) ||
+                          queue::find_resting(board, match.outport, match.name, place) >= 0)) {
             *error = EEXIST;
             return nullptr;
         }
+        queue::turn_to(board, source_index, 0);
+    }
+    return begin_step(match, source_index, place, Role::lead, error);
+}
+
+}  // namespace
+
+StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    const PortRecord& port = board.port(match.outport);
+    int index = -1;
+    uint64_t stamp = 0;
+    {
+        Board::Lock lock(board);
         sweep_dead_writers(p, source_index);
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
@@ -128,9 +188,18 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
                 if (index < 0) index = queue::take_slot(board, source_index, true);
                 if (index >= 0) break;
                 sweep_dead_readers(p, source_index);
+                if (queue::full_of_resting(board, source_index)) {
+                    fail_run(p,
+                             "task '%s' rank %d: %d files of port '%s' are closed but not yet published, more than can rest at once; "
+                             "its 'publish' says that they will be added to, which these files are not: mend that key",
+                             p.task_name(), p.context.rank, board.source(source_index).slots, port.pattern);
+                    *error = ENOSPC;
+                    return nullptr;
+                }
             }
             if ((*error = wait.nap(lock))) return nullptr;
         }
+        ++p.me().files;
         SlotRecord& slot = board.slot(index);
         slot.writer = p.rank_index;
         slot.writer_pid = getpid();
@@ -152,7 +221,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
         slot.touched.store(0);
     }
-    StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name);
+    StepFile* file = *error ? nullptr : make_file(role, index, mapping, stamp, match.name);
     if (!file) {
         if (!*error) *error = ENOMEM;
         Board::Lock lock(board);
@@ -161,6 +230,8 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     }
     return file;
 }
+
+namespace {
 
 void explain_missing(const Process& p, const Match& match, const char* why) {
     log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
@@ -203,6 +274,10 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
             *error = EACCES;
             return nullptr;
         }
+        if (answer_first(p, match.inport, intent != Intent::look) != First::wait) {
+            *error = ENOENT;
+            return nullptr;
+        }
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
             const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
@@ -213,7 +288,10 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
                     *error = EMFILE;
                     return nullptr;
                 }
-                if (intent != Intent::look) queue::take(board, match.inport, p.context.rank, found);
+                if (intent != Intent::look) {
+                    queue::take(board, match.inport, p.context.rank, found);
+                    ++p.me().files;
+                }
                 index = found.slot;
                 break;
             }
@@ -279,8 +357,20 @@ StepFile* private_copy(StepFile* from, int* error) {
     return file;
 }
 
-// A new step that starts as a copy of one this task published: a file reopened to be continued.
+// Says once per port that a file was published before its program had done with it.
+void hint_at_publish(const Process& p, const Match& match) {
+    PortRecord& port = p.board.port(match.outport);
+    if (port.reopened.fetch_add(1) > 0) return;
+    log_line("hint: task '%s' rank %d reopens '%s' to add to it after it was published, which makes a second step that starts as a "
+             "copy of the first; if its consumers are to see it only when it is whole, say so on the out-port '%s': 'publish: next', "
+             "or 'publish: n' if it is closed n times",
+             p.task_name(), p.context.rank, match.name, port.pattern);
+}
+
+// Goes on with a file that rests, or with a new step that starts as a copy of one this task published.
 StepFile* continue_own(const Match& match, int* error) {
+    if (StepFile* file = reopen_resting(match, false, error)) return file;
+    if (*error != ENOENT) return nullptr;
     StepFile* old = reread_own(match, error);
     if (!old) return nullptr;
     StepFile* file = create(match, false, error);
@@ -291,6 +381,9 @@ StepFile* continue_own(const Match& match, int* error) {
         if (*error) {
             discard_step(file);
             file = nullptr;
+        } else {
+            hint_at_publish(process(), match);
+            starts_as_snapshot(file);
         }
     }
     close_step(old);
@@ -329,9 +422,16 @@ StepFile* find_open(const char* name, bool written) {
     return attach_step(token, true, &error);
 }
 
+bool count_write(const char* name, uint32_t every) {
+    std::lock_guard<std::mutex> guard(open_mutex);
+    for (StepFile::State* s = open_files; s; s = s->next)
+        if ((s->role == Role::lead || s->role == Role::peer) && strcmp(s->name, name) == 0) return ++s->dataset_writes % every == 0;
+    return false;
+}
+
 bool match_name(const char* name, Match* match) {
     Process& p = process();
-    if (!p.context.active || !name || !name[0] || p.first_port == p.last_port) return false;
+    if (!p.context.active || !name || !name[0] || p.first_port == p.last_port || passing_through()) return false;
     if (!normalise(name, match->name, sizeof(match->name))) {
         explain_long_name(p, name);
         return false;
@@ -489,8 +589,9 @@ void close_step(StepFile* file) {
     StepFile::State* state = file->state;
     Process& p = process();
     if (state->pid == getpid()) {
-        if (state->role == Role::lead) {
+        if (state->role == Role::lead || state->role == Role::snapshot) {
             const int error = complete(file);
+            const uint64_t digest = error ? 0 : final_digest(file);
             Board::Lock lock(p.board);
             const SlotRecord& slot = p.board.slot(state->slot);
             if (error) {
@@ -499,7 +600,8 @@ void close_step(StepFile* file) {
                 if (is_writing(slot, state->identity)) queue::clear_slot(p.board, state->slot);
                 p.board.ring(p.board.source(slot.source).port);
             } else if (is_writing(slot, state->identity)) {
-                queue::publish(p.board, state->slot);
+                if (state->role == Role::snapshot) queue::publish(p.board, state->slot);
+                else queue::close_slot(p.board, state->slot, digest);
             }
         } else if (state->role == Role::peer) {
             Board::Lock lock(p.board);
@@ -514,7 +616,8 @@ void close_step(StepFile* file) {
 }
 
 void discard_step(StepFile* file) {
-    if (file->state->role == Role::lead && file->state->pid == getpid()) {
+    const bool writes = file->state->role == Role::lead || file->state->role == Role::snapshot;
+    if (writes && file->state->pid == getpid()) {
         Process& p = process();
         Board::Lock lock(p.board);
         const SlotRecord& slot = p.board.slot(file->state->slot);
@@ -529,7 +632,7 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
     int index = -1;
-    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, false) == First::wait)
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
     if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
     if (index < 0) return false;
@@ -552,7 +655,7 @@ void list_steps(void (*each)(const char* name, void* user), void* user) {
             if (slot.state != SlotState::published) continue;
             if (!pattern_match(port.pattern, static_cast<int>(port.components), slot.name)) continue;
             const queue::Found found = queue::find(p.board, i, p.context.rank, slot.name);
-            if (found.slot == s && found.unread) each(slot.name, user);
+            if (found.slot == s && found.unread && !before_first(p, i)) each(slot.name, user);
         }
     }
 }
@@ -570,6 +673,20 @@ int remove_step(const Match& match) {
 int rename_step(const Match& from, const Match& to) {
     Process& p = process();
     int error = 0;
+    {
+        const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
+        Board::Lock lock(p.board);
+        const int index = from.outport == to.outport ? queue::find_resting(p.board, from.outport, from.name, place) : -1;
+        if (index >= 0) {
+            const int replaced = queue::find_resting(p.board, to.outport, to.name, new_place);
+            if (replaced == index) return 0;
+            if (replaced >= 0) queue::withdraw(p.board, replaced);
+            SlotRecord& slot = p.board.slot(index);
+            strcpy(slot.name, to.name);
+            slot.place_hash = new_place;
+            return 0;
+        }
+    }
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
     {

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "queue.hpp"
+#include "resting.hpp"
 
 namespace wilkins {
 
@@ -36,7 +37,7 @@ void add_blockers(const Board& board, const RankRecord& rank, std::vector<int>& 
 // Ranks that may have to do with it that the slot's memory cannot be used again: rather too many than too few.
 void add_users(const Board& board, int index, std::vector<int>& to) {
     const SlotRecord& slot = board.slot(index);
-    if (slot.state == SlotState::writing) to.push_back(slot.writer);
+    if (queue::unfinished(slot)) to.push_back(slot.writer);
     for (int r = 0; r < board.head().ranks; ++r)
         for (int held : board.rank(r).holds)
             if (held == index) to.push_back(r);
@@ -58,7 +59,7 @@ void add_slot_users(const Board& board, int index, std::vector<int>& to) {
     const int source = board.port(rank.wait_port).first_source + rank.rank;
     for (int s = 0; s < board.head().slots; ++s) {
         const SlotRecord& slot = board.slot(s);
-        if (memory ? slot.state == SlotState::writing && slot.writer == index : slot.source != source) continue;
+        if (memory ? queue::unfinished(slot) && slot.writer == index : slot.source != source) continue;
         if (!queue::needed(board, slot, true) && slot.peers == 0) {
             if (memory) continue;
             to.clear();  // it has only to notice

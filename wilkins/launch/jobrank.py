@@ -213,9 +213,10 @@ class _CountedEnds(Ends):
     def started(self, task: int, *, one_step: bool) -> None:
         """The first launcher has told the board, before any rank was started."""
 
-    def exited(self, task: int, *, final: bool) -> None:
-        if self._meeting.count_end(task, self._nprocs):
-            super().exited(task, final=final)
+    def exited(self, task: int, *, final: bool, clean: bool) -> None:
+        all_clean = self._meeting.count_end(task, self._nprocs, clean)
+        if all_clean is not None:
+            super().exited(task, final=final, clean=all_clean)
 
 
 def _label(task: TaskPlan, rank: int) -> str:

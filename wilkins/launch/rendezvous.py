@@ -78,13 +78,14 @@ class Rendezvous:
         """The exit status that this rank's program is about to end with, once it is OVER."""
         return os.pread(self._ranks, 1, 2 * self.rank + 1)[0]
 
-    def count_end(self, task: int, nprocs: int) -> bool:
-        """Count the end of a rank of a task; True for the last one."""
-        file = os.open(self.path / f"ended.{task}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def count_end(self, task: int, nprocs: int, clean: bool) -> bool | None:
+        """Count the end of a rank of a task. For the last one, whether none of them failed; for others, None."""
+        file = os.open(self.path / f"ended.{task}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file, b"x")
-            return os.fstat(file).st_size == nprocs
+            os.write(file, b"+" if clean else b"-")
+            ends = os.pread(file, nprocs, 0)
+            return b"-" not in ends if len(ends) == nprocs else None
         finally:
             os.close(file)
 

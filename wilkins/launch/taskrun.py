@@ -34,9 +34,9 @@ class Ends:
         """The program is about to start; `one_step`: with the name of the step it is to handle."""
         self._board.task_started(task, one_step=one_step)
 
-    def exited(self, task: int, *, final: bool) -> None:
-        """The program has ended."""
-        self._board.task_exited(task, final=final)
+    def exited(self, task: int, *, final: bool, clean: bool) -> None:
+        """The program has ended; `clean`: it did not fail."""
+        self._board.task_exited(task, final=final, clean=clean)
 
 
 class TaskRun:
@@ -131,7 +131,7 @@ class TaskRun:
         if verdict == "again":
             self.state = "waiting"
             self.poll_at = 0.0
-            self._ends.exited(self.plan.index, final=False)
+            self._ends.exited(self.plan.index, final=False, clean=True)
             return verdict
         self._end(verdict, facts)
         return verdict
@@ -163,7 +163,7 @@ class TaskRun:
         """Let the board know that nothing more will come from this task."""
         if not self._told_final:
             self._told_final = True
-            self._ends.exited(self.plan.index, final=True)
+            self._ends.exited(self.plan.index, final=True, clean=self.outcome != "failed")
 
     def abandon(self, outcome: Outcome) -> None:
         """End the task without a verdict: it could not be started, or the run is being stopped."""

@@ -1,0 +1,95 @@
+// Closed files that rest until they are published.
+#include "resting.hpp"
+
+#include <cstring>
+
+#include "queue.hpp"
+
+namespace wilkins::queue {
+
+namespace {
+
+const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
+
+// The source's resting slot that was begun first, but for that of a place; -1 if there is none.
+int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place) {
+    int oldest = -1;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::resting || slot.place_hash == but_place) continue;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+    }
+    return oldest;
+}
+
+}  // namespace
+
+void close_slot(const Board& board, int index, uint64_t digest) {
+    SlotRecord& slot = board.slot(index);
+    const Habits& habits = port_of(board, slot).habits;
+    ++slot.closes;
+    if (habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+        slot.state = SlotState::resting;
+        board.ring(board.source(slot.source).port);
+    } else if (takes_snapshots(habits) && slot.snapshots > 0 && slot.digest == digest) {
+        withdraw(board, index);
+    } else {
+        publish(board, index);
+    }
+}
+
+int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state) {
+    const PortRecord& port = board.port(outport);
+    if (!rests(port.habits)) return -1;
+    for (int s = 0; s < port.sources; ++s) {
+        const SourceRecord& source = board.source(port.first_source + s);
+        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+            const SlotRecord& slot = board.slot(k);
+            if (slot.state == state && ((place && slot.place_hash == place) || strcmp(slot.name, name) == 0)) return k;
+        }
+    }
+    return -1;
+}
+
+void turn_to(const Board& board, int source_index, uint64_t place) {
+    const SourceRecord& source = board.source(source_index);
+    if (board.port(source.port).habits.publish != Publish::next) return;
+    for (int k; (k = oldest_resting(board, source, place)) >= 0;) publish(board, k);
+}
+
+bool full_of_resting(const Board& board, int source_index) {
+    const SourceRecord& source = board.source(source_index);
+    bool any = false;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (!unfinished(slot)) return false;
+        any = any || slot.state == SlotState::resting;
+    }
+    return any;
+}
+
+void withdraw(const Board& board, int index) {
+    SlotRecord& slot = board.slot(index);
+    // As a published step that no channel has: whoever holds it open may go on reading it.
+    for (int k = 0; k < port_of(board, slot).links; ++k) board.on(slot, k) = 0;
+    slot.removed = 1;
+    slot.state = SlotState::published;
+    board.ring(board.source(slot.source).port);
+}
+
+void end_resting(const Board& board, int task, bool clean, void (*discarded)(const Board& board, const SlotRecord& slot)) {
+    for (int s = 0; s < board.head().sources; ++s) {
+        const SourceRecord& source = board.source(s);
+        if (board.port(source.port).task != task) continue;
+        for (int k; (k = oldest_resting(board, source, 0)) >= 0;) {
+            if (clean) {
+                publish(board, k);
+                continue;
+            }
+            if (discarded) discarded(board, board.slot(k));
+            withdraw(board, k);
+        }
+    }
+}
+
+}  // namespace wilkins::queue

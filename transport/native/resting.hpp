@@ -1,0 +1,32 @@
+// When the file that a program has closed is published, and until then, who may find it and go on with it.
+//
+// Functions on a locked board, without waiting, as those of queue.hpp.
+#pragma once
+
+#include "board.hpp"
+
+namespace wilkins::queue {
+
+// Its program is not done with it: being written, or closed and resting.
+inline bool unfinished(const SlotRecord& slot) { return slot.state == SlotState::writing || slot.state == SlotState::resting; }
+
+// The program has closed the file: it is published, or rests until it is. `digest`: of its content, if its port takes
+// snapshots; a file that is as its last snapshot is not published once more.
+void close_slot(const Board& board, int slot, uint64_t digest);
+
+// The task's resting file of this name or place, whichever rank closed it last, or -1. `state`: or in another state.
+int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state = SlotState::resting);
+
+// The source's program turns to the file of this place: those that rest until then are published.
+void turn_to(const Board& board, int source, uint64_t place);
+
+// Is every slot that keeps the source from beginning another step taken by a resting one?
+bool full_of_resting(const Board& board, int source);
+
+// Takes a resting file from everyone: it was never published.
+void withdraw(const Board& board, int slot);
+
+// The task's program has ended: what rests is published, or discarded after a failure. Calls `discarded` for each of those.
+void end_resting(const Board& board, int task, bool clean, void (*discarded)(const Board& board, const SlotRecord& slot));
+
+}  // namespace wilkins::queue
