@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -35,7 +36,7 @@ class BoardTask:
 
 @dataclass(frozen=True, slots=True)
 class BoardPort:
-    """A memory port."""
+    """A port that joins its task to another."""
 
     task: int
     direction: Literal["in", "out"]
@@ -310,9 +311,19 @@ class Board:
             self._handle = None
 
     def remove(self) -> None:
-        """Unlink the run's folder and everything in it. Idempotent."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Unlink the run's folder and everything in it, and what it hides on disk. Idempotent."""
+        remove_run(self.path)
         self.close()
+
+
+def remove_run(folder: Path) -> None:
+    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see disk.hpp)."""
+    for link in folder.glob("f[0-9]*"):
+        with contextlib.suppress(OSError):
+            hidden = link.readlink().with_name(f".{folder.name}-{link.name[1:]}")
+            hidden.unlink(missing_ok=True)
+            hidden.with_name(f"{hidden.name}.new").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_own(folder: Path) -> bool:
@@ -350,5 +361,5 @@ def sweep(root: Path = SHARED_MEMORY) -> list[Path]:
     """Remove what dead runs of this user left in shared memory; returns the folders removed."""
     dead = [folder for folder in _run_folders(root) if _is_own(folder) and _is_dead(folder)]
     for folder in dead:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_run(folder)
     return dead

@@ -44,14 +44,14 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 def _run(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
 
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, tuple(parsed.set))
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, tuple(parsed.set), parsed.files)
     if in_job():
         from wilkins.launch import onejob
 
         return onejob.main(parsed.file, options)
     from wilkins.planner import plan_file
 
-    plan = plan_file(parsed.file, parsed.set)
+    plan = plan_file(parsed.file, parsed.set, files=parsed.files)
     from wilkins import launch
 
     return launch.run(plan, options)
@@ -60,7 +60,7 @@ def _run(parsed: argparse.Namespace) -> int:
 def _check(parsed: argparse.Namespace) -> int:
     from wilkins.planner import plan_file
 
-    plan = plan_file(parsed.file, parsed.set)
+    plan = plan_file(parsed.file, parsed.set, files=parsed.files)
     for note in plan.notes:
         print(note, file=sys.stderr)
     counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
@@ -72,7 +72,7 @@ def _plan(parsed: argparse.Namespace) -> int:
     from wilkins.planner import plan_file
     from wilkins.show import plan_table
 
-    print(plan_table(plan_file(parsed.file, parsed.set)))
+    print(plan_table(plan_file(parsed.file, parsed.set, files=parsed.files)))
     return 0
 
 
@@ -80,7 +80,7 @@ def _graph(parsed: argparse.Namespace) -> int:
     from wilkins.graph import compile as compile_graph
     from wilkins.show import GRAPH_FORMATS
 
-    print(GRAPH_FORMATS[parsed.format](compile_graph(parsed.file, parsed.set)))
+    print(GRAPH_FORMATS[parsed.format](compile_graph(parsed.file, parsed.set, files=parsed.files)))
     return 0
 
 
@@ -156,6 +156,9 @@ def _parser() -> argparse.ArgumentParser:
             default=[],
             help="use another value than the file's, such as melt.nprocs=8; may be repeated",
         )
+        child.add_argument(
+            "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
+        )
 
     run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
     add_file(run)
@@ -169,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     graph.add_argument("--format", choices=("text", "mermaid", "dot"), default="text")
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
-    add("clean", _clean, "remove what killed runs left in shared memory")
+    add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")
     init = add("init", _init, "write a commented workflow file to start from")
     init.add_argument("file", metavar="FILE", type=Path, nargs="?", default=Path("workflow.yaml"))
     return parser

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Literal
 
 from wilkins.ensemble import INSTANCE
 from wilkins.errors import Problem, WorkflowError, suggest
-from wilkins.load import Document, Place, load, place
+from wilkins.load import Document, load, place
 from wilkins.patterns import PatternIndex, covers, intersect, is_wild
+from wilkins.plan import Mode
 from wilkins.spec import InPort, OutPort, Port, Task, Workflow
 
 if TYPE_CHECKING:
@@ -47,22 +48,22 @@ class Wiring:
     """All that connects the tasks of a workflow."""
 
     links: tuple[Link, ...]
-    places: Mapping[PortRef, Place]
+    modes: Mapping[PortRef, Mode]
     notes: tuple[str, ...]
 
 
-def compile(path: str | Path, overrides: Sequence[str] = ()) -> networkx.MultiDiGraph[str]:
+def compile(path: str | Path, overrides: Sequence[str] = (), *, files: bool = False) -> networkx.MultiDiGraph[str]:
     """The task graph of a workflow file.
 
     Nodes are instance names (``freeze``, or ``freeze[0]`` of an ensemble) with ``task`` (the spec), ``instance`` and
-    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``policy`` and ``place`` (``memory`` or
-    ``file``).
+    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``policy`` and ``mode`` (``memory``,
+    ``both`` or ``file``).
 
     Raises:
         WorkflowError: with everything found wrong.
     """
     document = load(path, overrides)
-    return build(document, wire(document))
+    return build(document, wire(document, files=files))
 
 
 def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
@@ -84,7 +85,7 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
                 outport=outport.pattern(i),
                 inport=inport.pattern(j),
                 policy=inport.policy(outport.queue),
-                place=wiring.places[link.outport],
+                mode=wiring.modes[link.outport],
             )
     return graph
 
@@ -104,11 +105,11 @@ def blocks(writers: int, readers: int) -> tuple[tuple[int, int], ...]:
     return tuple((j * writers // readers, j) for j in range(readers))
 
 
-def wire(document: Document) -> Wiring:
-    """Joins out-ports to in-ports and decides which are in memory.
+def wire(document: Document, *, files: bool = False) -> Wiring:
+    """Joins out-ports to in-ports and decides which are in memory; `files`: none, whatever the workflow says.
 
     Raises:
-        WorkflowError: a port nobody writes, two tasks writing one name, places that contradict each other.
+        WorkflowError: a port nobody writes, two tasks writing one name.
     """
     workflow = document.workflow
     problems = list(_contested_names(workflow))
@@ -120,11 +121,11 @@ def wire(document: Document) -> Wiring:
             found = [link for link in writers.links_to(reference) if link.pairs]
             links += found
             problems += _inport_problems(workflow, writers, reference, found)
-    places, more, notes = _places(workflow, links)
+    modes, more, notes = _modes(workflow, links, files)
     problems += more
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
-    return Wiring(tuple(links), places, tuple(notes))
+    return Wiring(tuple(links), modes, tuple(notes))
 
 
 class _Writers:
@@ -251,9 +252,9 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
         yield Problem(where, f"{who}: no task writes it{hint}{cure}")
 
 
-def _places(workflow: Workflow, links: list[Link]) -> tuple[dict[PortRef, Place], list[Problem], list[str]]:
-    """Memory or file for every port: what the out-port says, else what its readers say, else memory."""
-    places: dict[PortRef, Place] = {}
+def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[PortRef, Mode], list[Problem], list[str]]:
+    """The mode of every port: what the out-port says, else what its readers say, else memory."""
+    modes: dict[PortRef, Mode] = {}
     problems: list[Problem] = []
     notes: list[str] = []
     readers: dict[PortRef, list[PortRef]] = defaultdict(list)
@@ -264,24 +265,21 @@ def _places(workflow: Workflow, links: list[Link]) -> tuple[dict[PortRef, Place]
             reference = PortRef(number, "out", position)
             who = f"{task.label}, outport {port.filename!r}"
             where = port.where.of("filename")
-            wanted = {place(_inport(workflow, reader)) for reader in readers[reference]}
+            wanted = {place(_inport(workflow, reader)) for reader in readers[reference]} - {None}
             said = place(port)
             if not readers[reference]:
-                places[reference] = "file"
+                modes[reference] = "plain"
                 notes.append(f"{where}: note: {who}: no task reads it; it is written to disk as without Wilkins")
+            elif files:
+                modes[reference] = "file"
             elif said:
-                places[reference] = said
-                if wanted - {said, None}:
+                modes[reference] = said
+                if wanted - {said}:
                     notes.append(f"{where}: note: {who}: its readers say otherwise; the out-port decides: {said}")
-            elif wanted >= {"memory", "file"}:
-                problems.append(
-                    Problem(where, f"{who}: one reader wants it in memory and one in a file; choose one for both")
-                )
-                places[reference] = "memory"
             else:
-                places[reference] = "file" if "file" in wanted else "memory"
-            shared = not is_wild(_general(port)) and INSTANCE not in (task.cwd or "")
-            if places[reference] == "file" and task.taskCount > 1 and shared:
+                modes[reference] = "both" if len(wanted) > 1 else wanted.pop() or "memory" if wanted else "memory"
+            alike = task.taskCount > 1 and not is_wild(_general(port)) and INSTANCE not in (task.cwd or "")
+            if modes[reference] != "memory" and alike:
                 problems.append(
                     Problem(
                         where,
@@ -289,29 +287,20 @@ def _places(workflow: Workflow, links: list[Link]) -> tuple[dict[PortRef, Place]
                         "into the name, or into 'cwd'",
                     )
                 )
-            if places[reference] == "file" and readers[reference]:
-                notes.append(
-                    f"{where}: note: {who}: goes through a real file; its readers are started at once and "
-                    "find it when it is there"
-                )
-    sources: dict[PortRef, set[Place]] = defaultdict(set)
+    sources: dict[PortRef, set[Mode]] = defaultdict(set)
     for link in links:
-        sources[link.inport].add(places[link.outport])
+        sources[link.inport].add(modes[link.outport])
     for number, task in enumerate(workflow.tasks):
         for position, inport in enumerate(task.inports):
             reference = PortRef(number, "in", position)
-            if len(sources[reference]) > 1:
-                message = "some of its producers write in memory and some to files; choose one for all"
-                problems.append(
-                    Problem(inport.where.of("filename"), f"{task.label}, inport {inport.filename!r}: {message}")
-                )
-            places[reference] = "memory" if "memory" in sources[reference] else "file"
-            if not sources[reference]:
+            found = sources[reference]
+            modes[reference] = "plain" if not found else found.pop() if len(found) == 1 else "both"
+            if modes[reference] == "plain":
                 where = inport.where.of("filename")
                 notes.append(
                     f"{where}: note: {task.label}, inport {inport.filename!r}: a real file that no task writes"
                 )
-    return places, problems, notes
+    return modes, problems, notes
 
 
 def _inport(workflow: Workflow, reference: PortRef) -> InPort:

@@ -18,7 +18,7 @@ from wilkins.positions import Position, compose, compose_option, read_text
 from wilkins.reading import Reader, scalars
 from wilkins.spec import Dset, InPort, OutPort, Port, Task, Workflow, default_name
 
-Place = Literal["memory", "file"]
+Place = Literal["memory", "both", "file"]
 _TASK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _MIN_CAP = 65536
 
@@ -63,28 +63,31 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
 
 
 def place(port: Port) -> Place | None:
-    """Where the file says that a port's steps are: in memory, in a file, or nothing about it.
+    """Where the file says that a port's steps are: in memory, on disk, both, or nothing about it.
+
+    A step always holds its whole file: if some datasets are to be in memory and some on disk, all are on both.
 
     Raises:
-        ValueError: it contradicts itself, or asks for both.
+        ValueError: it contradicts itself.
     """
-    said: set[Place] = {port.mode} if port.mode else set()
+    said: set[Place] = set()
     switches: list[tuple[Port | Dset, bool | None]] = [(port, port.memory if isinstance(port, InPort) else None)]
     switches += [(dset, dset.memory) for dset in port.dsets]
     for one, memory in switches:
         memory = memory if memory is not None else one.metadata
         in_file = one.file if one.file is not None else one.passthru
-        if memory and in_file:
-            raise ValueError("memory and file at once is not supported yet; set one of them to 0")
         if memory is False and in_file is False:
             raise ValueError("neither memory nor file would carry the data; set one of them to 1")
-        if memory is not None or in_file is not None:
+        if memory and in_file:
+            said.add("both")
+        elif memory is not None or in_file is not None:
             said.add("file" if in_file or memory is False else "memory")
-    if len(said) > 1:
+    switched: Place | None = None if not said else said.pop() if len(said) == 1 else "both"
+    if port.mode and switched and port.mode != switched:
         raise ValueError(
-            "some of it is in memory and some in a file, which is not supported yet; choose one for the port"
+            f"'mode: {port.mode}' and its other keys, which mean {switched!r}, differ; keep the mode alone"
         )
-    return said.pop() if said else None
+    return port.mode or switched
 
 
 def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:

@@ -39,14 +39,16 @@ class _Command:
     mpiexec: tuple[str, ...]
 
 
-def plan_file(path: str | Path, overrides: Sequence[str] = (), launch: Launch = "alone") -> Plan:
-    """The plan of a workflow file.
+def plan_file(
+    path: str | Path, overrides: Sequence[str] = (), launch: Launch = "alone", *, files: bool = False
+) -> Plan:
+    """The plan of a workflow file; `files`: with every coupled port in mode ``file``.
 
     Raises:
         WorkflowError: with everything found wrong.
     """
     document = load(path, overrides)
-    return make_plan(document, wire(document), launch)
+    return make_plan(document, wire(document, files=files), launch)
 
 
 def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> Plan:
@@ -64,7 +66,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
     notes: list[str] = []
     first_rank = 0
     for number, task in enumerate(workflow.tasks):
-        couples = _has_memory_port(task, number, wiring)
+        couples = _is_coupled(task, number, wiring)
         command = _command(task, home, couples, launch, problems)
         made: list[int] = []
         for instance in range(task.taskCount):
@@ -101,7 +103,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                 for position, port in enumerate(entries):
                     reference = PortRef(number, "in" if direction == "in" else "out", position)
                     cap = (workflow.memory if port.memory is None else port.memory) if isinstance(port, OutPort) else 0
-                    memory = wiring.places[reference] == "memory"
+                    mode = wiring.modes[reference]
                     index[reference, instance] = len(ports)
                     ports.append(
                         PortPlan(
@@ -109,8 +111,8 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                             task=place_of,
                             direction=reference.direction,
                             pattern=port.pattern(instance),
-                            mode="memory" if memory else "plain",
-                            cap_bytes=cap if memory else 0,
+                            mode=mode,
+                            cap_bytes=cap if mode in ("memory", "both") else 0,
                             origin=str(port.where.position),
                             publish=port.publish if isinstance(port, OutPort) else PublishRule(),
                             opens_per_step=port.opens_per_step if isinstance(port, InPort) else 1,
@@ -135,12 +137,10 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
 
 
 def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:
-    """The channels in memory; what goes through files has none."""
+    """The channels of all links."""
     tasks = document.workflow.tasks
     channels = []
     for link in wiring.links:
-        if wiring.places[link.outport] != "memory":
-            continue
         outport = tasks[link.outport.task].outports[link.outport.port]
         reader = tasks[link.inport.task]
         inport = reader.inports[link.inport.port]
@@ -164,10 +164,10 @@ def _kind(task: Task, launch: Launch) -> Kind:
     return "mpi" if task.nprocs > 1 or (task.mpiexec and launch == "alone") else "plain"
 
 
-def _has_memory_port(task: Task, number: int, wiring: Wiring) -> bool:
+def _is_coupled(task: Task, number: int, wiring: Wiring) -> bool:
     references = [PortRef(number, "in", i) for i in range(len(task.inports))]
     references += [PortRef(number, "out", i) for i in range(len(task.outports))]
-    return any(wiring.places[reference] == "memory" for reference in references)
+    return any(wiring.modes[reference] != "plain" for reference in references)
 
 
 def _environment(task: Task, instance: int) -> dict[str, str]:

@@ -49,8 +49,8 @@ for this unless both ports list some and none is common.
 - An in-port that no task writes is an error; with `mode: file` it is a file that is on disk already.
 - An out-port that no task reads is written to disk, as without Wilkins.
 - Two tasks may not write one fixed name.
-- The out-port decides between memory and file; if it says nothing, its readers do; else it is memory. Readers of a
-  real file are started at once, as everything is, and are not made to wait for it.
+- The out-port decides its mode; if it says nothing, its readers do (`both`, if they differ); else it is memory. In
+  every mode readers wait for steps and policies are the same. `wilkins run --files` puts all that is coupled on disk.
 
 ## Ensembles
 

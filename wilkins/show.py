@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_JOINS = 8
+_MODES = {"both": "in memory and on disk", "file": "on disk"}
+_ARROWS = {"memory": "-->", "both": "==>", "file": "-.->"}
+_STYLES = {"memory": "", "both": ", style=bold", "file": ", style=dashed"}
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -28,12 +31,12 @@ def plan_table(plan: Plan) -> str:
         [port for port in plan.ports if port.mode == "plain"], lambda port: (_base(plan, port.task), port.origin)
     )
     counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
-    parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)} in memory"]
+    parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)}"]
     tasks = [_task_row(group) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
     parts.append(_table(("task", "ranks", "in a job", "kind", "command"), tasks))
     if channels:
         rows = [_channel_row(plan, group) for group in channels]
-        parts.append(_table(("channel", "files", "ranks", "steps", "queue", "when full", "memory"), rows))
+        parts.append(_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:
         parts.append("\n\n".join(joined))
     if files:
@@ -41,7 +44,7 @@ def plan_table(plan: Plan) -> str:
             (_members(plan, [port.task for port in group]), group[0].direction, braced([p.pattern for p in group]))
             for group in files
         ]
-        parts.append(_table(("real files of", "port", "files"), rows))
+        parts.append(_table(("plain files of", "port", "files"), rows))
     if plan.notes:
         parts.append("\n".join(plan.notes))
     parts.append(
@@ -98,7 +101,8 @@ def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
         "all" if channel.every == 1 else f"every {channel.every}",
         str(channel.queue),
         channel.when_full,
-        size_text(outport.cap_bytes) if outport.cap_bytes else "no limit",
+        outport.mode,
+        "-" if outport.mode == "file" else size_text(outport.cap_bytes) if outport.cap_bytes else "no limit",
     )
 
 
@@ -156,7 +160,7 @@ def graph_text(graph: networkx.MultiDiGraph[str]) -> str:
     for name, data in graph.nodes(data=True):
         lines.append(f"{name} ({count_of(data['nprocs'], 'rank')})")
         for _, reader, edge in graph.out_edges(name, data=True):
-            how = str(edge["policy"]) if edge["place"] == "memory" else "real file"
+            how = str(edge["policy"]) if edge["mode"] == "memory" else f"{edge['policy']}, {_MODES[edge['mode']]}"
             lines.append(f"  {_files(edge)} -> {reader}  [{how}]")
     return "\n".join(lines)
 
@@ -169,7 +173,7 @@ def graph_mermaid(graph: networkx.MultiDiGraph[str]) -> str:
         f'    {numbers[name]}["{name}<br/>{count_of(data["nprocs"], "rank")}"]' for name, data in graph.nodes(data=True)
     ]
     for writer, reader, edge in graph.edges(data=True):
-        arrow = "-->" if edge["place"] == "memory" else "-.->"
+        arrow = _ARROWS[edge["mode"]]
         label = _files(edge).replace('"', "#quot;")
         lines.append(f'    {numbers[writer]} {arrow}|"{label}"| {numbers[reader]}')
     return "\n".join(lines)
@@ -187,7 +191,7 @@ def graph_dot(graph: networkx.MultiDiGraph[str]) -> str:
         for name, data in graph.nodes(data=True)
     ]
     for writer, reader, edge in graph.edges(data=True):
-        style = "" if edge["place"] == "memory" else ", style=dashed"
+        style = _STYLES[edge["mode"]]
         lines.append(f"    {quoted(writer)} -> {quoted(reader)} [label={quoted(_files(edge))}{style}];")
     return "\n".join([*lines, "}"])
 

@@ -32,8 +32,12 @@ class Dset:
     name: str = key(
         text(), doc="Path of the dataset in the file; a group stands for all in it, and wildcards may be used."
     )
-    memory: bool | None = key(boolean(), default=None, doc="1: exchange in memory; 0, with `file: 1`: through a file.")
-    file: bool | None = key(boolean(), default=None, doc="1, with `memory: 0`: exchange through a file.")
+    memory: bool | None = key(
+        boolean(),
+        default=None,
+        doc="1: exchange in memory; 0, with `file: 1`: through files; both 1: the port's mode is `both`.",
+    )
+    file: bool | None = key(boolean(), default=None, doc="1: the file is on disk too; with `memory: 0`, only there.")
     metadata: bool | None = key(boolean(), default=None, doc="Another name of `memory`.")
     passthru: bool | None = key(boolean(), default=None, doc="Another name of `file`.")
     zerocopy: bool | None = key(
@@ -58,13 +62,16 @@ class Port:
         default=(),
         doc="Datasets that the port is for; left out: all. A step always holds its whole file.",
     )
-    mode: Literal["memory", "file"] | None = key(
-        choice("memory", "file", unsupported={"both": "choose 'memory' or 'file'"}),
+    mode: Literal["memory", "both", "file"] | None = key(
+        choice("memory", "both", "file"),
         default=None,
-        doc="`memory` (default), or `file`: real files, which the layer leaves alone.",
+        doc="Where the files are: `memory` (default); `both`, in memory, and on disk as the program alone would have "
+        "written them; `file`, on disk only, under the same policies.",
     )
     metadata: bool | None = key(boolean(), default=None, doc="1: exchange in memory.")
-    passthru: bool | None = key(boolean(), default=None, doc="1, with `metadata: 0`: exchange through a file.")
+    passthru: bool | None = key(
+        boolean(), default=None, doc="1: files on disk; with `metadata: 1`, the mode is `both`, else `file`."
+    )
     file: bool | None = key(boolean(), default=None, doc="Another name of `passthru`.")
     zerocopy: bool | None = key(
         boolean(), default=None, doc="A hint.", unused="readers copy once, straight from shared memory"

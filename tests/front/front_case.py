@@ -31,9 +31,9 @@ class Case:
         self.path.write_bytes(text.encode() if isinstance(text, str) else text)
         return self
 
-    def plan(self, *overrides: str) -> Plan:
+    def plan(self, *overrides: str, files: bool = False) -> Plan:
         """The plan; the workflow must be right."""
-        return plan_file(self.path, overrides)
+        return plan_file(self.path, overrides, files=files)
 
     def errors(self, *overrides: str) -> list[str]:
         """The lines reported, each without the folder; the workflow must be wrong."""

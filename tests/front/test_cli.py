@@ -135,7 +135,7 @@ def test_ranks_are_recognised(environment: dict[str, str], expected: bool) -> No
 
 
 def test_interrupt(pair: Pair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("wilkins.planner.plan_file", interrupted)

@@ -167,26 +167,34 @@ def test_an_output_nobody_reads_is_a_file(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "inp", "memory"),
+    ("out", "inp", "mode"),
     [
-        ("", "", True),
-        ("mode: file", "", False),
-        ("", "mode: file", False),
-        ("passthru: 1, metadata: 0", "", False),
-        ("dsets: [{name: x, file: 1, memory: 0}]", "", False),
-        ("", "dsets: [{name: x, passthru: 1, metadata: 0}]", False),
-        ("metadata: 1", "mode: file", True),
-        ("dsets: [{name: x, passthru: 0, metadata: 1}]", "dsets: [{name: x, passthru: 1, metadata: 0}]", True),
-        ("mode: file", "mode: memory", False),
+        ("", "", "memory"),
+        ("mode: file", "", "file"),
+        ("", "mode: file", "file"),
+        ("mode: both", "", "both"),
+        ("", "mode: both", "both"),
+        ("passthru: 1, metadata: 0", "", "file"),
+        ("passthru: 1", "", "file"),
+        ("metadata: 1, passthru: 1", "", "both"),
+        ("dsets: [{name: x, file: 1, memory: 0}]", "", "file"),
+        ("dsets: [{name: x, file: 1, memory: 1}]", "", "both"),
+        ("dsets: [{name: x, file: 1, memory: 0}, {name: y, memory: 1}]", "", "both"),
+        ("mode: both, dsets: [{name: x, file: 1, memory: 1}]", "", "both"),
+        ("", "dsets: [{name: x, passthru: 1, metadata: 0}]", "file"),
+        ("metadata: 1", "mode: file", "memory"),
+        ("dsets: [{name: x, passthru: 0, metadata: 1}]", "dsets: [{name: x, passthru: 1, metadata: 0}]", "memory"),
+        ("mode: file", "mode: memory", "file"),
+        ("mode: both", "mode: memory", "both"),
     ],
 )
-def test_memory_or_file(case: Case, out: str, inp: str, memory: bool) -> None:
+def test_modes(case: Case, out: str, inp: str, mode: str) -> None:
     plan = case.write(
         f"tasks:\n  - func: ./sim\n    outports: [{{filename: a.h5, {out}}}]\n"
         f"  - func: ./ana\n    inports: [{{filename: a.h5, {inp}}}]\n"
     ).plan()
-    assert [port.mode == "memory" for port in plan.ports] == [memory, memory]
-    assert len(plan.channels) == memory
+    assert [port.mode for port in plan.ports] == [mode, mode]
+    assert len(plan.channels) == 1
 
 
 def test_readers_that_disagree(case: Case) -> None:
@@ -194,7 +202,21 @@ def test_readers_that_disagree(case: Case) -> None:
     text += "".join(
         f"  - {{func: ./ana, inports: [{{filename: a.h5, mode: {mode}}}]}}\n" for mode in ("file", "memory")
     )
-    assert "one reader wants it in memory and one in a file" in case.write(text).error()
+    plan = case.write(text).plan()
+    assert [port.mode for port in plan.ports] == ["both"] * 3
+
+
+def test_everything_on_files(case: Case) -> None:
+    text = "tasks:\n" + task("s", "a.h5") + "  - {func: ./ana, inports: [{filename: a.h5}]}\n" + task("t", "b.h5")
+    plan = case.write(text).plan(files=True)
+    assert [port.mode for port in plan.ports] == ["file", "file", "plain"]
+
+
+def test_producers_in_different_modes(case: Case) -> None:
+    text = "tasks:\n  - {func: ./sim, name: a, outports: [{filename: a.h5, mode: file}]}\n"
+    text += "  - {func: ./sim, name: b, outports: [{filename: b.h5}]}\n"
+    text += '  - {func: ./ana, inports: [{filename: "*.h5"}]}\n'
+    assert [port.mode for port in case.write(text).plan().ports] == ["file", "memory", "both"]
 
 
 def test_an_input_that_is_on_disk(case: Case) -> None:

@@ -75,16 +75,15 @@ def test_wrong_value_of_a_task(pair: Pair, line: str, words: str) -> None:
         ("flow: {queue: 2}\nqueue: 3", "the queue is given twice"),
         ("flow: latest\nqueue: 3", "'queue' goes with a flow that blocks"),
         ("nreaders: 2", "'nreaders' is 2, more than its task's 'nprocs' of 1"),
-        ("mode: both", "'both' is not supported yet; choose 'memory' or 'file'"),
+        ("mode: disk", "not 'disk'"),
         ("device: cuda:0", "'cuda:0' is not supported yet; use 'host'"),
         ("device: pinned", "not supported yet"),
         ("range: 3", "'range' must be a list of different whole numbers of 0 or more, such as [10, 11, 12]"),
         ("range: [1, two]", "'range' item 2 must be a whole number of 0 or more, not 'two'"),
         ("range: [1, 2, 1]", "'range': items 1 and 3 are both 1, and two instances would share their files"),
         ("dsets: [{nam: x}]", "unknown key 'nam'"),
-        ("dsets: [{name: x, memory: 1, file: 1}]", "memory and file at once is not supported yet"),
+        ("mode: file\nmetadata: 1", "'mode: file' and its other keys, which mean 'memory', differ"),
         ("dsets: [{name: x, metadata: 0, passthru: 0}]", "neither memory nor file would carry the data"),
-        ("dsets: [{name: x, file: 1, memory: 0}, {name: y, memory: 1}]", "some of it is in memory and some in a file"),
     ],
 )
 def test_wrong_value_of_an_inport(pair: Pair, line: str, words: str) -> None:

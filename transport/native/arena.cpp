@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "disk.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
 
@@ -25,6 +26,10 @@ void arena_path(const Board& board, int slot, const char* suffix, char* out, siz
 void* map_file(int fd, uint64_t length, bool writable) {
     return mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 }
+
+constexpr uint64_t kRoomOnDisk = 1ull << 40;  // address space for a file, however much the disk holds now
+
+uint64_t table_size(uint64_t bytes) { return (bytes / kBlock + 4095) / 4096 * 4096; }
 
 // Gives a file memory from `begin` to `end`, or none. A signal would undo the work done so far, so a program with a fast
 // timer (a profiler) might never get to the end of it: signals wait.
@@ -71,57 +76,69 @@ int Arenas::open(int slot, bool writable) const {
     return raw::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
 }
 
-int Arenas::map(int slot, bool writable, Mapping* out) {
-    std::lock_guard<std::mutex> guard(mutex_);
-    Mapping& kept = mappings_[static_cast<size_t>(slot)];
-    if (kept.bytes && (kept.writable || !writable)) {
-        *out = kept;
-        return 0;
-    }
-    const uint64_t reserve = board_.head().reserve;
-    const uint64_t table = (reserve / kBlock + 4095) / 4096 * 4096;
-    const int flags = (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC;
+uint64_t Arenas::room(int slot) const { return disk::is_file(board_, slot) ? kRoomOnDisk : board_.head().reserve; }
+
+int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
+    const uint64_t table = table_size(room(slot));
     char path[PATH_MAX];
     arena_path(board_, slot, ".blocks", path, sizeof(path));
-    int fd = raw::open(path, flags, 0600);
+    const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
     int error = writable && raw::ftruncate(fd, static_cast<off_t>(table)) != 0 ? errno : 0;
     void* blocks = error ? MAP_FAILED : map_file(fd, table, writable);
     if (!error && blocks == MAP_FAILED) error = errno;
     raw::close(fd);
     if (error) return error;
+    if (kept->blocks) munmap(static_cast<void*>(kept->blocks), table);
+    kept->blocks = static_cast<std::atomic<uint8_t>*>(blocks);
+    kept->writable = writable;
+    return 0;
+}
 
+int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
+    char path[PATH_MAX];
     arena_path(board_, slot, "", path, sizeof(path));
-    fd = raw::open(path, flags, 0600);
-    error = fd < 0 ? errno : 0;
+    const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
     void* bytes = MAP_FAILED;
-    uint64_t length = reserve;
+    uint64_t length = room(slot);
     // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
-    for (; !error && bytes == MAP_FAILED && length >= (64u << 20); length /= 2) {
+    for (; bytes == MAP_FAILED && length >= (64u << 20); length /= 2) {
         bytes = map_file(fd, length, writable);
         if (bytes != MAP_FAILED) break;
     }
-    if (!error && bytes == MAP_FAILED) error = ENOMEM;
-    if (fd >= 0) raw::close(fd);
-    if (error) {
-        munmap(blocks, table);
-        return error;
+    raw::close(fd);
+    if (bytes == MAP_FAILED) return ENOMEM;
+    out->bytes = static_cast<unsigned char*>(bytes);
+    out->length = length;
+    return 0;
+}
+
+int Arenas::map(int slot, bool writable, Mapping* out) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    Mapping& kept = mappings_[static_cast<size_t>(slot)];
+    const bool enough = kept.blocks && (kept.writable || !writable);
+    if (!enough) {
+        const Mapping before = kept;
+        if (int error = map_table(slot, writable, &kept)) return error;
+        if (before.bytes) munmap(before.bytes, before.length);
+        kept.bytes = nullptr;
     }
-    if (kept.bytes) {
-        munmap(kept.bytes, kept.length);
-        munmap(static_cast<void*>(kept.blocks), table);
-    }
-    kept.bytes = static_cast<unsigned char*>(bytes);
-    kept.blocks = static_cast<std::atomic<uint8_t>*>(blocks);
-    kept.length = length;
-    kept.writable = writable;
     *out = kept;
+    if (kept.bytes) return 0;
+    if (int error = map_bytes(slot, writable, out)) return error;
+    if (disk::is_file(board_, slot)) out->kept = false;
+    else kept = *out;
     return 0;
 }
 
 void Arenas::account(SlotRecord& slot, uint64_t bytes) {
     PortRecord& port = board_.port(board_.source(slot.source).port);
     BoardRecord& head = board_.head();
+    if (port.habits.mode == Mode::file) {
+        slot.accounted = bytes;
+        return;
+    }
     port.used = port.used - slot.accounted + bytes;
     head.memory = head.memory - slot.accounted + bytes;
     slot.accounted = bytes;
@@ -145,10 +162,10 @@ int Arenas::reserve(int index, uint64_t size) {
     }
     char path[PATH_MAX];
     arena_path(board_, index, ".blocks", path, sizeof(path));
-    const uint64_t table = (goal / kBlock + 4095) / 4096 * 4096;
-    int error = allocate(path, 0, table);
+    int error = allocate(path, 0, table_size(goal));
     arena_path(board_, index, "", path, sizeof(path));
     if (!error) error = allocate(path, have, goal);
+    if (error == EDQUOT) error = ENOSPC;  // a quota of the disk is no cap of the port
     if (error) {
         Board::Lock lock(board_);
         if (slot.accounted == goal) account(slot, before);
@@ -178,7 +195,16 @@ bool Arenas::reclaim(int only_port, bool pressed) {
         SlotRecord& slot = board_.slot(s);
         if ((slot.reserved.load() == 0 && slot.accounted == 0) || slot.peers > 0 || queue::needed(board_, slot, pressed)) continue;
         if (only_port >= 0 && board_.source(slot.source).port != only_port) continue;
+        const bool on_disk = disk::is_file(board_, s);
+        if (on_disk && only_port < 0) continue;  // its memory is elsewhere
         queue::clear_slot(board_, s);
+        if (on_disk) {
+            slot.reserved.store(0);
+            account(slot, 0);
+            disk::forget(board_, s);
+            any = true;
+            continue;
+        }
         int fd = open(s, true);
         if (fd < 0) continue;
         slot.reserved.store(0);  // first, as in trim

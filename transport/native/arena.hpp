@@ -16,13 +16,15 @@ struct Mapping {
     std::atomic<uint8_t>* blocks = nullptr;
     uint64_t length = 0;  // of address space; files can grow up to it
     bool writable = false;
+    bool kept = true;  // by the process; false: made for one handle on a step on disk, and unmapped with it
 };
 
 class Arenas {
 public:
     explicit Arenas(const Board& board);
 
-    // The mapping of a slot, made on first use. Returns 0 or an errno.
+    // The mapping of a slot, made on first use, or every time if it is a file on disk: that is another one for every step.
+    // Returns 0 or an errno.
     int map(int slot, bool writable, Mapping* out);
 
     // Gives the slot's arena memory for `size` bytes at least, within its port's cap. ENOSPC: shared memory is full;
@@ -39,6 +41,9 @@ public:
     int open(int slot, bool writable) const;
 
 private:
+    int map_table(int slot, bool writable, Mapping* kept) const;
+    int map_bytes(int slot, bool writable, Mapping* out) const;
+    uint64_t room(int slot) const;
     void account(SlotRecord& slot, uint64_t bytes);
 
     const Board& board_;

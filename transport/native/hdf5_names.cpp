@@ -116,7 +116,7 @@ WILKINS_EXPORT herr_t H5Fdelete(const char* name, hid_t fapl) {
     auto real = reinterpret_cast<herr_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
     Match match;
     if (!match_name(name, &match)) return real(name, fapl);
-    const int error = remove_step(match);
+    const int error = delete_file(match);
     if (error == 0) return 0;
     if (const Hdf5* lib = hdf5_of(WILKINS_CALLER)) lib->push_cannot_open(name, error, 0);
     return -1;

@@ -119,7 +119,7 @@ int delete_name(int (*real)(const char*, Handle), const void* caller, const char
     if (!wilkins::match_name(name, &match)) return real ? real(name, info) : wilkins::no_mpi("MPI_File_delete");
     const Abi* const mpi = find_abi(caller);
     if (mpi == nullptr) return kUnknownMpi;
-    const int error = wilkins::remove_step(match);
+    const int error = wilkins::delete_file(match);
     return error == 0 ? 0 : wilkins::mpiio::fail_without_file(*mpi, mpi->error_class(error));
 }
 

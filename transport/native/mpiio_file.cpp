@@ -165,7 +165,10 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     if (opened.error != 0) return give_up(mpi.error_class(opened.error));
     int error = 0;
     if (file->rank_ != 0) {
-        file->step_ = attach_step(opened.token, writable, &error);
+        // What the lead reads from the program's own file on disk, each rank reads there.
+        const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
+        file->step_ = elsewhere ? open_step(match, Intent::read, ranks, &error)
+                                : attach_step(opened.token, writable, &error);
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
             log_line("error: MPI-IO: rank %d of the communicator cannot reach the step of \"%s\" that rank 0 opened: "

@@ -1,4 +1,5 @@
-// chmod, chown, utime and extended attributes of matching names: a step has none of its own, so there is nothing to change.
+// chmod, chown, utime and extended attributes of matching names: a step has none of its own, so there is nothing to change,
+// unless it is a file on disk as well.
 #include "posix_names.hpp"
 
 namespace wilkins::posix {
@@ -7,7 +8,7 @@ namespace {
 // For a name that matches, true and the call's result: `result` if the step is there, and -1 with `error` if that is set.
 bool handled(const char* path, const void* caller, int error, int* result) {
     Match match;
-    if (!matches(path, &match, caller)) return false;
+    if (!matches(path, &match, caller) || on_disk(match)) return false;
     struct stat st;
     *result = stat_match(match, &st);
     if (*result == 0 && error) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "disk.hpp"
 #include "match.hpp"
 #include "posix_names.hpp"
 
@@ -111,9 +112,11 @@ void drop_listing(DIR* directory) {
     }
 }
 
-// A file on disk that has the name of something this task reads is not what an open would lead to.
+// A file on disk that has the name of something this task reads is not what an open would lead to, and one of ours that is
+// being written is none of its business.
 bool hidden(const Listing& listing, const char* name) {
     Match match;
+    if (strncmp(name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
     return match_name(join(listing.path, name).c_str(), &match) && match.inport >= 0;
 }
 

@@ -52,7 +52,9 @@ int access_match(const Match& match, int mode) {
 int unlink_match(const Match& match, int dirfd, const char* path) {
     const int error = remove_step(match);
     const int saved = errno;
+    if (!may_remove_file(match)) return succeed_or(error);
     if (libc::unlinkat(dirfd, path, 0) == 0) return 0;
+    if (on_disk(match)) return -1;
     errno = saved;
     return succeed_or(error);
 }
@@ -122,15 +124,36 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     if (flags & ~1u) return succeed_or(EINVAL);
     if (exclusive && to_step && stat_match(target, &st) == 0) return succeed_or(EEXIST);
     if (from_step && to_step) return succeed_or(rename_step(source, target));
+    if (from_step && on_disk(source)) {
+        const int result = libc::renameat(from_dir, from, to_dir, to);
+        if (result == 0) remove_step(source);
+        return result;
+    }
     if (from_step) return succeed_or(stat_match(source, &st) == 0 ? save_step(source, to_dir, to) : ENOENT);
+    const mode_t mode = libc::fstatat(from_dir, from, &st, 0) == 0 ? st.st_mode & 07777 : 0;
     const int error = publish_file(from_dir, from, target);
     if (error) return succeed_or(error);
+    if (on_disk(target) && mode) libc::chmod(target.name, mode);
     return libc::unlinkat(from_dir, from, 0);
+}
+
+// Is this producer writing a file of this name now?
+bool is_being_written(const Match& match) {
+    struct stat st;
+    if (describe_open(match, true, &st)) return true;
+    StepFile* written = find_open(match.name, true);
+    if (written) close_step(written);
+    return written != nullptr;
+}
+
+// Is a look at this name answered by the layer?
+bool is_looked_at(const char* path, Match* match, const void* caller) {
+    return matches(path, match, caller) && (!on_disk(*match) || is_being_written(*match));
 }
 
 int stat_any(const char* path, struct stat* st, const void* caller, bool* handled) {
     Match match;
-    *handled = matches(path, &match, caller);
+    *handled = is_looked_at(path, &match, caller);
     return *handled ? stat_match(match, st) : 0;
 }
 
@@ -203,6 +226,7 @@ int stat_match(const Match& match, struct stat* st) {
         close_step(written);
         return 0;
     }
+    if (on_disk(match)) return libc::stat(match.name, st);
     uint64_t size = 0, identity = 0;
     int64_t published = 0;
     if (lookup_step(match, &size, &identity, &published)) {
@@ -295,18 +319,18 @@ WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned m
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::access(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::access(path, mode);
 }
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::eaccess(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::eaccess(path, mode);
 }
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::faccessat(dirfd, path, mode, flags);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::faccessat(dirfd, path, mode, flags);
 }
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {

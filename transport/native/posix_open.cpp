@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstring>
 
+#include "disk.hpp"
 #include "posix_files.hpp"
 
 namespace wilkins::posix {
@@ -54,8 +55,9 @@ int stream_descriptor(FILE* stream) {
 
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
-    if (matches(path, &match, caller, reads(flags))) return open_match(match, flags, false);
-    return libc::openat(dirfd, path, flags, mode);
+    if (!matches(path, &match, caller, reads(flags))) return libc::openat(dirfd, path, flags, mode);
+    const disk::Permission permission(mode);
+    return open_match(match, flags, false);
 }
 
 }  // namespace
@@ -72,9 +74,7 @@ WILKINS_INTERPOSE(int, open, const char* path, int flags, ...) {
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
     }
-    Match match;
-    if (matches(path, &match, WILKINS_CALLER, reads(flags))) return open_match(match, flags, false);
-    return libc::open(path, flags, mode);
+    return open_any(AT_FDCWD, path, flags, mode, WILKINS_CALLER);
 }
 WILKINS_ALIAS(open64, open);
 

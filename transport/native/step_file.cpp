@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "disk.hpp"
 #include "queue.hpp"
 #include "resting.hpp"
 #include "wait.hpp"
@@ -73,7 +74,8 @@ int StepFile::reserve(uint64_t size) {
         lock.release();
         const int error = p.arenas->reserve(state->slot, size);
         if (!error) return 0;
-        const int scope = error == EDQUOT ? port : -1;
+        const bool on_disk = disk::is_file(p.board, state->slot);
+        const int scope = error == EDQUOT || on_disk ? port : -1;
         if (error == EDQUOT || error == ENOSPC) {
             if (p.arenas->reclaim(scope, true)) {
                 last = false;
@@ -97,6 +99,10 @@ int StepFile::reserve(uint64_t size) {
                          p.task_name(), p.context.rank, state->name,
                          static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
                          static_cast<unsigned long long>(kBlock), static_cast<unsigned long long>(cap));
+            else if (on_disk)
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but the disk is full; free some there, or write to another one",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size));
             else
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
@@ -213,7 +219,7 @@ int StepFile::descriptor() const {
 
 uint64_t StepFile::identity() const { return state->identity; }
 
-bool StepFile::writable() const { return state->role != Role::reader; }
+bool StepFile::writable() const { return state->role != Role::reader && state->role != Role::on_disk; }
 
 const char* StepFile::name() const { return state->name; }
 

@@ -12,14 +12,15 @@ enum class Role {
     reader,    // reads a published step and holds it
     own_copy,  // a consumer that opened for writing: memory of its own
     snapshot,  // copies a step that is being written; publishes the copy by closing
+    on_disk,   // the program's own file on disk, to be read
 };
 
 struct StepFile::State {
     Role role = Role::reader;
-    int slot = -1;  // -1 for own_copy
+    int slot = -1;  // -1 for own_copy and on_disk
     Mapping mapping;
     uint64_t identity = 0;
-    uint64_t size = 0;  // own_copy
+    uint64_t size = 0;  // of those two
     int failed = 0;     // the errno that made the step incomplete, seen through this handle
     int pid = 0;
     mutable int fd = -1;

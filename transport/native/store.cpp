@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 
+#include "disk.hpp"
 #include "match.hpp"
 #include "process.hpp"
 #include "first.hpp"
@@ -136,6 +137,20 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     return nullptr;
 }
 
+// A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.
+bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.state == SlotState::writing && slot.stamp == stamp; }
+
+// The step never existed.
+void give_up(const Process& p, int index, uint64_t stamp) {
+    Board::Lock lock(p.board);
+    const SlotRecord& slot = p.board.slot(index);
+    if (is_writing(slot, stamp)) {
+        disk::forget(p.board, index);
+        queue::clear_slot(p.board, index);
+    }
+    p.board.ring(p.board.source(slot.source).port);
+}
+
 StepFile* create(const Match& match, bool exclusive, int* error) {
     Process& p = process();
     const Board& board = p.board;
@@ -160,8 +175,10 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
             *error = EEXIST;
             return nullptr;
         }
-        if (exclusive && (queue::exists(board, board.source(source_index), match.name) ||
-                          queue::find_resting(board, match.outport, match.name, place) >= 0)) {
+        if (exclusive && (disk::has_files(board, match.outport)
+                              ? disk::exists(match.name)
+                              : queue::exists(board, board.source(source_index), match.name) ||
+                                    queue::find_resting(board, match.outport, match.name, place) >= 0)) {
             *error = EEXIST;
             return nullptr;
         }
@@ -214,7 +231,8 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
             for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
     }
     Mapping mapping;
-    *error = p.arenas->map(index, true, &mapping);
+    *error = disk::begin(board, index);
+    if (!*error) *error = p.arenas->map(index, true, &mapping);
     if (!*error) {
         // The table first: if this process dies in between, the next writer empties it again.
         SlotRecord& slot = board.slot(index);
@@ -224,8 +242,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     StepFile* file = *error ? nullptr : make_file(role, index, mapping, stamp, match.name);
     if (!file) {
         if (!*error) *error = ENOMEM;
-        Board::Lock lock(board);
-        queue::clear_slot(board, index);
+        give_up(p, index, stamp);
         return nullptr;
     }
     return file;
@@ -309,9 +326,31 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
     return open_held(index, stamp, name, error);
 }
 
-// Opens a step that this task itself published and that is still whole.
+// Opens the program's own file on disk.
+StepFile* read_disk(const char* name, int* error) {
+    disk::Image image;
+    if ((*error = disk::map_file(name, &image))) return nullptr;
+    Mapping mapping;
+    mapping.bytes = image.bytes;
+    mapping.length = image.length;
+    mapping.kept = false;
+    StepFile* file = make_file(Role::on_disk, -1, mapping, image.identity, name);
+    if (!file) {
+        *error = ENOMEM;
+        munmap(image.bytes, image.length);
+        raw::close(image.fd);
+        return nullptr;
+    }
+    file->state->size = image.size;
+    file->state->fd = image.fd;
+    return file;
+}
+
+// Opens a step that this task itself published and that is still whole. Where its files are on disk, that is what the
+// program alone would read.
 StepFile* reread_own(const Match& match, int* error) {
     Process& p = process();
+    if (disk::has_files(p.board, match.outport)) return read_disk(match.name, error);
     const uint64_t place = hash_place(match.name);
     int index;
     uint64_t stamp = 0;
@@ -488,9 +527,6 @@ bool saw_end() {
 
 namespace {
 
-// A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.
-bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.state == SlotState::writing && slot.stamp == stamp; }
-
 void end_peer(SlotRecord& slot, uint64_t stamp) {
     if (slot.stamp == stamp && slot.peers > 0) --slot.peers;
 }
@@ -537,6 +573,20 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error) {
 
 namespace {
 
+// The step's file takes its name on disk. A run whose archive has a gap is no good: that ends it.
+int settle_on_disk(const StepFile* file) {
+    const Process& p = process();
+    const StepFile::State* state = file->state;
+    const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof());
+    if (!error) return 0;
+    Board::Lock lock(p.board);
+    fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.context.rank, state->name, strerror(error),
+             error == ENOSPC || error == EDQUOT ? "free some space there, or write to another disk"
+             : error == EPERM || error == EOPNOTSUPP ? "this file system has no hard links, which 'mode: file' needs; use 'mode: both'"
+                                                     : "mend that, or use 'mode: memory'");
+    return error;
+}
+
 // The arena becomes exactly the file: no stale byte below its end, nothing behind it.
 int complete(StepFile* file) {
     Process& p = process();
@@ -555,7 +605,9 @@ int complete(StepFile* file) {
         if (slot.touched.load() < blocks) slot.touched.store(blocks);
         for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
     }
-    return slot.reserved.load() == size ? 0 : p.arenas->trim(file->state->slot, size);
+    if (slot.reserved.load() != size)
+        if (int error = p.arenas->trim(file->state->slot, size)) return error;
+    return settle_on_disk(file);
 }
 
 // This rank closes a step that it took as its in-port's; to look at one, or to read one's own again, is no event.
@@ -578,7 +630,7 @@ void free_file(StepFile* file) {
     StepFile::State* state = file->state;
     delist(state);
     if (state->fd >= 0) raw::close(state->fd);
-    if (state->role == Role::own_copy) munmap(state->mapping.bytes, state->mapping.length);
+    if (state->role == Role::own_copy || !state->mapping.kept) munmap(state->mapping.bytes, state->mapping.length);
     delete state;
     delete file;
 }
@@ -590,18 +642,16 @@ void close_step(StepFile* file) {
     Process& p = process();
     if (state->pid == getpid()) {
         if (state->role == Role::lead || state->role == Role::snapshot) {
-            const int error = complete(file);
-            const uint64_t digest = error ? 0 : final_digest(file);
-            Board::Lock lock(p.board);
-            const SlotRecord& slot = p.board.slot(state->slot);
-            if (error) {
+            if (const int error = complete(file)) {
                 log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
                          p.context.rank, state->name, strerror(error));
-                if (is_writing(slot, state->identity)) queue::clear_slot(p.board, state->slot);
-                p.board.ring(p.board.source(slot.source).port);
-            } else if (is_writing(slot, state->identity)) {
-                if (state->role == Role::snapshot) queue::publish(p.board, state->slot);
-                else queue::close_slot(p.board, state->slot, digest);
+                give_up(p, state->slot, state->identity);
+            } else {
+                const uint64_t digest = final_digest(file);
+                Board::Lock lock(p.board);
+                const bool mine = is_writing(p.board.slot(state->slot), state->identity);
+                if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
+                else if (mine) queue::close_slot(p.board, state->slot, digest);
             }
         } else if (state->role == Role::peer) {
             Board::Lock lock(p.board);
@@ -616,19 +666,28 @@ void close_step(StepFile* file) {
 }
 
 void discard_step(StepFile* file) {
-    const bool writes = file->state->role == Role::lead || file->state->role == Role::snapshot;
-    if (writes && file->state->pid == getpid()) {
-        Process& p = process();
-        Board::Lock lock(p.board);
-        const SlotRecord& slot = p.board.slot(file->state->slot);
-        if (is_writing(slot, file->state->identity)) queue::clear_slot(p.board, file->state->slot);
-        p.board.ring(p.board.source(slot.source).port);
-    }
+    const StepFile::State* state = file->state;
+    const bool writes = state->role == Role::lead || state->role == Role::snapshot;
+    if (writes && state->pid == getpid()) give_up(process(), state->slot, state->identity);
     free_file(file);
+}
+
+bool on_disk(const Match& match) {
+    return match.inport < 0 && disk::has_files(process().board, match.outport);
+}
+
+bool may_remove_file(const Match& match) {
+    const Process& p = process();
+    if (match.outport >= 0 || p.board.port(match.inport).habits.mode == Mode::memory) return true;
+    if (p.board.port(match.inport).habits.mode == Mode::both || !may_read(p.board, match.inport, p.context.rank)) return false;
+    Board::Lock lock(p.board);
+    const queue::Found next = queue::find(p.board, match.inport, p.context.rank, match.name);
+    return next.slot < 0 || !next.unread || !disk::is_named(p.board, next.slot, match.name);
 }
 
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
     Process& p = process();
+    if (on_disk(match)) return disk::look(match.name, size, identity, published_ns);
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
     int index = -1;
@@ -670,6 +729,13 @@ int remove_step(const Match& match) {
     return removed ? 0 : ENOENT;
 }
 
+int delete_file(const Match& match) {
+    if (!on_disk(match)) return remove_step(match);
+    if (raw::unlink(match.name) != 0) return errno;
+    remove_step(match);
+    return 0;
+}
+
 int rename_step(const Match& from, const Match& to) {
     Process& p = process();
     int error = 0;
@@ -703,6 +769,7 @@ int rename_step(const Match& from, const Match& to) {
         else close_step(file);
     }
     close_step(old);
+    if (!error && disk::has_files(p.board, from.outport)) raw::unlink(from.name);
     return error;
 }
 

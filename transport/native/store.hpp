@@ -94,12 +94,23 @@ void discard_step(StepFile* file);
 // For stat, access and kin: is there an unread or still held step of this name, and how long is it? Never waits.
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns);
 
+// Are this producer's files on disk too? Then its own looks at them are looks at the disk.
+bool on_disk(const Match& match);
+
+// Does the file of the disk go when a program removes this name? A consumer removes what it has read, never an archive, and
+// never the file of a later step.
+bool may_remove_file(const Match& match);
+
 // Calls `each` with the name of every step that a look at the disk would show: published and not yet passed by this rank.
 void list_steps(void (*each)(const char* name, void* user), void* user);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
 // For a consumer: lets go of the step. Returns 0 or ENOENT.
 int remove_step(const Match& match);
+
+// The same for the calls that delete a file by name (H5Fdelete, MPI_File_delete): where the producer's files are on disk,
+// that one is deleted and its absence an error.
+int delete_file(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.
 int rename_step(const Match& from, const Match& to);

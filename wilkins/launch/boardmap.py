@@ -1,4 +1,4 @@
-"""Where a plan's tasks, memory ports and channels stand on the board."""
+"""Where a plan's tasks, coupled ports and channels stand on the board."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
 
 
 class BoardPorts:
-    """Indices of the memory ports on the board, which has no file ports."""
+    """Indices of the ports on the board, which has none of those that join no other task."""
 
     def __init__(self, plan: Plan) -> None:
-        self._memory = [port for port in plan.ports if port.mode != "plain"]
-        self._index = {port.index: place for place, port in enumerate(self._memory)}
+        self._coupled = [port for port in plan.ports if port.mode != "plain"]
+        self._index = {port.index: place for place, port in enumerate(self._coupled)}
 
     def of(self, task: int) -> list[int]:
-        """Board indices of a task's memory ports."""
-        return [self._index[port.index] for port in self._memory if port.task == task]
+        """Board indices of a task's coupled ports."""
+        return [self._index[port.index] for port in self._coupled if port.task == task]
 
     def inward(self, task: int) -> list[int]:
-        """Board indices of the memory ports a task reads from, in the order of the workflow file."""
-        return [self._index[port.index] for port in self._memory if port.task == task and port.direction == "in"]
+        """Board indices of the ports a task reads from, in the order of the workflow file."""
+        return [self._index[port.index] for port in self._coupled if port.task == task and port.direction == "in"]
 
     def board_ports(self) -> list[BoardPort]:
         """The ports as the board wants them."""
@@ -37,7 +37,7 @@ class BoardPorts:
                 port.opens_per_step,
                 port.first,
             )
-            for port in self._memory
+            for port in self._coupled
         ]
 
     def board_channels(self, plan: Plan) -> list[BoardChannel]:

@@ -164,7 +164,7 @@ def _plan(path: Path, options: RunOptions, here: Rank) -> Plan:
     """The plan of the file, if the job has the ranks it needs."""
     from wilkins.planner import plan_file  # the other ranks do without a YAML reader and a graph library
 
-    plan = plan_file(path, options.overrides, "one-job")
+    plan = plan_file(path, options.overrides, "one-job", files=options.files)
     if plan.total_ranks != here.size:
         raise ResourceError(
             f"{path} needs {plan.total_ranks} ranks, and this job has {here.size}; start it as: "

@@ -18,3 +18,5 @@ class RunOptions:
     """Do not copy the tasks' output to the terminal."""
     overrides: tuple[str, ...] = ()
     """``task.key=value`` settings given with ``--set``; needed wherever the file is read again."""
+    files: bool = False
+    """Every coupled port in mode ``file``."""

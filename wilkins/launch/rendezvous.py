@@ -11,13 +11,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import stat
 import time
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError
+from wilkins.transport.board import remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
 
@@ -142,7 +142,7 @@ class Rendezvous:
             self.leave_at = time.monotonic() + 0.2 + 0.005 * self.size
             self._write("leave", {"at": self.leave_at})
             time.sleep(0.1)
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_run(self.path)
 
     def _news(self, number: int) -> bool:
         return os.pread(self._ranks, 1, 2 * self.size + number) == b"1"

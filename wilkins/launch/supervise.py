@@ -151,6 +151,8 @@ class Supervisor:
                 self._selector.unregister(signals.reader)
                 self._end_strays()
                 process.adopt_orphans(False)
+        if self._watches_all and self._stop is None and (failure := self._board.failure()):
+            self.stop(1, failure)  # met by a program's last act
         if self._stop is not None:
             return self._stop.code
         return 1 if self._failed else 0
