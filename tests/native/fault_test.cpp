@@ -1,15 +1,20 @@
 // Producers and consumers of a fixed name are killed at any moment and started again: what arrives is whole, in order and
-// arrives once, and nobody waits for ever.
+// arrives once, and nobody waits for ever. What is on disk is whole too, in modes that keep it there.
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <vector>
 
 #include "check.hpp"
+#include "disk.hpp"
 #include "process.hpp"
 #include "queue.hpp"
 #include "store.hpp"
@@ -20,6 +25,7 @@ namespace {
 
 constexpr unsigned kLimit = 100;  // seconds after which a process that hangs is killed, and the test fails
 constexpr int kKills = 400;
+constexpr int kKillsOnDisk = 100;
 constexpr int kSinks = 2;
 
 // What the consumers tell the parent about the steps they got, whole or not.
@@ -58,6 +64,24 @@ void produce(uint32_t incarnation) {
     }
 }
 
+// Is it one of the producer's files, and complete?
+bool is_whole(const std::vector<unsigned char>& bytes) {
+    uint32_t head[3];
+    if (bytes.size() < sizeof(head)) return false;
+    memcpy(head, bytes.data(), sizeof(head));
+    if (bytes.size() < size_t{head[2]} * 4) return false;
+    const size_t half = head[2] / 2;
+    const size_t gap = bytes.size() - size_t{head[2]} * 4;
+    for (size_t k = 3; k < head[2]; ++k) {
+        uint32_t value;
+        memcpy(&value, bytes.data() + k * 4 + (k < half ? 0 : gap), 4);
+        if (value != word(head[0], head[1], k)) return false;
+    }
+    for (size_t i = 0; i < gap; ++i)
+        if (bytes[half * 4 + i] != 0) return false;
+    return true;
+}
+
 void consume(int sink, int pipe) {
     for (;;) {
         int error = 0;
@@ -65,19 +89,11 @@ void consume(int sink, int pipe) {
         CHECK(file);
         std::vector<unsigned char> bytes(file->eof());
         file->read(0, bytes.data(), bytes.size());
-        uint32_t head[3];
-        memcpy(head, bytes.data(), sizeof(head));
-        const size_t half = head[2] / 2;
-        const size_t gap = bytes.size() - size_t{head[2]} * 4;
-        bool whole = bytes.size() >= size_t{head[2]} * 4;
-        for (size_t k = 3; whole && k < head[2]; ++k) {
-            uint32_t value;
-            memcpy(&value, bytes.data() + k * 4 + (k < half ? 0 : gap), 4);
-            whole = value == word(head[0], head[1], k);
-        }
-        for (size_t i = 0; whole && i < gap; ++i) whole = bytes[half * 4 + i] == 0;
         close_step(file);
-        const Report report = {sink, head[0], head[1], whole};
+        CHECK(bytes.size() >= 8);
+        uint32_t head[2];
+        memcpy(head, bytes.data(), sizeof(head));
+        const Report report = {sink, head[0], head[1], is_whole(bytes)};
         CHECK(write(pipe, &report, sizeof(report)) == sizeof(report));
     }
 }
@@ -96,11 +112,33 @@ pid_t start(const char* folder, int task, uint32_t incarnation, int pipe) {
     _exit(1);
 }
 
-void storm(unsigned seed, WhenFull when) {
+// Neither a partial file nor, once the slots are let go, anything hidden. In a process of its own: one that has looked at
+// the disk has settled that it is in no run.
+void check_disk(const Board& board, bool over) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child > 0) {
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        return;
+    }
+    std::ifstream file("out.h5", std::ios::binary);
+    if (file) CHECK(is_whole(std::vector<unsigned char>(std::istreambuf_iterator<char>(file), {})));
+    if (!over) _exit(0);
+    CHECK(file);
+    for (int slot = 0; slot < board.head().slots; ++slot) disk::forget(board, slot);
+    for (const auto& entry : std::filesystem::directory_iterator(".")) CHECK(entry.path().filename() == "out.h5");
+    _exit(0);
+}
+
+void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
     test::Scratch scratch;
+    const std::string folder = scratch.path + "/disk";
+    CHECK(mkdir(folder.c_str(), 0700) == 0 && chdir(folder.c_str()) == 0);
     BoardPlan plan;
     plan.tasks = {{"sim", 1}};
-    plan.ports = {{0, Direction::out, "out.h5", 2u << 20}};
+    plan.ports = {{0, Direction::out, "out.h5", mode == Mode::file ? 0 : 2u << 20}};
+    plan.ports[0].habits.mode = mode;
     for (int sink = 1; sink <= kSinks; ++sink) {
         plan.tasks.push_back({"look" + std::to_string(sink), 1});
         plan.ports.push_back({sink, Direction::in, "out.h5", 0});
@@ -138,7 +176,7 @@ void storm(unsigned seed, WhenFull when) {
         ++arrived;
     };
     for (int task = 0; task <= kSinks; ++task) begin(task);
-    for (int kill_number = 0; kill_number < kKills; ++kill_number) {
+    for (int kill_number = 0; kill_number < kills; ++kill_number) {
         for (unsigned n = 1 + random() % 4; n > 0; --n) one_report();
         const auto victim = random() % running.size();
         usleep(static_cast<useconds_t>(random() % 2000));
@@ -152,6 +190,7 @@ void storm(unsigned seed, WhenFull when) {
             for (int held : board.rank(static_cast<int>(victim)).holds) CHECK(held < 0);
             CHECK(!board.head().failure[0]);
         }
+        if (mode != Mode::memory) check_disk(board, false);
         begin(static_cast<int>(victim));
     }
     for (int n = 0; n < 20; ++n) one_report();
@@ -161,14 +200,19 @@ void storm(unsigned seed, WhenFull when) {
     }
     close(ends[0]);
     close(ends[1]);
-    CHECK(arrived >= kKills);
+    CHECK(arrived >= kills);
+    if (mode != Mode::memory) check_disk(board, true);
+    CHECK(chdir("/") == 0);
 }
 
 }  // namespace
 
 int main() {
     alarm(kLimit);
-    storm(1, WhenFull::block);
-    storm(2, WhenFull::drop_oldest);
+    storm(1, WhenFull::block, Mode::memory, kKills);
+    storm(2, WhenFull::drop_oldest, Mode::memory, kKills);
+    storm(3, WhenFull::block, Mode::both, kKillsOnDisk);
+    storm(4, WhenFull::drop_oldest, Mode::file, kKillsOnDisk);
+    storm(5, WhenFull::block, Mode::file, kKillsOnDisk);
     puts("fault: ok");
 }
