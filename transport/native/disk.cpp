@@ -172,6 +172,21 @@ int settle(const Board& board, int slot, const unsigned char* image, uint64_t si
     return mode == Mode::both ? store_image(hidden.text, whole.text, image, size) : link_file(hidden.text, whole.text);
 }
 
+int rename_file(const Board& board, int slot, const char* from, const char* to) {
+    const Mode mode = mode_of(board, slot);
+    if (mode == Mode::memory) return 0;
+    Path whole, hidden, link, old_hidden;
+    if (!names_of(board, slot, &whole, &old_hidden) || !link_path(board, slot, 'f', &link)) return ENOENT;
+    if (int error = locate(to, &whole)) return error;
+    if (rename(from, to) != 0) return errno;
+    raw::unlink(link.text);
+    if (symlink(whole.text, link.text) != 0 || !names_of(board, slot, &whole, &hidden)) return errno;
+    if (mode != Mode::file || strcmp(hidden.text, old_hidden.text) == 0) return 0;
+    if (rename(old_hidden.text, hidden.text) != 0 || !link_path(board, slot, 'a', &link)) return errno;
+    raw::unlink(link.text);
+    return symlink(hidden.text, link.text) == 0 ? 0 : errno;
+}
+
 bool is_named(const Board& board, int slot, const char* name) {
     Path link;
     struct stat arena, named;

@@ -32,6 +32,9 @@ bool exists(const char* name);
 // The step is closed and `size` bytes long: its file takes the program's name. Returns 0 or an errno.
 int settle(const Board& board, int slot, const unsigned char* image, uint64_t size);
 
+// The program renames a file that it has closed but may add to. Returns 0 or the errno that the program alone would have met.
+int rename_file(const Board& board, int slot, const char* from, const char* to);
+
 // Is the slot's arena the file of this name?
 bool is_named(const Board& board, int slot, const char* name);
 

@@ -746,6 +746,7 @@ int rename_step(const Match& from, const Match& to) {
         if (index >= 0) {
             const int replaced = queue::find_resting(p.board, to.outport, to.name, new_place);
             if (replaced == index) return 0;
+            if (const int refused = disk::rename_file(p.board, index, from.name, to.name)) return refused;
             if (replaced >= 0) queue::withdraw(p.board, replaced);
             SlotRecord& slot = p.board.slot(index);
             strcpy(slot.name, to.name);
