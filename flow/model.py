@@ -351,7 +351,6 @@ class _Simulation:
                 self.publish(source)
         while source.created[iteration] < source.ranks:
             yield _Sleep("moving", pattern, source.sleepers, [source.port.task])
-        yield None
         while full := [
             self.model.inports[inport].task for inport, queue in source.channels if isinstance(queue.create(), Wait)
         ]:

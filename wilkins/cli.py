@@ -78,10 +78,28 @@ def _plan(parsed: argparse.Namespace) -> int:
 
 def _graph(parsed: argparse.Namespace) -> int:
     from wilkins.graph import compile as compile_graph
-    from wilkins.show import GRAPH_FORMATS
+    from wilkins.pictures import chosen_format, output_graph
 
-    print(GRAPH_FORMATS[parsed.format](compile_graph(parsed.file, parsed.set, files=parsed.files)))
+    file_format = chosen_format(parsed.format, parsed.output)
+    output_graph(compile_graph(parsed.file, parsed.set, files=parsed.files), file_format, parsed.output)
     return 0
+
+
+def _simulate(parsed: argparse.Namespace) -> int:
+    from wilkins.kinds import parse_size
+    from wilkins.timelines import simulate
+
+    try:
+        rate = None if parsed.rate is None else parse_size(parsed.rate.removesuffix("/s"))
+    except ValueError:
+        raise UsageError(f"--rate must be bytes per second such as 5GB/s, not {parsed.rate!r}") from None
+    return simulate(parsed.file, parsed.set, rate or None, parsed.measured, parsed.trace, parsed.format, parsed.output)
+
+
+def _trace(parsed: argparse.Namespace) -> int:
+    from wilkins.timelines import trace
+
+    return trace(parsed.run, parsed.skip_start, parsed.format, parsed.output)
 
 
 def _schema(parsed: argparse.Namespace) -> int:
@@ -160,6 +178,10 @@ def _parser() -> argparse.ArgumentParser:
             "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
         )
 
+    def add_output(child: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+        child.add_argument("--format", choices=formats, help="left out: what the name of FILE says, else text")
+        child.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
+
     run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
     add_file(run)
     run.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
@@ -169,7 +191,32 @@ def _parser() -> argparse.ArgumentParser:
     add_file(add("plan", _plan, "show what would be started: tasks, ranks, channels, memory"))
     graph = add("graph", _graph, "show the task graph")
     add_file(graph)
-    graph.add_argument("--format", choices=("text", "mermaid", "dot"), default="text")
+    add_output(graph, ("text", "mermaid", "dot", "svg", "png"))
+    simulate = add("simulate", _simulate, "predict the timeline of a workflow from the `model` of its tasks")
+    add_file(simulate)
+    simulate.add_argument(
+        "--rate", metavar="BYTES", help="what a rank copies per second, such as 5GB/s; left out: copies take no time"
+    )
+    simulate.add_argument(
+        "--from",
+        dest="measured",
+        metavar="RUN",
+        type=Path,
+        help="take the time per step that the file does not give from this run",
+    )
+    simulate.add_argument("--trace", metavar="RUN", type=Path, help="show this run beside the prediction")
+    add_output(simulate, ("text", "svg", "png"))
+    trace = add("trace", _trace, "show the timeline of a run as it happened")
+    trace.add_argument(
+        "run",
+        metavar="RUN",
+        type=Path,
+        nargs="?",
+        default=Path("wilkins-runs/latest"),
+        help="the run's directory (default: wilkins-runs/latest)",
+    )
+    trace.add_argument("--skip-start", action="store_true", help="begin when the first task has started")
+    add_output(trace, ("text", "svg", "png"))
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
     add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")

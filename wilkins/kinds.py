@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from abc import ABC, abstractmethod
@@ -27,7 +28,7 @@ _FALSE = ("false", "no", "off", "0")
 _BYTES = {"": 1, "b": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4} | {
     f"{letter}i": 1024**power for power, letter in enumerate("kmgt", start=1)
 }
-_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _VARIABLE_SCHEMA = {"type": "string", "pattern": r"\$\{"}
 """A value that ``${VAR}`` gives."""
 
@@ -139,6 +140,15 @@ def duration() -> Kind:
     return Parsed("a time such as 90, 30s, 10min or 2h", {"type": ["number", "string"]}, parse_duration)
 
 
+def time_span() -> Kind:
+    """A time that may be nothing."""
+
+    def parse(value: str) -> float:
+        return 0.0 if re.fullmatch(r"0*\.?0+\s*[a-z]*", value.strip()) else parse_duration(value)
+
+    return Parsed("a time such as 0.2s, 50ms or 10min", {"type": ["number", "string"]}, parse)
+
+
 def parse_size(value: str) -> int:
     """Bytes from ``1073741824``, ``512MiB``, ``1 GB``.
 
@@ -151,9 +161,9 @@ def parse_size(value: str) -> int:
     return int(float(found[1]) * _BYTES[found[2]]) if "." in found[1] else int(found[1]) * _BYTES[found[2]]
 
 
-def size() -> Kind:
+def size(meaning: str = "a number of bytes such as 500MB or 1GiB (0: no limit)") -> Kind:
     """A number of bytes."""
-    return Parsed("a number of bytes such as 500MB or 1GiB (0: no limit)", {"type": ["integer", "string"]}, parse_size)
+    return Parsed(meaning, {"type": ["integer", "string"]}, parse_size)
 
 
 class Words(Kind):
@@ -228,6 +238,21 @@ class SectionList(Kind):
 
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"$ref": f"#/$defs/{self.cls.__name__}"}, "minItems": self.minimum}
+
+
+class Section(Kind):
+    """One section, read into a dataclass."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        keys = ", ".join(item.name for item in dataclasses.fields(cls) if "kind" in item.metadata)
+        self.meaning = f"a mapping with {keys}"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        return reader.section(self.cls, node, who)
+
+    def schema(self) -> dict[str, Any]:
+        return {"$ref": f"#/$defs/{self.cls.__name__}"}
 
 
 class Flow(Kind):

@@ -7,7 +7,7 @@ from typing import Any
 
 from wilkins.kinds import SectionList
 from wilkins.reading import keys_of
-from wilkins.spec import Dset, InPort, OutPort, Task, Workflow
+from wilkins.spec import Dset, InPort, OutPort, Task, TaskModel, Workflow
 
 _SECTIONS: tuple[tuple[type, str], ...] = (
     (Workflow, "The file"),
@@ -15,6 +15,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (OutPort, "What a task writes: `outports`"),
     (InPort, "What a task reads: `inports`"),
     (Dset, "Datasets of a port: `dsets`"),
+    (TaskModel, "Durations of a task: `model`"),
 )
 
 _INTRODUCTION = """\

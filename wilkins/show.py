@@ -33,10 +33,10 @@ def plan_table(plan: Plan) -> str:
     counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
     parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)}"]
     tasks = [_task_row(group) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
-    parts.append(_table(("task", "ranks", "in a job", "kind", "command"), tasks))
+    parts.append(text_table(("task", "ranks", "in a job", "kind", "command"), tasks))
     if channels:
         rows = [_channel_row(plan, group) for group in channels]
-        parts.append(_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
+        parts.append(text_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:
         parts.append("\n\n".join(joined))
     if files:
@@ -44,7 +44,7 @@ def plan_table(plan: Plan) -> str:
             (_members(plan, [port.task for port in group]), group[0].direction, braced([p.pattern for p in group]))
             for group in files
         ]
-        parts.append(_table(("plain files of", "port", "files"), rows))
+        parts.append(text_table(("plain files of", "port", "files"), rows))
     if plan.notes:
         parts.append("\n".join(plan.notes))
     parts.append(
@@ -146,11 +146,17 @@ def size_text(count: int) -> str:
     return f"{count} B"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int | None = None) -> str:
+    """A table in columns; from column `numbers` on they are aligned to the right."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = [head, ["-" * width for width in widths], *rows]
+    left = len(head) if numbers is None else numbers
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
     )
 
 

@@ -12,6 +12,7 @@ from wilkins.kinds import (
     Flow,
     FlowValue,
     Publish,
+    Section,
     SectionList,
     TextMap,
     Words,
@@ -21,6 +22,7 @@ from wilkins.kinds import (
     integer,
     size,
     text,
+    time_span,
 )
 from wilkins.reading import Where, key
 
@@ -155,6 +157,30 @@ class InPort(Port):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskModel:
+    """What `wilkins simulate` takes a task to do."""
+
+    step: float | None = key(
+        time_span(),
+        default=None,
+        doc="Time that each rank computes per step. Left out, it must come from a run: `wilkins simulate --from RUN`.",
+    )
+    steps: int | None = key(
+        integer(1),
+        default=None,
+        doc="Steps that the task makes; left out: as many as it is given to read, one of each in-port at a time.",
+    )
+    size: int = key(size("a number of bytes such as 8MiB"), default=0, doc="Bytes of a step on each out-port.")
+    start: float = key(time_span(), default=0, doc="Time from the start of the program to its first step.")
+    files: Literal["shared", "per-rank"] = key(
+        choice("shared", "per-rank"),
+        default="shared",
+        doc="Whether the task's ranks write one parallel file per step, or each rank files of its own.",
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A program of the workflow."""
 
@@ -218,6 +244,12 @@ class Task:
     )
     strict_end: bool = key(
         boolean(), default=False, doc="Whether an error of the program after the end of its input fails the run."
+    )
+    model: TaskModel | None = key(
+        Section(TaskModel),
+        default=None,
+        doc="Durations and sizes for `wilkins simulate`, such as `{step: 0.2s, steps: 10, size: 8MiB}`; a run does "
+        "not look at them.",
     )
     nwriters: int | None = key(
         integer(1), default=None, doc="Ranks that write.", unused="the ranks that write are recognised as they do"

@@ -269,9 +269,10 @@ def test_two_policies_between_the_same_two_tasks() -> None:
     """The blocking port sets the pace; the other hands over the newest at each turn."""
     model = Model(
         (ModelTask(name="a", step=0.1, steps=6), ModelTask(name="b", step=1)),
-        (ModelOutPort(task=0, pattern="all"), ModelOutPort(task=0, pattern="new")),
+        (ModelOutPort(task=0, pattern="all", size=1), ModelOutPort(task=0, pattern="new", size=1)),
         (ModelInPort(task=1, pattern="all", readers=1), ModelInPort(task=1, pattern="new", readers=1)),
         (ModelChannel(0, 0, FlowPolicy(queue=1)), ModelChannel(1, 1, LATEST)),
+        rate=1000,
     )
     timeline = simulate(model)
     read = {
@@ -279,7 +280,7 @@ def test_two_policies_between_the_same_two_tasks() -> None:
         for pattern in ("all", "new")
     }
     assert read == {"all": [0, 1, 2, 3, 4, 5], "new": [0, 1, 2, 3, 4, 5]}
-    assert timeline.tasks[1].end == pytest.approx(6.1)
+    assert timeline.tasks[1].end == pytest.approx(0.101 + 6 * 1.002, abs=0.002)
 
 
 def cycle(first_waits: bool, queue: int = 2, steps: int | None = 5) -> Model:

@@ -1,0 +1,287 @@
+"""The timeline of a run as it happened, from the events of its trace.
+
+A rank is *moving* from the creation of a step to its publication, and from its open of a step to its last close of it.
+What lies between events is *computing*. What comes before a program's first event is *starting*; if that event is the
+creation of a step, the last part of it, as long as the rank usually computes before it creates one, is computing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+
+from wilkins.flow.timeline import (
+    Activity,
+    Opening,
+    RankTimeline,
+    Segment,
+    StepTimeline,
+    TaskTimeline,
+    Timeline,
+)
+from wilkins.flow.trace import Event
+
+Feeds = Mapping[tuple[str, str], AbstractSet[tuple[str, str]]]
+"""For the task and pattern of each in-port, those of the out-ports that are joined to it."""
+
+_SECOND = 1e9
+_WAITS: dict[str, Activity] = {
+    "wait-data": "waiting for data",
+    "wait-room": "waiting for room",
+    "wait-memory": "waiting for room",
+}
+
+
+def recorded(events: Sequence[Event], tasks: Sequence[str] = (), feeds: Feeds | None = None) -> Timeline:
+    """The timeline of a run.
+
+    Args:
+        events: in the order of their times.
+        tasks: names in the order to be shown in; those that only the events name come after them.
+        feeds: tells producers apart that write files of one name.
+    """
+    if not events:
+        return Timeline(tuple(TaskTimeline(name, None, ()) for name in tasks), ())
+    origin, last = events[0].time_ns, events[-1].time_ns
+    by_task: dict[str, list[Event]] = {name: [] for name in tasks}
+    for event in events:
+        by_task.setdefault(event.task, []).append(event)
+    lines = [_task(name, own, origin, last) for name, own in by_task.items()]
+    return Timeline(tuple(lines), tuple(_steps(events, origin, feeds or {})))
+
+
+def without_start(timeline: Timeline) -> Timeline:
+    """The timeline from the moment at which the first task had started; what others still needed to start stays."""
+    first = [
+        rank.segments[0].end if rank.segments[0].activity == "starting" else rank.segments[0].begin
+        for task in timeline.tasks
+        for rank in task.ranks
+        if rank.segments
+    ]
+    origin = min(first, default=0.0)
+
+    def cut(rank: RankTimeline) -> RankTimeline:
+        kept = (segment for segment in rank.segments if segment.end > origin)
+        return replace(
+            rank,
+            segments=tuple(
+                replace(segment, begin=max(segment.begin, origin) - origin, end=segment.end - origin)
+                for segment in kept
+            ),
+        )
+
+    def earlier(step: StepTimeline) -> StepTimeline:
+        openings = tuple(replace(opening, time=opening.time - origin) for opening in step.openings)
+        return replace(step, published=step.published - origin, openings=openings)
+
+    return Timeline(
+        tuple(
+            replace(task, end=None if task.end is None else task.end - origin, ranks=tuple(map(cut, task.ranks)))
+            for task in timeline.tasks
+        ),
+        tuple(map(earlier, timeline.steps)),
+        tuple(replace(blocked, since=blocked.since - origin) for blocked in timeline.stuck),
+    )
+
+
+def computing_times(timeline: Timeline) -> dict[str, float]:
+    """The median time that a task's ranks compute per step, in seconds: between two openings, else two publications.
+
+    What comes before the first step and after the last one is left out where there are others; tasks without steps are
+    left out.
+    """
+    found = {}
+    for task in timeline.tasks:
+        times = [time for rank in task.ranks for time in _computing(rank)]
+        if times:
+            found[task.name] = median(times)
+    return found
+
+
+def _computing(rank: RankTimeline) -> list[float]:
+    """Computing times between a rank's steps: from one arrival at its first port to the next."""
+    ports = [segment.what for segment in rank.segments if segment.what]
+    if not ports:
+        return []
+    times: list[float] = []
+    spent = 0.0
+    before = ""
+    for segment in rank.segments:
+        if segment.what == ports[0] and before != ports[0]:
+            times.append(spent)
+            spent = 0.0
+        if segment.activity == "computing":
+            spent += segment.end - segment.begin
+            before = ""
+        elif segment.what:
+            before = segment.what
+    times.append(spent)
+    return times[1:-1] or [max(times)]
+
+
+def _task(name: str, events: Sequence[Event], origin: int, last: int) -> TaskTimeline:
+    """One task from its events."""
+    whole = [event for event in events if event.rank < 0]
+    by_rank: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        if event.rank >= 0 and event.event not in ("skip", "drop"):
+            by_rank[event.rank].append(event)
+    if not by_rank and whole:
+        by_rank[0] = []
+    published = defaultdict(list)
+    for event in events:
+        if event.event == "publish":
+            published[event.pattern].append(event)
+    ranks = []
+    for rank, own in sorted(by_rank.items()):
+        programs = list(_programs([*(event for event in whole if event.event in ("start", "end")), *own], last))
+        inner = [event for event in own if event.event not in ("start", "end")]
+        segments = tuple(
+            Segment(activity, (begin - origin) / _SECOND, (end - origin) / _SECOND, what)
+            for activity, begin, end, what in _segments(rank, inner, programs, published)
+        )
+        ranks.append(RankTimeline(rank, segments))
+    ends = [event.time_ns for event in events if event.event == "end"]
+    starts = [event.time_ns for event in events if event.event == "start"]
+    ended = ends and (not starts or max(ends) >= max(starts))
+    return TaskTimeline(name, (max(ends) - origin) / _SECOND if ended else None, tuple(ranks))
+
+
+def _programs(events: Sequence[Event], last: int) -> Iterator[tuple[int, int]]:
+    """When each program of a rank was started and ended."""
+    begun = None
+    inner = [event.time_ns for event in events if event.event not in ("start", "end")]
+    for event in sorted(events, key=lambda event: event.time_ns):
+        if event.event == "start" and begun is None:
+            begun = event.time_ns
+        elif event.event == "end" and begun is not None:
+            yield begun, event.time_ns
+            begun = None
+    if begun is not None:
+        yield begun, last
+    elif inner and not any(event.event == "start" for event in events):
+        yield min(inner), max(inner)
+
+
+_Piece = tuple[Activity, int, int, str]
+
+
+def _segments(
+    rank: int,
+    events: Sequence[Event],
+    programs: Sequence[tuple[int, int]],
+    published: Mapping[str, Sequence[Event]],
+) -> Iterator[_Piece]:
+    """A rank's segments: where busy pieces overlap, the wait counts, then the step that was begun first."""
+    busy = sorted([*_waits(events), *_moves(rank, events, published)], key=lambda piece: piece[1])
+    gaps = [two[1] - one[2] for one, two in pairwise(busy) if two[1] > one[2] and two[3] == busy[0][3]]
+    usual = int(median(gaps)) if gaps else 0
+    ended = None
+    for begin, end in programs:
+        inside = [piece for piece in busy if begin <= piece[1] < end]
+        first = inside[0] if inside else None
+        if first is None:
+            started = begin
+        elif first[0] == "waiting for data" or any(
+            event.event == "open" and event.time_ns == first[1] for event in events
+        ):
+            started = first[1]
+        else:
+            started = max(begin, first[1] - usual)
+        if ended is not None:
+            begin = ended
+        ended = end
+        if begin < started:
+            yield "starting", begin, started, ""
+        now = started
+        for activity, since, until, what in inside:
+            until = min(until, end)
+            if until <= now:
+                continue
+            if since > now:
+                yield "computing", now, since, ""
+            yield activity, max(since, now), until, what
+            now = until
+        if now < end:
+            yield "computing", now, end, ""
+
+
+def _waits(events: Sequence[Event]) -> Iterator[_Piece]:
+    begun: Event | None = None
+    for event in events:
+        if event.event in _WAITS:
+            begun = begun or event
+        elif event.event == "go" and begun:
+            yield _WAITS[begun.event], begun.time_ns, event.time_ns, begun.pattern
+            begun = None
+    if begun:
+        yield _WAITS[begun.event], begun.time_ns, 2**63, begun.pattern
+
+
+def _moves(rank: int, events: Sequence[Event], published: Mapping[str, Sequence[Event]]) -> Iterator[_Piece]:
+    """From creation to publication, and from an open to the last close; a wait in between cuts it."""
+    cuts = sorted(event.time_ns for event in events if event.event in _WAITS)
+    for place, event in enumerate(events):
+        if event.event == "create":
+            own = [one for one in published[event.pattern] if one.rank == rank] or published[event.pattern]
+            times = [one.time_ns for one in own]
+            found = bisect_left(times, event.time_ns)
+            if found < len(times):
+                yield from _cut("moving", event.time_ns, times[found], event.pattern, cuts)
+        elif event.event == "open":
+            until = None
+            for number in range(place + 1, len(events)):
+                later = events[number]
+                if later.event == "open" and later.pattern == event.pattern:
+                    break
+                if later.event == "close" and (later.pattern, later.sequence) == (event.pattern, event.sequence):
+                    until = later.time_ns
+            if until is not None:
+                yield from _cut("moving", event.time_ns, until, event.pattern, cuts)
+
+
+def _cut(activity: Activity, begin: int, end: int, what: str, cuts: Sequence[int]) -> Iterator[_Piece]:
+    """A piece up to the first wait inside it: a rank that waits does not move."""
+    place = bisect_left(cuts, begin)
+    yield activity, begin, min([end, *cuts[place : place + 1]]), what
+
+
+def _steps(events: Sequence[Event], origin: int, feeds: Feeds) -> list[StepTimeline]:
+    """The published steps with their openings and droppings."""
+    steps: list[StepTimeline] = []
+    openings: list[list[Opening]] = []
+    dropped: list[list[str]] = []
+    named: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for event in events:
+        if event.event == "publish":
+            named[event.name, event.sequence].append(len(steps))
+            published = (event.time_ns - origin) / _SECOND
+            steps.append(StepTimeline(event.task, event.rank, event.pattern, event.sequence, published))
+            openings.append([])
+            dropped.append([])
+    for event in events:
+        if event.event not in ("open", "skip", "drop"):
+            continue
+        ports = feeds.get((event.task, event.pattern))
+        candidates = [
+            place
+            for place in named[event.name, event.sequence]
+            if ports is None or (steps[place].task, steps[place].pattern) in ports
+        ]
+        if event.event == "open":
+            taken = (event.task, event.rank)
+            free = [place for place in candidates if taken not in {(o.task, o.rank) for o in openings[place]}]
+            for place in free[:1]:
+                openings[place].append(Opening(*taken, (event.time_ns - origin) / _SECOND))
+        else:
+            for place in [place for place in candidates if event.task not in dropped[place]][:1]:
+                dropped[place].append(event.task)
+    return [
+        replace(step, openings=tuple(opened), dropped_for=tuple(lost))
+        for step, opened, lost in zip(steps, openings, dropped, strict=True)
+    ]

@@ -1,0 +1,76 @@
+"""Puts out graphs and timelines as text or as pictures: on the terminal, into a pipe, or into a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wilkins.errors import UsageError
+from wilkins.flow.timeline import Timeline
+
+if TYPE_CHECKING:
+    import networkx
+
+_SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
+_WIDTH = 100
+"""Letters in a line where there is no terminal."""
+
+
+def chosen_format(said: str | None, target: Path | None) -> str:
+    """The format that was asked for, else the one that the file's name stands for, else text."""
+    return said or (_SUFFIXES.get(target.suffix.lower(), "text") if target else "text")
+
+
+def output_graph(graph: networkx.MultiDiGraph[str], file_format: str, target: Path | None) -> None:
+    """Put out a task graph.
+
+    Raises:
+        UsageError: it cannot be drawn or written.
+    """
+    if file_format in ("svg", "png"):
+        from wilkins.draw.canvas import save
+        from wilkins.draw.taskgraph import draw_graph
+
+        save(draw_graph(graph), file_format, target)
+    else:
+        from wilkins.show import GRAPH_FORMATS
+
+        output_text(GRAPH_FORMATS[file_format](graph), target)
+
+
+def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, target: Path | None) -> None:
+    """Put out timelines, each with its title.
+
+    Raises:
+        UsageError: they cannot be drawn or written.
+    """
+    if file_format in ("svg", "png"):
+        from wilkins.draw.canvas import save
+        from wilkins.draw.gantt import draw_timelines
+
+        save(draw_timelines(panels), file_format, target)
+    elif file_format == "text":
+        from wilkins.timetable import report
+
+        plain = target is None and not (sys.stdout.encoding or "ascii").lower().startswith("utf")
+        output_text(report(panels, shutil.get_terminal_size((_WIDTH, 24)).columns, plain), target)
+    else:
+        raise UsageError(f"a timeline cannot be written as {file_format}; give --format text, svg or png")
+
+
+def output_text(text: str, target: Path | None) -> None:
+    """Print a text, or write it to a file.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    if target is None:
+        print(text)
+        return
+    try:
+        target.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{target}: cannot write it: {error.strerror}; name another file with -o") from error

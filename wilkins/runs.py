@@ -1,0 +1,47 @@
+"""Finds what a run has left behind: its plan and the timeline of its trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wilkins.errors import UsageError
+from wilkins.flow.recorded import Feeds, recorded
+from wilkins.flow.timeline import Timeline
+from wilkins.flow.trace import read_trace
+from wilkins.launch import planfile
+from wilkins.plan import Plan
+
+
+def timeline_of_run(folder: Path) -> Timeline:
+    """The timeline of a run, as it happened.
+
+    Raises:
+        UsageError: the folder holds no trace, or one that cannot be read.
+    """
+    try:
+        events = read_trace(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        there = "holds no trace" if folder.exists() else "there is no such folder"
+        raise UsageError(f"{folder}: {there}; give the folder of a run, or first run the workflow here") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
+    if not events:
+        raise UsageError(f"{folder}: its trace is empty: no program was started; see the logs beside it")
+    plan = _plan(folder)
+    return recorded(events, [task.name for task in plan.tasks] if plan else (), _feeds(plan) if plan else None)
+
+
+def _plan(folder: Path) -> Plan | None:
+    """The run's plan, if this version can read it: it only tells files of one name apart."""
+    try:
+        return planfile.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _feeds(plan: Plan) -> Feeds:
+    ports = [(plan.tasks[port.task].name, port.pattern) for port in plan.ports]
+    feeds: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for channel in plan.channels:
+        feeds.setdefault(ports[channel.inport], set()).add(ports[channel.outport])
+    return feeds

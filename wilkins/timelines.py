@@ -1,0 +1,77 @@
+"""The commands about timelines: `wilkins simulate` predicts one, `wilkins trace` shows one as it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wilkins.errors import StuckError, count_of
+from wilkins.flow.model import simulate as simulate_model
+from wilkins.flow.recorded import computing_times, without_start
+from wilkins.flow.timeline import Blocked
+from wilkins.graph import wire
+from wilkins.load import load
+from wilkins.pictures import chosen_format, output_timelines
+from wilkins.predict import model_of
+from wilkins.runs import timeline_of_run
+
+_CURE = (
+    "let one of them go first: 'first: missing' on the in-port that closes a cycle, a longer 'queue', or a 'flow' that "
+    "drops steps"
+)
+
+
+def simulate(
+    file: Path,
+    overrides: Sequence[str],
+    rate: int | None,
+    measured: Path | None,
+    run: Path | None,
+    file_format: str | None,
+    target: Path | None,
+) -> int:
+    """Predict the timeline of a workflow and put it out.
+
+    Args:
+        rate: bytes per second that a rank copies.
+        measured: a run whose computing times stand in for those that the file does not give.
+        run: a run to be shown beside the prediction, without its start.
+
+    Raises:
+        StuckError: the tasks would wait for each other.
+        WilkinsError: the file is wrong, or something cannot be read or written.
+    """
+    document = load(file, overrides)
+    times = computing_times(timeline_of_run(measured)) if measured else None
+    timeline = simulate_model(model_of(document, wire(document), rate, times))
+    panels = [(f"{document.workflow.name}, model", timeline)]
+    if run:
+        panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))
+    output_timelines(panels, chosen_format(file_format, target), target)
+    if timeline.stuck:
+        raise StuckError(f"the workflow would get stuck:\n{_explained(timeline.stuck)}\n{_CURE}")
+    return 0
+
+
+def _explained(stuck: Sequence[Blocked]) -> str:
+    """A line for each task and port at which ranks wait."""
+    groups: dict[tuple[str, str], list[Blocked]] = {}
+    for blocked in stuck:
+        groups.setdefault((blocked.task, blocked.what), []).append(blocked)
+    return "\n".join(
+        f"  {group[0]}" + (f" (and {count_of(len(group) - 1, 'other rank')})" if group[1:] else "")
+        for group in groups.values()
+    )
+
+
+def trace(run: Path, skip_start: bool, file_format: str | None, target: Path | None) -> int:
+    """Put out the timeline of a run.
+
+    Raises:
+        UsageError: there is no trace, or it cannot be drawn or written.
+    """
+    timeline = timeline_of_run(run)
+    if skip_start:
+        timeline = without_start(timeline)
+    output_timelines([(f"{run.resolve().name}", timeline)], chosen_format(file_format, target), target)
+    return 0
