@@ -1,9 +1,11 @@
-"""Runs the measurements and prints a table: `python -m benchmarks [--steps N] [--mib N]`."""
+"""Runs the measurements: `python -m benchmarks [rate] [--steps N] [--mib N]`, `python -m benchmarks flow-control`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .rate import Rate, measure
@@ -20,14 +22,14 @@ def row(rate: Rate) -> str:
     )
 
 
-def main() -> None:
-    """Channels and files, h5py and C."""
+def rate(arguments: Sequence[str]) -> None:
+    """Channels and files, h5py and C, as a table."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="rates of channels and files, as multiples of a memcpy's time"
+        prog="python -m benchmarks rate", description="rates of channels and files, as multiples of a memcpy's time"
     )
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--mib", type=int, default=128, help="size of a step")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     print(
         f"{options.steps} steps of {options.mib} MiB, the first 5 left out; "
         "time / time of a memcpy, medians (and quartiles)"
@@ -40,6 +42,21 @@ def main() -> None:
                     row(measure(Path(folder), language=language, files=files, steps=options.steps, mib=options.mib)),
                     flush=True,
                 )
+
+
+def main() -> None:
+    """Run the measurement that is named first, or that of rates."""
+    name, arguments = "rate", sys.argv[1:]
+    if arguments and not arguments[0].startswith("-"):
+        name, *arguments = arguments
+    if name == "rate":
+        rate(arguments)
+    elif name == "flow-control":
+        from .flow_report import main as flow_control
+
+        flow_control(arguments)
+    else:
+        sys.exit(f"python -m benchmarks: there is no {name!r}; there are rate and flow-control")
 
 
 if __name__ == "__main__":
