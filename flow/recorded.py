@@ -2,7 +2,9 @@
 
 A rank is *moving* from the creation of a step to its publication, and from its open of a step to its last close of it.
 What lies between events is *computing*. What comes before a program's first event is *starting*; if that event is the
-creation of a step, the last part of it, as long as the rank usually computes before it creates one, is computing.
+creation of a step, the last part of it, as long as the rank usually computes before it creates one, is computing. What
+comes after a program's last event is *ending*; if that event was a read, the first part of it, as long as the rank
+usually computes after one, is computing.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ def recorded(events: Sequence[Event], tasks: Sequence[str] = (), feeds: Feeds | 
 
 
 def without_start(timeline: Timeline) -> Timeline:
-    """The timeline from the moment at which the first task had started; what others still needed to start stays."""
+    """The timeline from the moment at which the first task had started, and without the ending of programs.
+
+    What others still needed to start after that moment stays.
+    """
     first = [
         rank.segments[0].end if rank.segments[0].activity == "starting" else rank.segments[0].begin
         for task in timeline.tasks
@@ -64,29 +69,30 @@ def without_start(timeline: Timeline) -> Timeline:
         if rank.segments
     ]
     origin = min(first, default=0.0)
-
-    def cut(rank: RankTimeline) -> RankTimeline:
-        kept = (segment for segment in rank.segments if segment.end > origin)
-        return replace(
-            rank,
-            segments=tuple(
-                replace(segment, begin=max(segment.begin, origin) - origin, end=segment.end - origin)
-                for segment in kept
-            ),
-        )
-
-    def earlier(step: StepTimeline) -> StepTimeline:
-        openings = tuple(replace(opening, time=opening.time - origin) for opening in step.openings)
-        return replace(step, published=step.published - origin, openings=openings)
-
     return Timeline(
+        tuple(_cut_task(task, origin) for task in timeline.tasks),
         tuple(
-            replace(task, end=None if task.end is None else task.end - origin, ranks=tuple(map(cut, task.ranks)))
-            for task in timeline.tasks
+            replace(
+                step,
+                published=step.published - origin,
+                openings=tuple(replace(opening, time=opening.time - origin) for opening in step.openings),
+            )
+            for step in timeline.steps
         ),
-        tuple(map(earlier, timeline.steps)),
-        tuple(replace(blocked, since=blocked.since - origin) for blocked in timeline.stuck),
     )
+
+
+def _cut_task(task: TaskTimeline, origin: float) -> TaskTimeline:
+    ranks = []
+    for rank in task.ranks:
+        kept = [segment for segment in rank.segments if segment.end > origin]
+        if kept and kept[-1].activity == "ending":
+            kept.pop()
+        moved = (replace(one, begin=max(one.begin, origin) - origin, end=one.end - origin) for one in kept)
+        ranks.append(replace(rank, segments=tuple(moved)))
+    ends = [rank.segments[-1].end for rank in ranks if rank.segments]
+    end = None if task.end is None else max(ends, default=max(task.end - origin, 0.0))
+    return TaskTimeline(task.name, end, tuple(ranks))
 
 
 def computing_times(timeline: Timeline) -> dict[str, float]:
@@ -144,6 +150,7 @@ def _task(name: str, events: Sequence[Event], origin: int, last: int) -> TaskTim
         segments = tuple(
             Segment(activity, (begin - origin) / _SECOND, (end - origin) / _SECOND, what)
             for activity, begin, end, what in _segments(rank, inner, programs, published)
+            if begin < end
         )
         ranks.append(RankTimeline(rank, segments))
     ends = [event.time_ns for event in events if event.event == "end"]
@@ -180,35 +187,29 @@ def _segments(
     """A rank's segments: where busy pieces overlap, the wait counts, then the step that was begun first."""
     busy = sorted([*_waits(events), *_moves(rank, events, published)], key=lambda piece: piece[1])
     gaps = [two[1] - one[2] for one, two in pairwise(busy) if two[1] > one[2] and two[3] == busy[0][3]]
-    usual = int(median(gaps)) if gaps else 0
-    ended = None
+    usual = int(median(gaps)) if gaps else None
+    opens = {event.time_ns for event in events if event.event == "open"}
+    now = None
     for begin, end in programs:
         inside = [piece for piece in busy if begin <= piece[1] < end]
-        first = inside[0] if inside else None
-        if first is None:
-            started = begin
-        elif first[0] == "waiting for data" or any(
-            event.event == "open" and event.time_ns == first[1] for event in events
-        ):
-            started = first[1]
-        else:
-            started = max(begin, first[1] - usual)
-        if ended is not None:
-            begin = ended
-        ended = end
-        if begin < started:
-            yield "starting", begin, started, ""
+        reads = bool(inside) and (inside[0][0] == "waiting for data" or inside[0][1] in opens)
+        started = inside[0][1] if inside else end
+        if inside and not reads:
+            started = max(begin, started - (usual or 0))
+        yield "starting", begin if now is None else now, started, ""
         now = started
         for activity, since, until, what in inside:
             until = min(until, end)
-            if until <= now:
-                continue
-            if since > now:
+            if until > now:
                 yield "computing", now, since, ""
-            yield activity, max(since, now), until, what
-            now = until
-        if now < end:
-            yield "computing", now, end, ""
+                yield activity, max(since, now), until, what
+                now = until
+        last = now
+        if reads and inside[-1][0] != "waiting for data":
+            last = end if usual is None else min(end, now + usual)
+        yield "computing", now, last, ""
+        yield "ending", last, end, ""
+        now = end
 
 
 def _waits(events: Sequence[Event]) -> Iterator[_Piece]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Activity = Literal["starting", "computing", "waiting for data", "waiting for room", "moving"]
-"""``starting``: before the first step. ``moving``: a step is written or read."""
+Activity = Literal["starting", "computing", "waiting for data", "waiting for room", "moving", "ending"]
+"""``starting``: before the first step. ``moving``: a step is written or read. ``ending``: after the last step."""
 
 
 @dataclass(frozen=True, slots=True)

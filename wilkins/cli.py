@@ -215,7 +215,11 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("wilkins-runs/latest"),
         help="the run's directory (default: wilkins-runs/latest)",
     )
-    trace.add_argument("--skip-start", action="store_true", help="begin when the first task has started")
+    trace.add_argument(
+        "--skip-start",
+        action="store_true",
+        help="leave out the start and the end of programs: begin when the first task has started",
+    )
     add_output(trace, ("text", "svg", "png"))
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")

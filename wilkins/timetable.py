@@ -16,6 +16,7 @@ _BLOCKS: dict[Activity, str] = {
     "waiting for data": "·",
     "waiting for room": "─",
     "moving": "▒",
+    "ending": "▁",
 }
 _LETTERS: dict[Activity, str] = {
     "starting": ":",
@@ -23,6 +24,7 @@ _LETTERS: dict[Activity, str] = {
     "waiting for data": ".",
     "waiting for room": "x",
     "moving": "=",
+    "ending": "_",
 }
 _MOST_ROWS = 40
 _LEAST_WIDTH = 20
@@ -33,7 +35,7 @@ def table(timeline: Timeline) -> str:
     shown = [
         activity
         for activity in _ACTIVITIES
-        if activity != "starting" or any(task.mean("starting") for task in timeline.tasks)
+        if activity not in ("starting", "ending") or any(task.mean(activity) for task in timeline.tasks)
     ]
     counts = timeline.counts()
     rows = []

@@ -10,16 +10,16 @@ from typing import Any
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Activity
 
-# Okabe and Ito's palette (Color Universal Design, 2008); grey for what is not work yet.
-BLUE, ORANGE, GREEN, SKY, VERMILION, PURPLE, INK, PALE = (
+# Okabe and Ito's palette (Color Universal Design, 2008); greys for what is no work.
+BLUE, ORANGE, GREEN, SKY, VERMILION, INK, PALE, GREY = (
     "#0072B2",
     "#E69F00",
     "#009E73",
     "#A6D8F5",
     "#D55E00",
-    "#CC79A7",
     "#222222",
-    "#D8D8D8",
+    "#DEDEDE",
+    "#B4B4B4",
 )
 COLOURS: dict[Activity, str] = {
     "starting": PALE,
@@ -27,6 +27,7 @@ COLOURS: dict[Activity, str] = {
     "waiting for data": SKY,
     "waiting for room": ORANGE,
     "moving": GREEN,
+    "ending": GREY,
 }
 _RESOLUTION = 150
 """Dots per inch of a PNG."""
