@@ -1,0 +1,246 @@
+"""`wilkins simulate`, `trace` and `graph` as their users meet them: tables, charts, pictures, errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wilkins.flow.trace import Event, line
+
+ROOT = Path(__file__).parents[2]
+MS = 1_000_000
+
+WORKFLOW = """\
+tasks:
+  - func: ./simulate
+    nprocs: 2
+    outports: [{filename: state.h5}]
+    model: {step: 0.2s, steps: 10}
+  - func: ./analyse
+    inports: [{filename: state.h5, io_freq: latest}]
+    model: {step: 1s}
+"""
+
+CYCLE = """\
+tasks:
+  - func: ./simulate
+    inports: [{filename: steer.h5}]
+    outports: [{filename: state.h5}]
+    model: {step: 1s, steps: 3}
+  - func: ./analyse
+    inports: [{filename: state.h5}]
+    outports: [{filename: steer.h5}]
+    model: {step: 500ms}
+"""
+
+
+def wilkins(folder: Path, *arguments: str, text: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "wilkins", *arguments],
+        capture_output=True,
+        encoding="utf-8" if text else "latin-1",
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            "PYTHONIOENCODING": "utf-8",
+            "COLUMNS": "80",
+            **environment,
+        },
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a workflow file; nothing that it names exists, for nothing is started."""
+    (tmp_path / "workflow.yaml").write_text(WORKFLOW)
+    return tmp_path
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The lines of the first table, by their first word."""
+    table = text.split("the workflow:")[0].splitlines()
+    return {line.split()[0]: line.split() for line in table if line.strip()}
+
+
+def test_a_table_and_a_chart(folder: Path) -> None:
+    done = wilkins(folder, "simulate", "workflow.yaml")
+    assert done.stderr == ""
+    table = rows(done.stdout)
+    assert table["simulate"][:6] == ["simulate", "2", "2", "s", "2", "s"]
+    assert table["analyse"][-2:] == ["3", "7"]
+    assert "the workflow: 3.2 s" in done.stdout
+    chart = [text for text in done.stdout.splitlines() if "█" in text]
+    assert [text.split()[0] for text in chart[:3]] == ["simulate:0", "simulate:1", "analyse"]
+    assert max(map(len, done.stdout.splitlines()[6:])) <= 80
+    assert chart[0].count("█") == pytest.approx(2 / 3.2 * (80 - 12), abs=1.5)
+
+
+def test_letters_where_the_terminal_has_no_blocks(folder: Path) -> None:
+    done = wilkins(folder, "simulate", "workflow.yaml", PYTHONIOENCODING="ascii")
+    assert "#" * 20 in done.stdout
+    assert done.stdout.isascii()
+
+
+def test_set_and_rate(folder: Path) -> None:
+    done = wilkins(
+        folder, "simulate", "workflow.yaml", "--set", "simulate.model.step=50ms", "--set", "analyse.model.step=0"
+    )
+    assert "the workflow: 500 ms" in done.stdout
+    done = wilkins(
+        folder,
+        "simulate",
+        "workflow.yaml",
+        "--set",
+        "simulate.model.size=1GB",
+        "--rate",
+        "5GB/s",
+        "--set",
+        "analyse.inports.0.io_freq=1",
+    )
+    assert rows(done.stdout)["simulate"][-4:] == ["s", "10", "-", "-"]
+    assert "moving" in done.stdout
+    assert "the workflow: 12.3 s" in done.stdout, "0.2 + 0.1 to write, and ten times 0.2 to read and 1 to compute"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--set", "analyse.model.stepp=1"], ["task 'analyse': 'model': unknown key 'stepp'", "did you mean 'step'"]),
+        (["--set", "analyse.model.step=-1"], ["'step' must be a time such as 0.2s, 50ms or 10min, not '-1'"]),
+        (["--set", "simulate.model={step: 1}"], ["task 'simulate': nothing says how many steps", "{steps: 10}"]),
+        (["--set", "analyse.model={start: 1}"], ["it gives no time that it computes", "--set analyse.model.step=0.2s"]),
+        (["--set", "simulate.model.files=mine"], ["'files' must be 'shared' or 'per-rank', not 'mine'"]),
+        (["--rate", "fast"], ["--rate must be bytes per second such as 5GB/s, not 'fast'"]),
+        (["--from", "nowhere"], ["nowhere: there is no such folder"]),
+        (["--trace", "."], [".: holds no trace"]),
+        (["-o", "/nowhere/x.txt"], ["/nowhere/x.txt: cannot write it", "-o"]),
+    ],
+)
+def test_mistakes(folder: Path, options: list[str], words: list[str]) -> None:
+    done = wilkins(folder, "simulate", "workflow.yaml", *options)
+    assert done.returncode == 2
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_deadlock_is_shown_and_explained(folder: Path) -> None:
+    (folder / "workflow.yaml").write_text(CYCLE)
+    done = wilkins(folder, "simulate", "workflow.yaml")
+    assert done.returncode == 4
+    assert "never" in done.stdout
+    assert "task 'simulate', rank 0, has been waiting since 0 s for a step of 'steer.h5' from 'analyse'" in done.stderr
+    assert "'first: missing'" in done.stderr
+    mended = wilkins(folder, "simulate", "workflow.yaml", "--set", "simulate.inports.0.first=missing")
+    assert mended.returncode == 0, mended.stderr
+    assert "the workflow: 4.5 s" in mended.stdout
+
+
+def write_run(folder: Path, slow: float = 1.1) -> Path:
+    """A run's directory with the trace that the workflow would leave, a little slower than its model."""
+    run = folder / "wilkins-runs" / "latest"
+    run.mkdir(parents=True)
+    lines = [Event(0, "start", "simulate", -1, "-", "-"), Event(0, "start", "analyse", -1, "-", "-")]
+    lines += [Event(int(300 * MS), "wait-data", "analyse", 0, "state.h5", "state.h5")]
+    step = int(200 * MS * slow)
+    for number in range(10):
+        at = 300 * MS + step * (number + 1)
+        for rank in (0, 1):
+            lines.append(Event(at - 2, "create", "simulate", rank, "state.h5", "state.h5"))
+        lines.append(Event(at, "publish", "simulate", 0, "state.h5", "state.h5", number, 1000))
+    for turn, number in enumerate((0, 5, 9)):
+        at = 300 * MS + step + int(turn * 1000 * MS * slow) + 1
+        lines.append(Event(at, "open", "analyse", 0, "state.h5", "state.h5", number, 1000))
+        lines.append(Event(at, "go", "analyse", 0, "state.h5", "state.h5"))
+        lines.append(Event(at + 10, "close", "analyse", 0, "state.h5", "state.h5", number, 1000))
+    lines.append(Event(300 * MS + step * 10 + 90 * MS, "end", "simulate", -1, "-", "0"))
+    lines.append(Event(lines[-2].time_ns + int(1100 * MS * slow), "end", "analyse", -1, "-", "3"))
+    run.joinpath("trace.tsv").write_text("".join(map(line, sorted(lines, key=lambda event: event.time_ns))))
+    return run
+
+
+def test_a_run_is_shown_as_it_happened(folder: Path) -> None:
+    write_run(folder)
+    shown = wilkins(folder, "trace")
+    assert shown.stderr == ""
+    assert "░ starting" in shown.stdout
+    assert "▁ ending" in shown.stdout
+    assert rows(shown.stdout)["simulate"][:4] == ["simulate", "2", "2.59", "s"]
+    bare = wilkins(folder, "trace", "wilkins-runs/latest", "--skip-start")
+    assert "starting" not in bare.stdout
+    assert rows(bare.stdout)["simulate"][:4] == ["simulate", "2", "2.2", "s"]
+    assert rows(bare.stdout)["analyse"][:4] == ["analyse", "1", "3.52", "s"]
+
+
+def test_prediction_and_run_side_by_side(folder: Path) -> None:
+    write_run(folder)
+    done = wilkins(folder, "simulate", "workflow.yaml", "--trace", "wilkins-runs/latest")
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1].split() == ["the", "workflow", "3.2", "s", "3.52", "s", "+10.0", "%"]
+    assert [text.split()[-2:] for text in done.stdout.splitlines() if text.endswith("%")] == [["+10.0", "%"]] * 3
+
+
+def test_durations_from_a_run(folder: Path) -> None:
+    write_run(folder, slow=2)
+    (folder / "workflow.yaml").write_text(WORKFLOW.replace("step: 0.2s, ", "").replace("    model: {step: 1s}\n", ""))
+    done = wilkins(folder, "simulate", "workflow.yaml", "--from", "wilkins-runs/latest")
+    assert done.stderr == ""
+    assert "the workflow: 6.4 s" in done.stdout
+    told = wilkins(folder, "simulate", "workflow.yaml")
+    assert told.returncode == 2
+    assert told.stderr.count("gives no time that it computes per step") == 2
+
+
+@pytest.mark.parametrize("content", ["", "not a trace\n"])
+def test_a_trace_that_is_none(folder: Path, content: str) -> None:
+    (folder / "trace.tsv").write_text(content)
+    done = wilkins(folder, "trace", ".")
+    assert done.returncode == 2
+    assert "trace" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_run_yet(folder: Path) -> None:
+    done = wilkins(folder, "trace")
+    assert done.returncode == 2
+    assert "wilkins-runs/latest: there is no such folder; give the folder of a run" in done.stderr
+
+
+@pytest.mark.needs("python:matplotlib")
+@pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
+def test_pictures(folder: Path, command: str) -> None:
+    write_run(folder)
+    what = [] if command == "trace" else ["workflow.yaml"]
+    assert wilkins(folder, command, *what, "-o", "x.png").returncode == 0
+    assert (folder / "x.png").read_bytes().startswith(b"\x89PNG")
+    piped = wilkins(folder, command, *what, "--format", "svg")
+    assert piped.stdout.startswith("<?xml")
+    assert wilkins(folder, command, *what, "--format", "svg", "-o", "y").stderr == ""
+    assert (folder / "y").read_text() == piped.stdout, "the same picture each time"
+
+
+@pytest.mark.needs("python:matplotlib")
+def test_a_large_ensemble_is_drawn_as_a_pile(folder: Path) -> None:
+    (folder / "workflow.yaml").write_text(
+        "tasks:\n- {func: ./sim, taskCount: 500, outports: [{filename: 'x{instance}.h5'}]}\n"
+        "- {func: ./ana, taskCount: 500, inports: [{filename: 'x{instance}.h5', mode: file}]}\n"
+    )
+    assert wilkins(folder, "graph", "workflow.yaml", "-o", "x.svg").stderr == ""
+
+
+def test_without_matplotlib_it_says_what_to_install(folder: Path) -> None:
+    (folder / "matplotlib.py").write_text("raise ImportError('not here')")
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    for command in ("graph", "simulate"):
+        done = wilkins(folder, command, "workflow.yaml", "-o", "x.png", PYTHONPATH=path)
+        assert done.returncode == 2
+        assert "pip install 'wilkins[draw]'" in done.stderr
+        assert not (folder / "x.png").exists()
