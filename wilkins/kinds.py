@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import shlex
 from abc import ABC, abstractmethod
@@ -166,6 +167,68 @@ def size(meaning: str = "a number of bytes such as 500MB or 1GiB (0: no limit)")
     return Parsed(meaning, {"type": ["integer", "string"]}, parse_size)
 
 
+def number() -> Kind:
+    """A number."""
+
+    def parse(value: str) -> float:
+        found = typed(value)
+        if isinstance(found, (bool, str)) or not math.isfinite(found):
+            raise ValueError
+        return float(found)
+
+    return Parsed("a number", {"type": "number"}, parse)
+
+
+def typed(value: str) -> bool | int | float | str:
+    """What a text says: a number, true or false, or just itself."""
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+        return int(value)
+    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", value):
+        return float(value)
+    return value.lower() == "true" if value.lower() in ("true", "false") else value
+
+
+def scalar_text(value: bool | int | float | str) -> str:
+    """A value as it would be written in the file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Scalar(Kind):
+    """A number, true or false, or a text; what is quoted is a text."""
+
+    meaning = "a number, true or false, or a text"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        value = reader.text(node, who, self.meaning)
+        plain = isinstance(node, yaml.ScalarNode) and not node.style
+        return typed(value) if value is not INVALID and plain else value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": ["number", "boolean", "string"]}
+
+
+class ListOf(Kind):
+    """A list of values of one kind; one alone need not be written as a list."""
+
+    def __init__(self, kind: Kind, minimum: int = 0) -> None:
+        self.kind = kind
+        self.minimum = minimum
+        self.meaning = f"a list, each item {kind.meaning}"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if not isinstance(node, yaml.SequenceNode):
+            value = self.kind.read(reader, node, who)
+            return INVALID if value is INVALID else (value,)
+        if len(node.value) < self.minimum:
+            return reader.problem(node, f"{who} is empty; it must be {self.meaning}")
+        values = [self.kind.read(reader, item, f"{who} item {place}") for place, item in enumerate(node.value, 1)]
+        return INVALID if any(value is INVALID for value in values) else tuple(values)
+
+    def schema(self) -> dict[str, Any]:
+        one = self.kind.schema()
+        return {"anyOf": [{"type": "array", "items": one, "minItems": self.minimum}, one]}
+
+
 class Words(Kind):
     """A list of words, or one text that is split as a shell would."""
 
@@ -253,6 +316,27 @@ class Section(Kind):
 
     def schema(self) -> dict[str, Any]:
         return {"$ref": f"#/$defs/{self.cls.__name__}"}
+
+
+class SectionMap(Kind):
+    """A mapping of names to sections, each read into a dataclass."""
+
+    def __init__(self, cls: type, noun: str) -> None:
+        self.cls = cls
+        self.noun = noun
+        self.meaning = f"a mapping of names to {noun}s"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            return reader.problem(node, f"{who} must be {self.meaning}")
+        read = {
+            name: reader.section(self.cls, value, f"{self.noun} {name!r}")
+            for name, (_, value) in reader.pairs(node, who).items()
+        }
+        return INVALID if any(value is INVALID for value in read.values()) else read
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{self.cls.__name__}"}}
 
 
 class Flow(Kind):

@@ -10,13 +10,15 @@ from typing import Literal
 
 import yaml
 
+from wilkins import parameters
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
-from wilkins.kinds import INVALID, WHOLE_FILE
+from wilkins.kinds import INVALID, WHOLE_FILE, SectionMap
 from wilkins.patterns import pattern_problem
 from wilkins.positions import Position, compose, compose_option, read_text
-from wilkins.reading import Reader, scalars
-from wilkins.spec import Dset, InPort, OutPort, Port, Task, Workflow, default_name
+from wilkins.reading import Reader, keys_of, scalars
+from wilkins.spec import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
+from wilkins.tasks.registry import PREFIX, all_tasks
 
 Place = Literal["memory", "both", "file"]
 _TASK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -46,12 +48,14 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
     path = Path(path)
     file = str(path)
     root = compose(read_text(path), file)
-    for override in overrides:
-        root = _override(root, override)
     reader = Reader(file, environment)
+    root = _settle(reader, root, overrides)
     workflow = reader.section(Workflow, root, WHOLE_FILE)
-    if workflow is INVALID:
+    if workflow is INVALID or reader.problems:
         raise WorkflowError(_in_order(reader.problems))
+    for name, parameter in (workflow.parameters or {}).items():
+        if name not in reader.used:
+            reader.note(parameter.where.position, f"parameter {name!r} is not used; write ${{{name}}}, or remove it")
     workflow = replace(workflow, name=workflow.name or path.stem, tasks=_named(reader, workflow.tasks))
     if not _TASK_NAME.fullmatch(workflow.name):
         workflow = replace(workflow, name=default_name(workflow.name))
@@ -60,6 +64,25 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
     if reader.problems:
         raise WorkflowError(_in_order(reader.problems))
     return Document(path, workflow, tuple(reader.notes))
+
+
+def _settle(reader: Reader, root: yaml.Node, overrides: Sequence[str]) -> yaml.Node:
+    """The document with every ``--set`` applied; the reader gets the values of the parameters."""
+    declared = parameters.declared_in(root)
+    settings: dict[str, yaml.Node] = {}
+    for override in overrides:
+        target, equals, value = override.partition("=")
+        if equals and target in declared:
+            settings[target] = compose_option(value, f"--set {override}")
+        else:
+            root = _override(root, override)
+    pairs = root.value if isinstance(root, yaml.MappingNode) else []
+    for name, node in pairs:
+        if name.value == "parameters":
+            read = SectionMap(Parameter, "parameter").read(reader, node, f"{WHOLE_FILE}: 'parameters'")
+            taken = [item.name for item in keys_of(Workflow)]
+            reader.parameters = parameters.resolve(reader, {} if read is INVALID else read, settings, taken)
+    return root
 
 
 def place(port: Port) -> Place | None:
@@ -116,7 +139,33 @@ def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
     return tuple(named)
 
 
+def _check_ready_made(reader: Reader, task: Task) -> None:
+    """A section needs its ``func``, and the other way round."""
+    wanted = ready_made(task)
+    for name in task.sections:
+        if name != wanted:
+            message = f"{task.label}: the section {name!r} goes with 'func: {PREFIX}{name}'; set that, or remove it"
+            reader.problem(task.where.of(name), message)
+    if wanted is None:
+        return
+    found = all_tasks().get(wanted)
+    if found is None:
+        names = [PREFIX + name for name in all_tasks()]
+        hint = suggest(task.func, names) or f"; there are {', '.join(names)}"
+        reader.problem(task.where.of("func"), f"{task.label}: there is no ready-made task {task.func!r}{hint}")
+    elif wanted not in task.sections:
+        reader.problem(task.where.of("func"), f"{task.label}: {task.func!r} needs its options; add '{wanted}: {{...}}'")
+    else:
+        options = task.sections[wanted]
+        for name, message in found.check(options, task):
+            reader.problem(options.where.of(name), f"{task.label}, {wanted}: {message}")
+        if task.args:
+            message = f"{task.label}: a ready-made task takes no 'args'; its options stand under {wanted!r}"
+            reader.problem(task.where.of("args"), message)
+
+
 def _check_task(reader: Reader, task: Task) -> None:
+    _check_ready_made(reader, task)
     if task.nwriters is not None and task.nwriters > task.nprocs:
         reader.problem(
             task.where.of("nwriters"),
@@ -215,6 +264,12 @@ def _override(root: yaml.Node, override: str) -> yaml.Node:
     task = max((name for name in names if target.startswith(f"{name}.")), key=len, default=None)
     if task is not None:
         return _replaced(root, ["tasks", str(names[task]), *target[len(task) + 1 :].split(".")], value, fail)
+    keys = [item.name for item in keys_of(Workflow)]
+    if target not in keys and "." not in target:
+        known = [*parameters.declared_in(root), *keys]
+        raise fail(
+            f"there is no parameter or key {target!r}{suggest(target, known) or '; known are ' + ', '.join(known)}"
+        )
     if "." in target:
         wrong = target.partition(".")[0]
         hint = suggest(wrong, list(names)) or f"; there are {', '.join(names) or 'none'}"

@@ -104,3 +104,10 @@ class Plan:
     """Ranks a one-job launch needs (``mpiexec -n``)."""
     notes: tuple[str, ...] = field(default=())
     """Things the user should know (keys accepted and unused)."""
+    folder: Path | None = None
+    """Where records go, if not beside the workflow file: of a packaged workflow, where it was started."""
+
+    @property
+    def shown(self) -> str:
+        """The workflow in a command: ``wilkins run SHOWN``."""
+        return self.source.name if self.folder is None else f"--builtin {self.source.parent.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import wilkins.tasks
 from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.publish import PublishRule
@@ -18,7 +20,11 @@ from wilkins.load import Document, load
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
-from wilkins.spec import InPort, OutPort, Task
+from wilkins.reading import plain
+from wilkins.spec import InPort, OutPort, Task, ready_made
+
+START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
+"""What the processes of a ready-made task execute."""
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
@@ -40,18 +46,27 @@ class _Command:
 
 
 def plan_file(
-    path: str | Path, overrides: Sequence[str] = (), launch: Launch = "alone", *, files: bool = False
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    launch: Launch = "alone",
+    folder: Path | None = None,
+    *,
+    files: bool = False,
 ) -> Plan:
-    """The plan of a workflow file; `files`: with every coupled port in mode ``file``.
+    """The plan of a workflow file.
+
+    Args:
+        folder: where the tasks run and records go, if that is not the file's folder.
+        files: every coupled port in mode ``file``.
 
     Raises:
         WorkflowError: with everything found wrong.
     """
     document = load(path, overrides)
-    return make_plan(document, wire(document, files=files), launch)
+    return make_plan(document, wire(document, files=files), launch, folder)
 
 
-def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> Plan:
+def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", folder: Path | None = None) -> Plan:
     """The plan of a workflow that was read and wired.
 
     Raises:
@@ -67,10 +82,11 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
     first_rank = 0
     for number, task in enumerate(workflow.tasks):
         couples = _is_coupled(task, number, wiring)
-        command = _command(task, home, couples, launch, problems)
+        at_hand = folder is not None and not (home / task.func).exists() and (folder / task.func).is_file()
+        command = _command(task, folder if folder and at_hand else home, couples, launch, problems)
         made: list[int] = []
         for instance in range(task.taskCount):
-            cwd, stdin = _folders(task, instance, home, problems)
+            cwd, stdin = _folders(task, instance, home, folder or home, problems)
             makes_cwd = INSTANCE in (task.cwd or "")
             if makes_cwd and not cwd.exists():
                 made.append(instance)
@@ -83,7 +99,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
                     nprocs=task.nprocs,
                     kind=_kind(task, launch),
                     executable=command.executable,
-                    args=(*command.script, *task.arguments(instance)),
+                    args=(*command.script, *_ready_words(task, instance), *task.arguments(instance)),
                     cwd=cwd,
                     makes_cwd=makes_cwd,
                     env=_environment(task, instance),
@@ -133,6 +149,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone") -> P
         channels=tuple(_channels(document, wiring, index)),
         total_ranks=first_rank,
         notes=(*document.notes, *wiring.notes, *notes),
+        folder=folder,
     )
 
 
@@ -175,10 +192,19 @@ def _environment(task: Task, instance: int) -> dict[str, str]:
     return threads | {name: value.replace(INSTANCE, str(instance)) for name, value in (task.env or {}).items()}
 
 
-def _folders(task: Task, instance: int, home: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
-    cwd = home / Path((task.cwd or ".").replace(INSTANCE, str(instance))).expanduser()
+def _ready_words(task: Task, instance: int) -> tuple[str, ...]:
+    """What a ready-made task is told: its name, its options and the patterns of its in-ports."""
+    name = ready_made(task)
+    if name is None:
+        return ()
+    options = json.dumps(plain(task.sections[name]))
+    return name, options.replace(INSTANCE, str(instance)), *(port.pattern(instance) for port in task.inports)
+
+
+def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
+    cwd = folder / Path((task.cwd or ".").replace(INSTANCE, str(instance))).expanduser()
     if INSTANCE in (task.cwd or "") and not cwd.exists():
-        above = next(folder for folder in cwd.parents if folder.exists())
+        above = next(parent for parent in cwd.parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
             what = "you may not write there" if above.is_dir() else "it is not a directory"
             message = f"{task.label}: the 'cwd' {str(cwd)!r} cannot be made in {str(above)!r}: {what}; mend the path"
@@ -201,7 +227,8 @@ def _folders(task: Task, instance: int, home: Path, problems: list[Problem]) -> 
 def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: list[Problem]) -> _Command:
     """Finds a task's program and its launcher; reports what keeps it from being started."""
     try:
-        program, script = _find_program(task, home)
+        ready = ready_made(task)
+        program, script = (Program(Path(sys.executable), "elf"), START) if ready else _find_program(task, home)
         if couples and program.static:
             raise ValueError(
                 f"{str(program.path)!r} is a static executable, which the layer cannot reach; link it "
@@ -245,6 +272,8 @@ def _mpiexec(task: Task, program: Program, script: Path | None, home: Path) -> t
     if not _PYTHON.fullmatch(interpreter.name) and interpreter != Path(sys.executable):
         return choose_mpiexec(linked_mpi([program.path], library_path), Path(sys.executable).parent)
     source = script or (program.path if program.interpreter else _script_argument(task, home))
+    if source == START:
+        source = START.with_name("ranks.py")  # where a ready-made task imports MPI
     files = [interpreter, *(python_extensions(source, interpreter) if source else ())]
     return choose_mpiexec(linked_mpi(files, library_path), interpreter.parent)
 

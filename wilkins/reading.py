@@ -53,12 +53,29 @@ def keys_of(section: type) -> Iterator[dataclasses.Field[Any]]:
     return (item for item in dataclasses.fields(section) if "kind" in item.metadata)
 
 
+def plain(value: Any) -> Any:
+    """A section, or a value in it, as data for JSON: mappings, lists and scalars."""
+    if dataclasses.is_dataclass(value):
+        return {item.name: plain(getattr(value, item.name)) for item in keys_of(type(value))}
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def more_sections(cls: type) -> Mapping[str, type]:
+    """Sections that a mapping may hold beside the keys it declares, by name; looked up only when one is met."""
+    found: Callable[[], Mapping[str, type]] | None = getattr(cls, "more_sections", None)
+    return found() if found else {}
+
+
 class Reader:
     """Collects problems and notes while nodes are read."""
 
     def __init__(self, file: str, environment: Mapping[str, str] | None = None) -> None:
         self.file = file
         self.environment = os.environ if environment is None else environment
+        self.parameters: Mapping[str, str] = {}
+        """Values that ``${name}`` stands for, before variables of the environment."""
+        self.used: set[str] = set()
+        """The parameters that some value has used."""
         self.problems: list[Problem] = []
         self.notes: list[str] = []
 
@@ -86,7 +103,7 @@ class Reader:
         return self.expand(node, node.value, who)
 
     def expand(self, node: yaml.Node, text: str, who: str) -> Any:
-        """``${VAR}`` and ``${VAR:-default}`` from the environment; ``$${VAR}`` stands for ``${VAR}``."""
+        """``${VAR}`` and ``${VAR:-default}`` from parameters and the environment; ``$${VAR}`` stands for ``${VAR}``."""
         if "\0" in text:
             return self.problem(node, f"{who} holds a zero byte; remove it")
         missing: list[str] = []
@@ -100,12 +117,12 @@ class Reader:
                     f"'${{{found[2]}}}' in {who} is not a variable; write ${{NAME}}, or $${{...}} for the text"
                 )
                 return ""
-            value = self.environment.get(name[1], name[2])
+            self.used.add(name[1])
+            value = self.parameters.get(name[1], self.environment.get(name[1], name[2]))
             if value is None:
-                missing.append(
-                    f"{who} uses the environment variable {name[1]!r}, which is not set; export it or write "
-                    f"${{{name[1]}:-default}}"
-                )
+                hint = suggest(name[1], list(self.parameters)) or f"; export it or write ${{{name[1]}:-default}}"
+                what = "a parameter or environment variable" if self.parameters else "the environment variable"
+                missing.append(f"{who} uses {what} {name[1]!r}, which is not set{hint}")
             return value or ""
 
         expanded = _VARIABLE.sub(replace, text)
@@ -150,11 +167,16 @@ class Reader:
         known = {item.name: item for item in keys_of(cls)}
         before = len(self.problems)
         values: dict[str, Any] = {}
+        sections: dict[str, Any] = {}
         positions: dict[str, Position] = {}
         for name, (name_node, value) in pairs.items():
             item = known.get(name)
+            if item is None and name in (more := more_sections(cls)):
+                positions[name] = self.position(value)
+                sections[name] = self.section(more[name], value, f"{who}, {name}")
+                continue
             if item is None:
-                offered = [other for other, one in known.items() if not one.metadata["unsupported"]]
+                offered = [*more, *(other for other, one in known.items() if not one.metadata["unsupported"])]
                 hint = suggest(name, offered) or f"; known are {', '.join(offered)}"
                 self.problem(name_node, f"{who}: unknown key {name!r}{hint}")
                 continue
@@ -172,6 +194,8 @@ class Reader:
                 self.problem(node, f"{who}: the key {name!r} is missing; add '{name}: ...'")
         if len(self.problems) > before:
             return INVALID
+        if sections:
+            values["sections"] = sections
         return cls(**values, where=Where(self.position(node), positions))
 
 

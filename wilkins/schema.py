@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wilkins.kinds import SectionList
-from wilkins.reading import keys_of
-from wilkins.spec import Dset, InPort, OutPort, Task, TaskModel, Workflow
+from wilkins.kinds import SectionList, scalar_text
+from wilkins.reading import keys_of, more_sections
+from wilkins.spec import Dset, InPort, OutPort, Parameter, Task, TaskModel, Workflow
+from wilkins.tasks.registry import PREFIX, all_tasks
 
 _SECTIONS: tuple[tuple[type, str], ...] = (
     (Workflow, "The file"),
@@ -16,6 +17,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (InPort, "What a task reads: `inports`"),
     (Dset, "Datasets of a port: `dsets`"),
     (TaskModel, "Durations of a task: `model`"),
+    (Parameter, "What is left to the user: `parameters`"),
 )
 
 _INTRODUCTION = """\
@@ -26,7 +28,8 @@ _INTRODUCTION = """\
 A YAML file that says which programs run on how many ranks, and which files connect them. Paths are relative to the
 file. Texts may hold `${VAR}` and `${VAR:-default}` from the environment; `$${VAR}` stands for the text itself. YAML
 anchors, aliases and `<<` may be used. `wilkins check FILE` reports all errors with their places; `wilkins schema`
-prints a JSON Schema for editors; `--set task.key=value` changes a value for one run. An unknown key is an error.
+prints a JSON Schema for editors; `--set task.key=value` changes a value for one run. `${name}` of one of the file's
+`parameters` stands for its value. An unknown key is an error.
 
     tasks:
       - func: ./simulate
@@ -91,19 +94,27 @@ this and is used as it is written, with `-n` added.
 def reference() -> str:
     """The reference page (docs/workflow-file.md)."""
     parts = [_INTRODUCTION]
-    for section, title in _SECTIONS:
-        rows = [f"## {title}", "", "| key | is | default | meaning |", "|---|---|---|---|"]
-        rows += [
-            "| " + " | ".join(cell.replace("|", "\\|") for cell in _row(item)) + " |" for item in _ordered(section)
-        ]
-        parts.append("\n".join(rows) + "\n")
+    parts += [f"## {title}\n\n{_table(section)}" for section, title in _SECTIONS]
+    for name, task in all_tasks().items():
+        parts.append(f"## The ready-made task `{PREFIX}{name}`: `{name}`\n\n{task.doc}\n\n{_table(task.options)}")
+        for item in keys_of(task.options):
+            if isinstance(item.metadata["kind"], SectionList):
+                parts.append(f"### `{name}`: `{item.name}`\n\n{_table(item.metadata['kind'].cls)}")
     parts.append(_CLOSING)
     return "\n".join(parts)
+
+
+def _table(section: type) -> str:
+    rows = ["| key | is | default | meaning |", "|---|---|---|---|"]
+    rows += ["| " + " | ".join(cell.replace("|", "\\|") for cell in _row(item)) + " |" for item in _ordered(section)]
+    return "\n".join(rows) + "\n"
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a workflow file."""
     definitions = {section.__name__: _object_schema(section) for section, _ in _SECTIONS}
+    for task in all_tasks().values():
+        definitions |= {section.__name__: _object_schema(section) for section in _with_parts(task.options)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Wilkins workflow file",
@@ -123,8 +134,16 @@ def _object_schema(section: type) -> dict[str, Any]:
         for item in keys_of(section)
         if not item.metadata["unsupported"]
     }
+    for name, options in more_sections(section).items():
+        properties[name] = {"$ref": f"#/$defs/{options.__name__}", "description": all_tasks()[name].doc}
     required = [item.name for item in keys_of(section) if item.metadata["required"]]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _with_parts(section: type) -> list[type]:
+    """A section and the sections in its lists."""
+    kinds = [item.metadata["kind"] for item in keys_of(section)]
+    return [section, *(part for kind in kinds if isinstance(kind, SectionList) for part in _with_parts(kind.cls))]
 
 
 def _ordered(section: type) -> list[Any]:
@@ -145,7 +164,7 @@ def _row(item: Any) -> tuple[str, str, str, str]:
     elif item.default in (None, (), ""):
         default = ""
     else:
-        default = f"`{str(item.default).lower() if isinstance(item.default, bool) else item.default}`"
+        default = f"`{scalar_text(item.default)}`"
     return f"`{item.name}`", meaning, default, _meaning(item)
 
 

@@ -47,9 +47,7 @@ def plan_table(plan: Plan) -> str:
         parts.append(text_table(("plain files of", "port", "files"), rows))
     if plan.notes:
         parts.append("\n".join(plan.notes))
-    parts.append(
-        f"alone: wilkins run {plan.source.name}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.source.name}"
-    )
+    parts.append(f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}")
     return "\n\n".join(parts)
 
 

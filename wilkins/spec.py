@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from wilkins.ensemble import INSTANCE, Arguments, Numbers, PerInstance
@@ -11,20 +12,25 @@ from wilkins.flow.publish import PublishRule
 from wilkins.kinds import (
     Flow,
     FlowValue,
+    ListOf,
     Publish,
+    Scalar,
     Section,
     SectionList,
+    SectionMap,
     TextMap,
     Words,
     boolean,
     choice,
     duration,
     integer,
+    number,
     size,
     text,
     time_span,
 )
 from wilkins.reading import Where, key
+from wilkins.tasks.registry import PREFIX, sections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +193,8 @@ class Task:
     func: str = key(
         text(),
         doc="Program: a command on PATH, or a path relative to the workflow file. `.py` runs under the "
-        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`.",
+        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`; `wilkins.tasks.NAME` is a "
+        "ready-made task, whose options stand in the section `NAME`.",
     )
     name: str | None = key(
         text(), default=None, doc="Name of the task; left out: the program's, without folder and suffix."
@@ -268,6 +275,8 @@ class Task:
         integer(0), default=None, doc="Not supported yet.", unsupported="set CUDA_VISIBLE_DEVICES under 'env'"
     )
     where: Where
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    """Options of ready-made tasks, by name."""
 
     @property
     def label(self) -> str:
@@ -278,6 +287,25 @@ class Task:
         """The arguments of one instance."""
         words = (word.values[instance] if isinstance(word, PerInstance) else word for word in self.args)
         return tuple(word.replace(INSTANCE, str(instance)) for word in words)
+
+    @staticmethod
+    def more_sections() -> Mapping[str, type]:
+        """The options of ready-made tasks."""
+        return sections()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A value that the file leaves to its user."""
+
+    default: bool | int | float | str = key(
+        Scalar(), doc="Its value if `--set` gives no other; also says whether it is a whole number, a number or a text."
+    )
+    doc: str | None = key(text(), default=None, doc="What it means.")
+    min: float | None = key(number(), default=None, doc="The least that a number may be.")
+    max: float | None = key(number(), default=None, doc="The most that a number may be.")
+    choices: tuple[bool | int | float | str, ...] = key(ListOf(Scalar()), default=(), doc="All that it may be.")
+    where: Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,15 +322,28 @@ class Workflow:
         doc="The programs.",
     )
     name: str | None = key(text(), default=None, doc="Name of the workflow; left out: the file's, without suffix.")
+    doc: str | None = key(text(), default=None, doc="What the workflow does, in a line.")
     memory: int = key(size(), default=0, doc="The `memory` of out-ports that do not give their own; 0: no limit.")
+    parameters: dict[str, Parameter] | None = key(
+        SectionMap(Parameter, "parameter"),
+        default=None,
+        doc="Values left to the user: `${name}` stands for them in the tasks, and `--set name=value` sets them.",
+    )
     where: Where
 
 
 def default_name(func: str) -> str:
     """A task's name from its program: no folder, no suffix, only characters that suit file names."""
+    if func.startswith(PREFIX):
+        func = func.rpartition(".")[2]
     base = func.rstrip("/").rpartition("/")[2]
     stem = base.rpartition(".")[0] or base if base.endswith((".py", ".hx", ".sh", ".exe", ".x")) else base
     return "".join(letter if letter.isalnum() or letter in "_-.+" else "-" for letter in stem).strip(".-") or "task"
+
+
+def ready_made(task: Task) -> str | None:
+    """The name of the ready-made task that a task is; None for a program of the user's."""
+    return task.func[len(PREFIX) :] if task.func.startswith(PREFIX) and not task.func.endswith(".py") else None
 
 
 def _port_label(context: str, noun: str, texts: dict[str, str]) -> str:

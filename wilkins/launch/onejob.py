@@ -164,11 +164,12 @@ def _plan(path: Path, options: RunOptions, here: Rank) -> Plan:
     """The plan of the file, if the job has the ranks it needs."""
     from wilkins.planner import plan_file  # the other ranks do without a YAML reader and a graph library
 
-    plan = plan_file(path, options.overrides, "one-job", files=options.files)
+    plan = plan_file(path, options.overrides, "one-job", options.folder, files=options.files)
     if plan.total_ranks != here.size:
+        shown = path if plan.folder is None else plan.shown
         raise ResourceError(
             f"{path} needs {plan.total_ranks} ranks, and this job has {here.size}; start it as: "
-            f"{here.launcher} -n {plan.total_ranks} wilkins run {path}"
+            f"{here.launcher} -n {plan.total_ranks} wilkins run {shown}"
         )
     for task in plan.tasks:
         if task.kind == "mpi" and env.takes_filename(task):

@@ -17,6 +17,8 @@ class RunOptions:
     quiet: bool = False
     """Do not copy the tasks' output to the terminal."""
     overrides: tuple[str, ...] = ()
-    """``task.key=value`` settings given with ``--set``; needed wherever the file is read again."""
+    """``task.key=value`` and ``parameter=value``, as given with ``--set``; needed wherever the file is read again."""
     files: bool = False
     """Every coupled port in mode ``file``."""
+    folder: Path | None = None
+    """Where the tasks of a packaged workflow run, and records go; None for the workflow file's folder."""

@@ -10,7 +10,7 @@ from typing import Any
 from wilkins.flow.publish import PublishRule
 from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 
-_PATHS = ("executable", "cwd", "stdin", "source")
+_PATHS = ("executable", "cwd", "stdin", "source", "folder")
 _TUPLES = ("args", "prefix", "mpiexec", "notes")
 
 

@@ -39,8 +39,9 @@ class RunDirectory:
             (path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
             run.write_json("versions.json", versions())
         except OSError as error:
+            where = wanted or plan.folder or plan.source.parent
             raise ResourceError(
-                f"{wanted or plan.source.parent}: cannot write the run's records there: {error.strerror}; "
+                f"{where}: cannot write the run's records there: {error.strerror}; "
                 "name a folder you may write to with --run-dir"
             ) from error
         return run
@@ -74,7 +75,7 @@ def _given(path: Path) -> Path:
 
 
 def _fresh(plan: Plan) -> Path:
-    parent = plan.source.parent / "wilkins-runs"
+    parent = (plan.folder or plan.source.parent) / "wilkins-runs"
     parent.mkdir(exist_ok=True)
     stem = f"{plan.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 10000):

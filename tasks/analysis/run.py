@@ -1,0 +1,259 @@
+"""Runs the analysis on the steps of a task's in-port: every rank reads its part, the first one writes the results."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import h5py
+
+from wilkins.tasks.analysis import histogram, picture
+from wilkins.tasks.analysis.datasets import find, pieces
+from wilkins.tasks.analysis.moments import Moments, merged
+from wilkins.tasks.analysis.options import stem_of
+from wilkins.tasks.analysis.results import Rows, filled, write_hdf5, write_json, write_whole
+from wilkins.tasks.errors import TaskError
+from wilkins.tasks.ranks import Ranks
+from wilkins.transport import steps
+
+Options = Mapping[str, Any]
+_WIDEST = 4096
+"""Pixels of a picture's side, at most."""
+
+
+class Part(Protocol):
+    """One thing that is done with every step, on all ranks together."""
+
+    def step(self, number: int, name: str, file: h5py.File) -> None:
+        """Does it with a step."""
+
+    def end(self) -> None:
+        """The stream has ended."""
+
+
+def main(options: Options, inports: Sequence[str], ranks: Ranks) -> None:
+    """Analyses all steps of the task's in-port.
+
+    Args:
+        options: the section `analysis:` as plain data.
+        inports: the pattern of the one in-port.
+
+    Raises:
+        TaskError: a step lacks a dataset, or it is not what an analysis needs.
+        OSError: a step cannot be read, or a result not be written.
+    """
+    folder = Path(options["folder"])
+    parts: list[Part] = [
+        make(part, folder, ranks)
+        for name, make in (
+            ("moments", MomentsPart),
+            ("histogram", HistogramPart),
+            ("slice", SlicePart),
+            ("subsample", SubsamplePart),
+            ("archive", ArchivePart),
+        )
+        for part in options[name]
+    ]
+    number = -1
+    for number, name in enumerate(steps.names(inports[0])):
+        with h5py.File(name, "r") as file:
+            for part in parts:
+                part.step(number, name, file)
+    for part in parts:
+        part.end()
+    if ranks.rank == 0:
+        print(f"analysed {number + 1} steps; results are in {folder.resolve()}")
+
+
+class MomentsPart:
+    """Moments of a dataset, per step and over the run."""
+
+    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+        self._options = options
+        self._ranks = ranks
+        self._stem = folder / f"{stem_of(options['dset'])}-moments"
+        self._folder = folder
+        self._total = Moments()
+        head = ["step", "file", *Moments().results()]
+        self._rows = Rows(self._stem.with_name(f"{self._stem.name}.csv"), head) if ranks.rank == 0 else None
+
+    def step(self, number: int, name: str, file: h5py.File) -> None:
+        """Adds a step."""
+        dset = find(file, self._options["dset"], name)
+        own = merged([Moments.of(piece) for piece in pieces(dset, self._ranks.rank, self._ranks.size)])
+        found = merged(self._ranks.gather(own))
+        self._total += found
+        if self._rows:
+            self._rows.add([number, name, *found.results().values()])
+            if self._options["filename"]:
+                path = self._folder / filled(self._options["filename"], number, name)
+                write_hdf5(path, found.results(), {"step": number, "dset": self._options["dset"]})
+
+    def end(self) -> None:
+        """Writes what the run has come to."""
+        if self._rows:
+            self._rows.close()
+            write_json(self._stem.with_name(f"{self._stem.name}.json"), self._total.results())
+
+
+class HistogramPart:
+    """A histogram of a dataset, per step and over the run."""
+
+    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+        self._options = options
+        self._ranks = ranks
+        self._stem = folder / f"{stem_of(options['dset'])}-histogram"
+        self._folder = folder
+        low, high = options["range"] or (0.0, 1.0)
+        edges = histogram.edges_between(low, high, options["bins"])
+        self._edges = edges if options["range"] else None  # else they come from the first step that holds numbers
+        self._total = histogram.nothing(options["bins"])
+        self._rows: Rows | None = None
+
+    def step(self, number: int, name: str, file: h5py.File) -> None:
+        """Adds a step."""
+        dset = find(file, self._options["dset"], name)
+        here = self._ranks.rank, self._ranks.size
+        if self._edges is None:
+            spans = merged(self._ranks.gather(merged([Moments.of(piece) for piece in pieces(dset, *here)])))
+            if spans.least is not None and spans.greatest is not None:
+                self._edges = histogram.edges_between(spans.least, spans.greatest, self._options["bins"])
+        edges = histogram.edges_between(0, 1, self._options["bins"]) if self._edges is None else self._edges
+        own = sum((histogram.count(piece, edges) for piece in pieces(dset, *here)), histogram.nothing(len(edges) - 1))
+        found = sum(self._ranks.gather(own), histogram.nothing(len(edges) - 1))
+        self._total += found
+        if self._ranks.rank == 0:
+            if self._edges is not None:
+                self._write_row(number, name, found, edges)
+            if self._options["filename"]:
+                path = self._folder / filled(self._options["filename"], number, name)
+                values = {"counts": found.bins, "edges": edges}
+                rest = {"below": found.below, "above": found.above, "nans": found.nans}
+                write_hdf5(path, values, {"step": number, "dset": self._options["dset"], **rest})
+
+    def _write_row(self, number: int, name: str, found: histogram.Counts, edges: Any) -> None:
+        if self._rows is None:
+            head = ["step", "file", "nans", "below", *(f"from {edge}" for edge in edges[:-1].tolist()), "above"]
+            self._rows = Rows(self._stem.with_name(f"{self._stem.name}.csv"), head)
+        self._rows.add([number, name, found.nans, found.below, *found.bins.tolist(), found.above])
+
+    def end(self) -> None:
+        """Writes what the run has come to."""
+        if self._ranks.rank == 0:
+            if self._rows:
+                self._rows.close()
+            total = self._total
+            values = {
+                "edges": None if self._edges is None else self._edges.tolist(),
+                "counts": total.bins.tolist(),
+                "below": total.below,
+                "above": total.above,
+                "nans": total.nans,
+            }
+            write_json(self._stem.with_name(f"{self._stem.name}.json"), values)
+
+
+class SlicePart:
+    """A picture of a plane, made by the first rank."""
+
+    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+        self._options = options
+        self._ranks = ranks
+        self._files = str(folder / (options["filename"] or f"{stem_of(options['dset'])}-{{step:05}}.png"))
+
+    def step(self, number: int, name: str, file: h5py.File) -> None:
+        """Draws a step."""
+        dset = find(file, self._options["dset"], name)
+        if self._ranks.rank:
+            return
+        span = tuple(self._options["range"]) or None
+        plane = dset[self._selection(dset, name)]
+        if self._options["axes"] and self._options["axes"][0] > self._options["axes"][1]:
+            plane = plane.T
+        write_whole(Path(filled(self._files, number, name)), picture.png(plane, self._options["colours"], span))
+
+    def _selection(self, dset: h5py.Dataset, name: str) -> tuple[Any, ...]:
+        shape = dset.shape or ()
+        who = f"{name}: the dataset {self._options['dset']!r}, of shape {shape},"
+        if len(shape) < 2:
+            raise TaskError(f"{who} has no plane to draw; name one of two or more dimensions")
+        shown = self._options["axes"] or [len(shape) - 2, len(shape) - 1]
+        if max(shown) >= len(shape):
+            raise TaskError(f"{who} has no axis {max(shown)}; its axes are 0 to {len(shape) - 1}: mend 'axes'")
+        others = [axis for axis in range(len(shape)) if axis not in shown]
+        at = self._options["at"] or [shape[axis] // 2 for axis in others]
+        if len(at) != len(others):
+            raise TaskError(f"{who} has {len(others)} axes besides those shown, and 'at' gives {len(at)} places")
+        selection: list[Any] = [slice(None, None, -(-length // _WIDEST) or 1) for length in shape]
+        for axis, place in zip(others, at, strict=True):
+            if place >= shape[axis]:
+                raise TaskError(f"{who} ends at {shape[axis] - 1} on axis {axis}; 'at' says {place}")
+            selection[axis] = place
+        if not all(shape):
+            raise TaskError(f"{who} is empty, which makes no picture")
+        return tuple(selection)
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+
+
+class SubsamplePart:
+    """A smaller file, written by the first rank."""
+
+    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+        self._options = options
+        self._ranks = ranks
+        self._files = str(folder / options["filename"])
+
+    def step(self, number: int, name: str, file: h5py.File) -> None:
+        """Writes a step's file."""
+        dsets = [find(file, path, name) for path in self._options["dsets"]]
+        if self._ranks.rank:
+            return
+        path = Path(filled(self._files, number, name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with h5py.File(path, "w") as small:
+            small.attrs.update(file.attrs)
+            for dset in dsets:
+                small[dset.name] = dset[self._selection(dset, name)]
+                small[dset.name].attrs.update(dset.attrs)
+
+    def _selection(self, dset: h5py.Dataset, name: str) -> tuple[Any, ...]:
+        if not dset.shape:
+            return ()
+        stride = self._options["stride"]
+        if len(stride) == 1:
+            stride = stride * len(dset.shape)
+        if len(stride) != len(dset.shape):
+            raise TaskError(
+                f"{name}: the dataset {dset.name!r} has {len(dset.shape)} axes, and 'stride' {len(stride)} numbers; "
+                "give one for each axis, or one for all"
+            )
+        return tuple(slice(None, None, step) for step in stride)
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+
+
+class ArchivePart:
+    """A real file of each step, written by the first rank."""
+
+    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+        self._files = str(folder / options["filename"])
+        self._ranks = ranks
+
+    def step(self, number: int, name: str, file: h5py.File) -> None:  # noqa: ARG002 - bytes, not HDF5, are copied
+        """Writes a step."""
+        if self._ranks.rank:
+            return
+        path = Path(filled(self._files, number, name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        with Path(name).open("rb") as source, part.open("wb") as target:
+            shutil.copyfileobj(source, target, 1 << 22)
+        part.replace(path)
+
+    def end(self) -> None:
+        """Nothing is left to do."""

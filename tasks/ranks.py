@@ -1,0 +1,63 @@
+"""The ranks of a ready-made task: MPI where the task has several, nothing of it where it has one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+_STARTED_BY_MPI = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE")
+
+
+class Ranks(Protocol):
+    """What the ranks of a task do together; small values only."""
+
+    rank: int
+    size: int
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks, on every rank."""
+
+    def end(self, code: int) -> None:
+        """Ends all ranks, also those that wait for this one."""
+
+
+class Alone:
+    """One rank, without MPI."""
+
+    rank = 0
+    size = 1
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value."""
+        return [value]
+
+    def end(self, code: int) -> None:
+        """Ends the process."""
+        raise SystemExit(code)
+
+
+class Several:
+    """The ranks of an MPI task."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self._world = MPI.COMM_WORLD
+        self.rank = self._world.rank
+        self.size = self._world.size
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks, on every rank."""
+        found: list[Any] = self._world.allgather(value)
+        return found
+
+    def end(self, code: int) -> None:
+        """Ends all ranks, also those that wait for this one."""
+        self._world.Abort(code)
+
+
+def ranks() -> Ranks:
+    """The ranks of this task. The launcher tells how many there are; without one, the MPI that started the process."""
+    told = os.environ.get("WORLD_SIZE")
+    several = int(told) > 1 if told else any(name in os.environ for name in _STARTED_BY_MPI)
+    return Several() if several else Alone()

@@ -1,0 +1,52 @@
+"""The ready-made tasks: which there are, what options each takes, which module runs it. Imports none of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PREFIX = "wilkins.tasks."
+"""What ``func`` begins with for a ready-made task."""
+
+GROUP = "wilkins.tasks"
+"""The group of entry points by which other packages register tasks; each names a `ReadyMade`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyMade:
+    """A task that is used from YAML alone: ``func: wilkins.tasks.NAME`` and a section ``NAME:``."""
+
+    name: str
+    doc: str
+    """What it does, in a sentence, for the reference."""
+    options: type
+    """The section: a frozen dataclass declared with `wilkins.reading.key`, in a module that imports nothing heavy."""
+    module: str
+    """Has ``main(options, inports, ranks)``, called on every rank with the section as plain data, the patterns of the
+    task's in-ports, and its ranks (see `wilkins.tasks.ranks`). A `wilkins.tasks.errors.TaskError` or OSError is
+    shown to the user as it is."""
+    check: Callable[[Any, Any], Iterable[tuple[str, str]]] = lambda *_: ()
+    """What is wrong with the options of a task (a `wilkins.spec.Task`): keys of the section, and messages."""
+
+
+@cache
+def all_tasks() -> Mapping[str, ReadyMade]:
+    """By name: the package's own, which lie beside this file, and those of other packages."""
+    from importlib import metadata
+
+    here = Path(__file__).resolve().parent
+    own = sorted(path.parent.name for path in here.glob("*/options.py"))
+    found = {name: importlib.import_module(f"wilkins.tasks.{name}.options").TASK for name in own}
+    for entry in metadata.entry_points(group=GROUP):
+        if entry.name not in found:
+            found[entry.name] = entry.load()
+    return found
+
+
+def sections() -> Mapping[str, type]:
+    """The options of every ready-made task by its name, which is also the section's."""
+    return {name: task.options for name, task in all_tasks().items()}
