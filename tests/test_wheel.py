@@ -102,3 +102,11 @@ def test_quickstart_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
     assert "step 4" in printed
     assert (folder / "cuts.csv").stat().st_size > 0
     assert not list(folder.rglob("*.h5"))
+    ready = tmp_path / "ready"
+    ready.mkdir()
+    must_run(ready, *bare, "wilkins", "run", "--builtin", "fanout", "--set", "size=32", "--set", "steps=3", timeout=120)
+    assert sorted(path.name for path in (ready / "statistics").iterdir())[:2] == ["u-moments.csv", "u-moments.json"]
+    assert {path.name for path in ready.iterdir()} == {"spectrum.csv", "statistics", "pictures", "wilkins-runs"} | {
+        ".stdout",
+        ".stderr",
+    }

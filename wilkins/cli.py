@@ -44,27 +44,56 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 def _run(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
 
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, tuple(parsed.set), parsed.files)
+    file, folder = _workflow(parsed)
+    options = RunOptions(
+        parsed.run_dir,
+        _seconds(parsed.timeout),
+        parsed.quiet,
+        tuple(parsed.set),
+        files=parsed.files,
+        folder=folder,
+    )
     if in_job():
         from wilkins.launch import onejob
 
-        return onejob.main(parsed.file, options)
+        return onejob.main(file, options)
     from wilkins.planner import plan_file
 
-    plan = plan_file(parsed.file, parsed.set, files=parsed.files)
+    plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
     from wilkins import launch
 
     return launch.run(plan, options)
 
 
+def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
+    """The workflow file, and the folder its tasks run in if that is not the file's."""
+    if parsed.builtin is None:
+        if parsed.file is None:
+            raise UsageError("which workflow? give its FILE, or --builtin NAME (see: wilkins list)")
+        return parsed.file, None
+    if parsed.file is not None:
+        raise UsageError(f"give the file {parsed.file} or --builtin {parsed.builtin}, not both")
+    from wilkins import builtin
+
+    return builtin.file_of(parsed.builtin), Path.cwd()
+
+
+def _list(_: argparse.Namespace) -> int:
+    from wilkins import builtin
+
+    print(builtin.listed())
+    return 0
+
+
 def _check(parsed: argparse.Namespace) -> int:
     from wilkins.planner import plan_file
 
-    plan = plan_file(parsed.file, parsed.set, files=parsed.files)
+    file, folder = _workflow(parsed)
+    plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
     for note in plan.notes:
         print(note, file=sys.stderr)
     counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
-    print(f"{parsed.file}: all right: {', '.join(count_of(*count) for count in counts)}")
+    print(f"{file}: all right: {', '.join(count_of(*count) for count in counts)}")
     return 0
 
 
@@ -72,7 +101,8 @@ def _plan(parsed: argparse.Namespace) -> int:
     from wilkins.planner import plan_file
     from wilkins.show import plan_table
 
-    print(plan_table(plan_file(parsed.file, parsed.set, files=parsed.files)))
+    file, folder = _workflow(parsed)
+    print(plan_table(plan_file(file, parsed.set, folder=folder, files=parsed.files)))
     return 0
 
 
@@ -81,7 +111,7 @@ def _graph(parsed: argparse.Namespace) -> int:
     from wilkins.pictures import chosen_format, output_graph
 
     file_format = chosen_format(parsed.format, parsed.output)
-    output_graph(compile_graph(parsed.file, parsed.set, files=parsed.files), file_format, parsed.output)
+    output_graph(compile_graph(_workflow(parsed)[0], parsed.set, files=parsed.files), file_format, parsed.output)
     return 0
 
 
@@ -93,7 +123,8 @@ def _simulate(parsed: argparse.Namespace) -> int:
         rate = None if parsed.rate is None else parse_size(parsed.rate.removesuffix("/s"))
     except ValueError:
         raise UsageError(f"--rate must be bytes per second such as 5GB/s, not {parsed.rate!r}") from None
-    return simulate(parsed.file, parsed.set, rate or None, parsed.measured, parsed.trace, parsed.format, parsed.output)
+    file = _workflow(parsed)[0]
+    return simulate(file, parsed.set, rate or None, parsed.measured, parsed.trace, parsed.format, parsed.output)
 
 
 def _trace(parsed: argparse.Namespace) -> int:
@@ -116,16 +147,22 @@ def _clean(_: argparse.Namespace) -> int:
 
 
 def _init(parsed: argparse.Namespace) -> int:
-    from wilkins.starter import STARTER
-
+    path = parsed.file or Path(parsed.source or "workflow.yaml")
     try:
-        with parsed.file.open("x", encoding="utf-8") as file:
-            file.write(STARTER)
+        if parsed.source:
+            from wilkins import builtin
+
+            builtin.copy(parsed.source, path)
+        else:
+            from wilkins.starter import STARTER
+
+            with path.open("x", encoding="utf-8") as file:
+                file.write(STARTER)
     except FileExistsError:
-        raise UsageError(f"{parsed.file} exists already; give another name: wilkins init other.yaml") from None
+        raise UsageError(f"{path} exists already; give another name: wilkins init other.yaml") from None
     except OSError as error:
-        raise UsageError(f"cannot write {parsed.file}: {error.strerror}; give a name in a folder of yours") from error
-    print(f"wrote {parsed.file}; edit it, then: wilkins run {parsed.file}")
+        raise UsageError(f"cannot write {path}: {error.strerror}; give a name in a folder of yours") from error
+    print(f"wrote {path}; edit it, then: wilkins run {path / 'workflow.yaml' if parsed.source else path}")
     return 0
 
 
@@ -166,13 +203,14 @@ def _parser() -> argparse.ArgumentParser:
         return child
 
     def add_file(child: argparse.ArgumentParser) -> None:
-        child.add_argument("file", metavar="FILE", type=Path, help="the workflow file")
+        child.add_argument("file", metavar="FILE", type=Path, nargs="?", help="the workflow file")
+        child.add_argument("--builtin", metavar="NAME", help="a packaged workflow, run here (see: wilkins list)")
         child.add_argument(
             "--set",
-            metavar="TASK.KEY=VALUE",
+            metavar="NAME=VALUE",
             action="append",
             default=[],
-            help="use another value than the file's, such as melt.nprocs=8; may be repeated",
+            help="give a parameter, or another value than the file's, such as melt.nprocs=8; may be repeated",
         )
         child.add_argument(
             "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
@@ -224,6 +262,8 @@ def _parser() -> argparse.ArgumentParser:
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
     add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")
-    init = add("init", _init, "write a commented workflow file to start from")
-    init.add_argument("file", metavar="FILE", type=Path, nargs="?", default=Path("workflow.yaml"))
+    add("list", _list, "show the packaged workflows and their parameters")
+    init = add("init", _init, "write a commented workflow file to start from, or copy a packaged workflow")
+    init.add_argument("file", metavar="FILE", type=Path, nargs="?", help="with --from: the folder to make")
+    init.add_argument("--from", dest="source", metavar="NAME", help="copy this packaged workflow with its programs")
     return parser

@@ -1,0 +1,216 @@
+"""The packaged workflows: each runs where the user stands and leaves its results there; these must come out."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from analysis_results import direct, numbers_in, read_png, rows_of
+
+from support import MPIEXEC, WILKINS, must_run, run_tree
+from wilkins import builtin
+
+PACKAGED = Path(builtin.file_of("pipeline")).parent.parent
+ONE_JOB = pytest.mark.parametrize("job", [False, True], ids=["alone", "one job"])
+
+
+def ranks_of(name: str, *settings: str) -> int:
+    """Ranks that a workflow needs in one job."""
+    from wilkins.planner import plan_file
+
+    return plan_file(builtin.file_of(name), settings).total_ranks
+
+
+def run(folder: Path, name: str, *settings: str, job: bool = False) -> str:
+    """Runs a packaged workflow in a folder; returns what it printed. No step may be left as a file."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    front = (MPIEXEC, "-n", str(ranks_of(name, *settings))) if job else ()
+    before = sorted(path for path in PACKAGED.rglob("*") if "__pycache__" not in path.parts)
+    said = must_run(folder, *front, *WILKINS, "run", "--builtin", name, *words, timeout=120)
+    assert sorted(path for path in PACKAGED.rglob("*") if "__pycache__" not in path.parts) == before
+    [record] = [path for path in (folder / "wilkins-runs").iterdir() if not path.is_symlink()]
+    assert record.name.startswith(f"{name}-")
+    return said
+
+
+def columns(path: Path) -> dict[str, list[float]]:
+    """A CSV file of numbers."""
+    rows = rows_of(path)
+    return {name: [float(row[name]) for row in rows] for name in rows[0]}
+
+
+@ONE_JOB
+def test_pipeline(tmp_path: Path, job: bool) -> None:
+    """Heat is conserved, and its mean square distance from the middle grows by 4 D t, in two dimensions."""
+    run(tmp_path, "pipeline", "steps=15", "diffusion=0.5", job=job)
+    found = columns(tmp_path / "follow.csv")
+    assert found["time"] == list(range(15))
+    assert found["heat"] == pytest.approx([100.0] * 15)
+    growth = [b - a for a, b in itertools.pairwise(found["spread"])]
+    assert growth[6:] == pytest.approx([4 * 0.5] * 8, rel=1e-3)
+    assert not list(tmp_path.glob("*.h5"))
+
+
+def test_pipeline_through_files(tmp_path: Path) -> None:
+    """The programs do by themselves, one after the other, what they do in memory at once."""
+    memory, files = tmp_path / "memory", tmp_path / "files"
+    memory.mkdir()
+    files.mkdir()
+    run(memory, "pipeline", "steps=6")
+    home = PACKAGED / "pipeline"
+    for words in (("heat.py", "96", "6", "1.0"), ("coarsen.py", "2"), ("follow.py",)):
+        must_run(files, sys.executable, home / words[0], *words[1:])
+    assert (memory / "follow.csv").read_bytes() == (files / "follow.csv").read_bytes()
+
+
+@ONE_JOB
+def test_fanout(tmp_path: Path, job: bool) -> None:
+    """Every step for one analysis, every third for another, the last for the one that takes the newest."""
+    memory, files = tmp_path / "memory", tmp_path / "files"
+    memory.mkdir()
+    files.mkdir()
+    run(memory, "fanout", "size=48", "steps=14", "every=3", "ranks=2", job=job)
+    must_run(files, sys.executable, PACKAGED / "fanout" / "gray_scott.py", "48", "14", "0.037", "0.06")
+    fields = []
+    for path in sorted(files.glob("gs-*.h5")):
+        with h5py.File(path) as file:
+            fields.append(file["v"][:])
+    totals = numbers_in(memory / "statistics" / "v-moments.json")
+    expected = direct(np.stack(fields))
+    assert totals["count"] == 14 * 48 * 48
+    for name in ("mean", "variance", "skewness", "kurtosis"):
+        assert totals[name] == pytest.approx(expected[name], rel=1e-9)
+    spectrum = columns(memory / "spectrum.csv")
+    assert spectrum["time"] == [0, 150, 300, 450, 600]
+    must_run(files, sys.executable, PACKAGED / "fanout" / "spectrum.py")
+    assert columns(files / "spectrum.csv")["wavelength"][::3] == spectrum["wavelength"]
+    pictures = sorted(path.name for path in (memory / "pictures").iterdir())
+    assert pictures[-1] == "gs-0013.png"
+    assert read_png((memory / "pictures" / "gs-0013.png").read_bytes()).shape == (48, 48, 3)
+
+
+@ONE_JOB
+def test_ensemble(tmp_path: Path, job: bool) -> None:
+    """Each member diffuses as the length of its step says: D = length² / 2."""
+    run(tmp_path, "ensemble", "members=3", "steps=15", job=job)
+    found = columns(tmp_path / "diffusion.csv")
+    assert found["length"] == [1, 1.5, 2]
+    assert found["expected"] == [0.5, 1.125, 2]
+    assert found["diffusion"] == pytest.approx(found["expected"], rel=0.06)
+
+
+@ONE_JOB
+def test_steering(tmp_path: Path, job: bool) -> None:
+    """The rod reaches the temperature that is wanted, with the power that the loss of heat then asks for."""
+    said = run(tmp_path, "steering", "target=37", "cooling=0.8", job=job)
+    found = columns(tmp_path / "rod.csv")
+    assert found["power"][0] == 0
+    assert found["power"][1] == pytest.approx(0.15 * 37)
+    assert found["temperature"][-1] == pytest.approx(37, abs=1e-3)
+    assert found["power"][-1] == pytest.approx(0.8 * 37, abs=1e-2)
+    assert said.count("nobody has set the power yet") == 1
+    # Every power is that of the temperature before: the two programs take turns.
+    steps = zip(found["power"], found["power"][1:], found["temperature"], strict=False)
+    assert all(b == pytest.approx(a + 0.15 * (37 - t), abs=1e-6) for a, b, t in steps)
+
+
+@ONE_JOB
+def test_analyse(tmp_path: Path, job: bool) -> None:
+    """What comes along: statistics, a picture and a real file of every step."""
+    memory, files = tmp_path / "memory", tmp_path / "files"
+    memory.mkdir()
+    files.mkdir()
+    run(memory, "analyse", "every=4", "workers=2", job=job)
+    must_run(files, sys.executable, PACKAGED / "analyse" / "drum.py")
+    kept = [f"drum-{step:03}" for step in range(0, 30, 4)]
+    assert sorted(path.stem for path in (memory / "results" / "archive").iterdir()) == kept
+    heights = []
+    for name in kept:
+        data = (files / f"{name}.h5").read_bytes()
+        assert (memory / "results" / "archive" / f"{name}.h5").read_bytes() == data
+        with h5py.File(files / f"{name}.h5") as file:
+            heights.append(file["height"][:])
+    totals, expected = numbers_in(memory / "results" / "height-moments.json"), direct(np.stack(heights))
+    assert totals == pytest.approx({name: float(value) for name, value in expected.items()}, rel=1e-9)
+    assert len(list((memory / "results").glob("height-*.png"))) == len(kept)
+
+
+def test_analyse_a_program_of_the_user(tmp_path: Path) -> None:
+    """A program where the user stands, with arguments of its own and another dataset."""
+    (tmp_path / "mine.py").write_text(
+        "import sys, h5py, numpy\n"
+        "for step in range(int(sys.argv[1])):\n"
+        "    with h5py.File(f'm{step}.h5', 'w') as file:\n        file['a/b'] = numpy.full((3, 3), step)\n"
+    )
+    run(tmp_path, "analyse", "program=./mine.py", "arguments=3", "files=m*.h5", "dataset=/a/b", "folder=here")
+    assert numbers_in(tmp_path / "here" / "a-b-moments.json")["mean"] == 1
+
+
+@pytest.mark.parametrize("name", builtin.names())
+def test_a_copy_runs(name: str, tmp_path: Path) -> None:
+    """`wilkins init --from` makes a folder that is checked without a note and runs by itself."""
+    must_run(tmp_path, *WILKINS, "init", "--from", name)
+    checked = run_tree([*WILKINS, "check", f"{name}/workflow.yaml"], 60, tmp_path)
+    assert checked.code == 0
+    assert checked.err == ""
+    again = run_tree([*WILKINS, "init", "--from", name], 60, tmp_path)
+    assert again.code == 2
+    assert f"wilkins init --from {name} FOLDER" in again.err
+    copied = {path.name for path in (tmp_path / name).iterdir()}
+    assert copied >= {"workflow.yaml", "README.md"}
+
+
+def test_a_copy_in_another_folder_gives_the_same(tmp_path: Path) -> None:
+    must_run(tmp_path, *WILKINS, "init", "--from", "ensemble", "mine")
+    must_run(tmp_path, *WILKINS, "run", "mine/workflow.yaml", "--set", "steps=4", "--set", "members=2", timeout=120)
+    (tmp_path / "here").mkdir()
+    run(tmp_path / "here", "ensemble", "steps=4", "members=2")
+    assert (tmp_path / "mine" / "diffusion.csv").read_bytes() == (tmp_path / "here" / "diffusion.csv").read_bytes()
+
+
+def test_a_read_only_package(tmp_path: Path) -> None:
+    """Nothing is written beside the packaged files, and a copy of them can be changed."""
+    builtin.copy("pipeline", tmp_path / "copy")
+    shutil.copymode(PACKAGED / "pipeline" / "workflow.yaml", tmp_path / "copy" / "README.md")
+    (tmp_path / "copy" / "workflow.yaml").write_text("changed")
+
+
+def test_list_shows_parameters(tmp_path: Path) -> None:
+    shown = must_run(tmp_path, *WILKINS, "list")
+    assert [line.split(":")[0] for line in shown.splitlines() if line and not line.startswith(" ")] == builtin.names()
+    assert "    members=4" in shown
+    assert "a whole number from 1 to 256" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--builtin", "pipelin"), "there is no packaged workflow 'pipelin'; did you mean 'pipeline'?"),
+        (("run", "--builtin", "pipeline", "x.yaml"), "give the file x.yaml or --builtin pipeline, not both"),
+        (("check",), "give its FILE, or --builtin NAME (see: wilkins list)"),
+        (("init", "--from", "nothing"), "there is no packaged workflow 'nothing'"),
+        (("check", "--builtin", "steering", "--set", "gain=2"), "'gain' must be a number from 0.01 to 0.5, not 2"),
+    ],
+)
+def test_wrong_use(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    done = run_tree([*WILKINS, *words], 60, tmp_path)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_other_commands_know_packaged_workflows(tmp_path: Path) -> None:
+    assert "wilkins run --builtin ensemble" in must_run(tmp_path, *WILKINS, "plan", "--builtin", "ensemble")
+    assert "flowchart" in must_run(tmp_path, *WILKINS, "graph", "--builtin", "steering", "--format", "mermaid")
+    must_run(tmp_path, *WILKINS, "check", "--builtin", "fanout")
+
+
+@pytest.mark.needs(MPIEXEC)
+def test_a_wrong_number_of_ranks_tells_the_command(tmp_path: Path) -> None:
+    done = run_tree([MPIEXEC, "-n", "2", *WILKINS, "run", "--builtin", "pipeline"], 60, tmp_path)
+    assert done.code == 3
+    assert "-n 3 wilkins run --builtin pipeline" in done.err
