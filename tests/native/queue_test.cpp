@@ -2,6 +2,7 @@
 #include "queue.hpp"
 
 #include <cstring>
+#include <string>
 
 #include "check.hpp"
 #include "match.hpp"
@@ -365,9 +366,48 @@ void opened_twice_per_step() {
     }
 }
 
+// Ranks that ask for their steps get all of them, in the order of publication, whatever each rank's source and pace.
+void chosen_in_order() {
+    Pair p("x*.h5", "x*.h5", 2, 2, 1, 2, WhenFull::block);
+    const auto next = [&](int reader) {
+        queue::leave(p.board, 1, reader, true);
+        const int slot = queue::choose(p.board, 1, reader);
+        return slot < 0 ? std::string("none") : std::string(p.board.slot(slot).name);
+    };
+    CHECK(next(0) == "none");
+    CHECK(next(1) == "none");
+    CHECK(p.write("xb0.h5", 1) && p.write("xb1.h5", 1) && p.write("xa0.h5", 0));
+    CHECK(next(0) == "xb0.h5" && next(0) == "xb1.h5" && next(0) == "xa0.h5" && next(0) == "none");
+    CHECK(!p.write("xb2.h5", 1));  // the other rank has them all to come, also those of a source it has not turned to
+    CHECK(next(1) == "xb0.h5" && next(1) == "xb1.h5");
+    CHECK(p.write("xb2.h5", 1));
+    CHECK(next(1) == "xa0.h5" && next(1) == "xb2.h5" && next(0) == "xb2.h5");
+    CHECK(p.read("xb2.h5") == 2 && p.read("xb2.h5") == 2);  // the name means the step until the next is asked for
+    CHECK(p.read("xb1.h5") == -2);
+    queue::leave(p.board, 1, 0, false);
+    CHECK(p.read("xb2.h5") == -2);
+}
+
+// A fixed name means the chosen step, however often it is opened; a step that was chosen is not dropped.
+void chosen_of_one_name() {
+    Pair p("x.h5", "x.h5", 1, 1, 1, 1, WhenFull::drop_oldest);
+    CHECK(p.write("x.h5"));
+    CHECK(queue::choose(p.board, 1, 0) >= 0);
+    for (int i = 0; i < 30; ++i) CHECK(p.write("x.h5"));
+    CHECK(p.read("x.h5") == 0 && p.read("x.h5") == 0);
+    CHECK(queue::let_go(p.board, 1, 0, "x.h5"));  // removed by the program
+    queue::leave(p.board, 1, 0, true);
+    CHECK(queue::choose(p.board, 1, 0) >= 0);
+    CHECK(p.read("x.h5") == 30);
+    queue::leave(p.board, 1, 0, false);
+    CHECK(p.read("x.h5") == -1);
+}
+
 }  // namespace
 
 int main() {
+    chosen_in_order();
+    chosen_of_one_name();
     resting();
     opened_twice_per_step();
     dropping_with_two_readers();
