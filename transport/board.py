@@ -58,6 +58,8 @@ class BoardChannel:
     queue: int
     when_full: Literal["block", "drop-oldest", "drop-newest"]
     readers: int
+    readers_given: bool = False
+    """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
 
 
 class EndOfStream(Exception):
@@ -101,7 +103,7 @@ def _native() -> ctypes.CDLL:
             ),
             "wilkins_plan_channel": (
                 number,
-                [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number],
+                [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
             ),
             "wilkins_plan_create": (number, [pointer, text, text, text]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
@@ -196,7 +198,14 @@ class Board:
                 _check(code, "cannot plan the board")
             for c in channels:
                 code = lib.wilkins_plan_channel(
-                    plan, c.outport, c.inport, c.every, c.queue, _WHEN_FULL[c.when_full], c.readers
+                    plan,
+                    c.outport,
+                    c.inport,
+                    c.every,
+                    c.queue,
+                    _WHEN_FULL[c.when_full],
+                    c.readers,
+                    int(c.readers_given),
                 )
                 _check(code, "cannot plan the board")
             _check(

@@ -88,6 +88,8 @@ class ChannelPlan:
     when_full: Literal["block", "drop-oldest", "drop-newest"] = "block"
     readers: int = 1
     """Ranks of the reading task that read (the first ones)."""
+    readers_given: bool = False
+    """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
                 queue=policy.queue,
                 when_full=policy.when_full,
                 readers=inport.nreaders or reader.nprocs,
+                readers_given=inport.nreaders is not None,
             )
             for i, j in link.pairs
         ]

@@ -288,6 +288,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         channel.queue = from.queue;
         channel.when_full = from.when_full;
         channel.readers = from.readers;
+        channel.readers_given = from.readers_given;
         channel.marks = at_marks[static_cast<size_t>(c)];
         channel.logged = at_logged[static_cast<size_t>(c)];
         channel.offered = at_offered[static_cast<size_t>(c)];

@@ -185,9 +185,11 @@ WILKINS_API int wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish,
 }
 
 WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned queue, unsigned when_full,
-                                     int readers) {
-    return guarded(
-        [=] { return plan->channels.push_back({outport, inport, every, queue, static_cast<WhenFull>(when_full), readers}), 0; });
+                                     int readers, int readers_given) {
+    return guarded([=] {
+        const auto full = static_cast<WhenFull>(when_full);
+        return plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0}), 0;
+    });
 }
 
 // `trace_file`: where the run's events go; empty for nowhere.

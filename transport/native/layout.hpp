@@ -119,6 +119,8 @@ struct ChannelRecord {
     uint32_t queue;
     WhenFull when_full;
     int32_t readers;
+    uint32_t readers_given;  // by the workflow file: the program's calls do not tell otherwise
+    uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
     int32_t place;     // this channel's place among the out-port's channels
     uint64_t dropped;
     uint64_t marks;    // offset of Mark[sources][readers]

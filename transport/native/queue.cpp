@@ -28,6 +28,22 @@ bool follows(const Board& board, const ChannelRecord& channel, const Mark& own) 
     return own.next == 0 && own.keep != kInOrder && !board.port(channel.inport).fixed;
 }
 
+// Has the rank opened a step on this in-port since its task was last started?
+bool has_opened(const Board& board, const PortRecord& inport, int reader) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s)
+            if (board.mark(channel, s, reader).opened > 0) return true;
+    }
+    return false;
+}
+
+// A rank that has read nothing where others of its task read together: nothing waits for it.
+bool stands_by(const Board& board, const ChannelRecord& channel, int reader) {
+    return channel.in_part && !has_opened(board, board.port(channel.inport), reader);
+}
+
 uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) {
     uint64_t most = 0;
     for (int s = 0; s < board.port(channel.outport).sources; ++s) {
@@ -39,6 +55,7 @@ uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) 
 
 // The first step that the rank may still want. One that follows may yet turn to this source's present step.
 uint64_t wanted_from(const Board& board, const ChannelRecord& channel, int source, int reader) {
+    if (stands_by(board, channel, reader)) return UINT64_MAX;
     const Mark& own = board.mark(channel, source, reader);
     if (!follows(board, channel, own)) return own.next;
     const uint64_t most = farthest(board, channel, reader);
@@ -72,6 +89,7 @@ bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord&
 }  // namespace
 
 uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int reader) {
+    if (stands_by(board, channel, reader)) return UINT64_MAX;
     const Mark& own = board.mark(channel, source, reader);
     return follows(board, channel, own) ? farthest(board, channel, reader) : own.next;
 }
@@ -233,17 +251,6 @@ Found find_entry(const Board& board, const PortRecord& inport, uint32_t position
         if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, position};
     });
     return found;
-}
-
-// Has the rank opened a step on this in-port since its task was last started?
-bool has_opened(const Board& board, const PortRecord& inport, int reader) {
-    for (int link = 0; link < inport.links; ++link) {
-        const ChannelRecord& channel = board.channel(board.link(inport, link));
-        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
-        for (int s = 0; s < sources; ++s)
-            if (board.mark(channel, s, reader).opened > 0) return true;
-    }
-    return false;
 }
 
 // Is it the step that the rank has opened last, and will it open it again before it turns to the next?
@@ -450,6 +457,28 @@ void take(const Board& board, int index, int reader, const Found& found) {
     count_open(board, inport, channel, mark);
 }
 
+void opened_in_part(const Board& board, int index, int ranks) {
+    const PortRecord& inport = board.port(index);
+    for (int link = 0; link < inport.links; ++link) {
+        ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (ranks < 2 || ranks >= channel.readers || channel.readers_given) continue;
+        channel.in_part = 1;
+        board.ring(channel.outport);
+    }
+}
+
+bool comes_late(const Board& board, int index, int reader, const Found& found) {
+    const PortRecord& inport = board.port(index);
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != link)) continue;
+        if (inport.fixed) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
+        for (int s = 0; s < board.port(channel.outport).sources; ++s)
+            if (highest(board, channel, s) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
+    }
+    return false;
+}
+
 void follow_lead(const Board& board, int index, int reader, int slot_index) {
     const PortRecord& inport = board.port(index);
     const SlotRecord& slot = board.slot(slot_index);
@@ -613,7 +642,8 @@ void task_started(const Board& board, int index, bool one_step) {
         const PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         for (int k = 0; k < port.links; ++k) {
-            const ChannelRecord& channel = board.channel(board.link(port, k));
+            ChannelRecord& channel = board.channel(board.link(port, k));
+            channel.in_part = 0;
             const int sources = board.port(channel.outport).sources;
             for (int s = 0; s < sources; ++s)
                 for (int r = 0; r < channel.readers; ++r) board.mark(channel, s, r).opened = 0;

@@ -43,6 +43,13 @@ struct Found {
 // The step that rank `reader` gets if it opens `name` on the in-port now.
 Found find(const Board& board, int inport, int reader, const char* name);
 
+// Ranks of a part of the task have opened a step together (MPI-IO): the others do not read the port, until they do.
+void opened_in_part(const Board& board, int inport, int ranks);
+
+// The rank has read nothing of a port that a part of its task reads together, and opens one only now that steps, which
+// it would have read too, are gone.
+bool comes_late(const Board& board, int inport, int reader, const Found& found);
+
 // Rank `reader` opens what `find` returned: moves its mark and lets earlier steps go.
 void take(const Board& board, int inport, int reader, const Found& found);
 

@@ -277,7 +277,8 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     return nullptr;
 }
 
-StepFile* read_step(const Match& match, Intent intent, int* error) {
+// `ranks`: of the task, that open it together.
+StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
     const Board& board = p.board;
     int index = -1;
@@ -298,6 +299,15 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
             const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
+            const bool over = found.slot < 0 && (found.passed || !queue::can_produce(board, match.inport));
+            if ((over || found.slot >= 0) && queue::comes_late(board, match.inport, p.context.rank, found)) {
+                fail_run(p,
+                         "task '%s': rank %d begins to read '%s', after other ranks have read steps of it together, as if they alone "
+                         "did; give the in-port 'nreaders: %d', so that every step waits for all ranks",
+                         p.task_name(), p.context.rank, match.name, board.task(p.context.task).nprocs);
+                *error = EACCES;
+                return nullptr;
+            }
             if (found.slot >= 0) {
                 if (!queue::add_hold(board, p.rank_index, found.slot)) {
                     log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", p.task_name(),
@@ -308,11 +318,12 @@ StepFile* read_step(const Match& match, Intent intent, int* error) {
                 if (intent != Intent::look) {
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
+                    queue::opened_in_part(board, match.inport, ranks);
                 }
                 index = found.slot;
                 break;
             }
-            if (found.passed || !queue::can_produce(board, match.inport)) {
+            if (over) {
                 if (!found.passed) board.task(p.context.task).saw_end = 1;
                 explain_missing(p, match, found.passed ? "the step of this name was dropped or let go" : "the stream has ended");
                 *error = ENOENT;
@@ -485,7 +496,7 @@ bool match_name(const char* name, Match* match) {
     return match->outport >= 0 || match->inport >= 0;
 }
 
-StepFile* open_step(const Match& match, Intent intent, int, int* error) {
+StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
     *error = 0;
     const bool creates = intent == Intent::create || intent == Intent::create_exclusive || intent == Intent::open_or_create;
@@ -506,12 +517,12 @@ StepFile* open_step(const Match& match, Intent intent, int, int* error) {
         if (!file && *error == ENOENT) file = create(match, false, error);
         break;
     case Intent::read:
-    case Intent::look: file = produces ? reread_own(match, error) : read_step(match, intent, error); break;
+    case Intent::look: file = produces ? reread_own(match, error) : read_step(match, intent, ranks, error); break;
     case Intent::update:
         if (produces) {
             file = continue_own(match, error);
         } else {
-            file = read_step(match, Intent::read, error);
+            file = read_step(match, Intent::read, ranks, error);
             if (file) file = private_copy(file, error);
         }
         break;

@@ -50,6 +50,7 @@ class BoardPorts:
                 channel.queue,
                 channel.when_full,
                 channel.readers,
+                channel.readers_given,
             )
             for channel in plan.channels
             if channel.outport in self._index and channel.inport in self._index

@@ -147,6 +147,8 @@ class Supervisor:
                     if signals.child_ended:
                         signals.child_ended = False
                         self._reap()
+                if self._watches_all and (failure := self._board.failure()):  # met by programs that ended all the same
+                    self.stop(1, failure)
             finally:
                 self._selector.unregister(signals.reader)
                 self._end_strays()
