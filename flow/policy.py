@@ -62,7 +62,10 @@ def from_flow(value: int | str | Mapping[str, int | str], queue: int = DEFAULT_Q
     if not isinstance(value, Mapping):
         return from_io_freq(value, queue)
     if set(value) == {"some"}:
-        return from_io_freq(_number(value, "some", 1), queue)
+        every = _number(value, "some", 1)
+        if every < 1:
+            raise ValueError(f"'some' must be 1 or more, not {every}")
+        return from_io_freq(every, queue)
     unknown = set(value) - {"every", "queue", "when_full"}
     if unknown:
         raise ValueError(f"a flow has 'every', 'queue' and 'when_full', not {min(unknown)!r}")

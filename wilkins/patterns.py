@@ -36,6 +36,8 @@ def pattern_problem(pattern: str) -> str | None:
         return f"a file name may have at most {MAX_BYTES} bytes; shorten it"
     if pattern.endswith("/") or posixpath.normpath(pattern) in (".", "..", "/"):
         return "this names a folder; give the name or pattern of files, such as 'out/*.h5'"
+    if not posixpath.normpath(pattern).strip("*?/"):
+        return "this matches every file that the program opens, its own libraries too; narrow it, such as '*.h5'"
     if any(ord(letter) < 32 for letter in pattern):
         return "a control character cannot be part of the name; remove it"
     return None

@@ -111,6 +111,12 @@ def test_names_that_no_file_can_have(case: Case, name: str) -> None:
     assert "workflow.yaml:3:27: error: task 'sim', outport" in case.write(text).errors()[0]
 
 
+@pytest.mark.parametrize("name", ["*", "./*", "**", "*/*", "/*", "*?"])
+def test_a_pattern_of_every_file_is_refused(case: Case, name: str) -> None:
+    text = f"tasks:\n  - func: ./sim\n    outports: [{{filename: '{name}'}}]\n"
+    assert "this matches every file that the program opens" in case.write(text).errors()[0]
+
+
 def test_missing_key(case: Case) -> None:
     found = case.write("tasks:\n  - nprocs: 2\n").error()
     assert found.startswith("workflow.yaml:2:5: error: task 1: the key 'func' is missing; add 'func: ...'")

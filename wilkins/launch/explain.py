@@ -101,9 +101,12 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
                     f"  so far {only} steps of {port['pattern']!r}, and `nreaders:` counts from rank 0: "
                     f"let the first {len(read)} read instead, or all {len(reached)}"
                 )
-        if any(
-            task == port["task"] and other["for"] == "data" and writer in _tasks_of(other) for task, other in waiting
-        ):
+        elsewhere = [
+            other
+            for task, other in waiting
+            if task == port["task"] and other["for"] == "data" and other["port"] != inport
+        ]
+        if any(writer in _tasks_of(other) for other in elsewhere):
             lines.append(
                 f"  {reader['name']} waits for another file of {tasks[writer]['name']} first: give {who} a longer "
                 f"queue, such as `queue: {2 * channel['queued']}`"
