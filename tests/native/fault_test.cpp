@@ -142,7 +142,7 @@ void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
     for (int sink = 1; sink <= kSinks; ++sink) {
         plan.tasks.push_back({"look" + std::to_string(sink), 1});
         plan.ports.push_back({sink, Direction::in, "out.h5", 0});
-        plan.channels.push_back({0, sink, 1, 2, when, 1, false});
+        plan.channels.push_back({0, sink, 1, 2, when, 1});
     }
     CHECK(create_board(scratch.path.c_str(), plan) == 0);
     Board board;

@@ -1,0 +1,176 @@
+"""Flow policies with real programs: exactly which steps arrive, on every rank, and no policy meets another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from programs.build import build, parallel_c, serial_c
+from streams import Streams, by_writer, steps
+
+from support import WILKINS, run_tree
+
+WRITE = "  - {name: sim, func: ./write.py, args: [out.h5, COUNT, w], outports: [{filename: out.h5}]}\n"
+READ = "  - {name: NAME, func: ./read.py, args: [out.h5, SECONDS], inports: [{filename: out.h5, POLICY}]}\n"
+
+
+@pytest.fixture
+def streams(tmp_path: Path) -> Streams:
+    """A fresh folder."""
+    return Streams(tmp_path)
+
+
+def write(count: int, seconds: float = 0) -> str:
+    return WRITE.replace("COUNT, w", f"{count}, w, {seconds}")
+
+
+def read(policy: str, name: str = "ana", seconds: float = 0) -> str:
+    return READ.replace("NAME", name).replace("POLICY", policy).replace("SECONDS", str(seconds))
+
+
+@pytest.mark.parametrize("policy", ["io_freq: 0", "io_freq: 1", "io_freq: all", "flow: {every: 1, queue: 4}"])
+def test_all_steps_arrive(streams: Streams, policy: str) -> None:
+    streams.run(write(9) + read(policy, seconds=0.01))
+    assert streams.got("ana") == steps("w", 9)
+
+
+@pytest.mark.parametrize("policy", ["io_freq: {n}", "flow: {{some: {n}}}", "flow: {{every: {n}, queue: 1}}"])
+@pytest.mark.parametrize(("n", "count"), [(2, 8), (3, 10), (4, 4), (50, 5)])
+def test_some_n_keeps_the_first_step_and_every_nth_after_it(streams: Streams, policy: str, n: int, count: int) -> None:
+    streams.run(write(count) + read(policy.format(n=n)))
+    assert streams.got("ana") == steps("w", range(0, count, n))
+
+
+@pytest.mark.parametrize("policy", ["io_freq: -2", "flow: -2", "flow: {some: 0}", "flow: {every: 0}"])
+def test_a_policy_that_is_none_is_refused_with_its_place(streams: Streams, policy: str) -> None:
+    (streams.folder / "workflow.yaml").write_text("tasks:\n" + write(1) + read(policy))
+    told = run_tree([*WILKINS, "run", "workflow.yaml"], 30, streams.folder)
+    assert told.code == 2
+    assert "workflow.yaml:3:" in told.err
+    assert "task 'ana', inport 'out.h5'" in told.err
+    assert not (streams.folder / "wilkins-runs").exists()
+
+
+def test_latest_gives_newer_and_newer_steps_and_always_the_last(streams: Streams) -> None:
+    streams.run(write(40, 0.01) + read("io_freq: latest", seconds=0.06))
+    numbers = by_writer(streams.got("ana"))["w"]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 39
+    assert len(numbers) < 40
+    summary = streams.summary()
+    assert summary["ana"]["consumed"] + summary["ana"]["dropped"] == 40
+    assert summary["sim"]["waiting_s"] < 0.1
+
+
+def test_drop_newest_keeps_the_oldest(streams: Streams) -> None:
+    """While the reader holds the first step, two more are queued; what comes then is not kept."""
+    streams.program(
+        "read.py",
+        "import os, time, h5py\nwhile True:\n    try:\n        file = h5py.File('out.h5', 'r')\n"
+        "    except FileNotFoundError:\n        break\n    with file:\n"
+        "        print('got w', file['step'][()], flush=True)\n"
+        "        while not os.path.exists('all-written'):\n            time.sleep(0.01)\n",
+    )
+    streams.program(
+        "write.py",
+        "import time, h5py\nfor step in range(9):\n    with h5py.File('out.h5', 'w') as file:\n"
+        "        file['step'] = step\n    time.sleep(0 if step else 1)\nopen('all-written', 'w').close()\n",
+    )
+    streams.run(write(9) + read("flow: {queue: 2, when_full: drop-newest}"))
+    assert streams.got("ana") == steps("w", [0, 1, 2])
+
+
+@pytest.mark.parametrize("queue", [1, 3])
+def test_a_producer_is_never_further_ahead_than_its_queue(streams: Streams, queue: int) -> None:
+    streams.program(
+        "write.py",
+        "import os, h5py\nfor step in range(8):\n    with h5py.File('out.h5', 'w') as file:\n"
+        "        file['step'] = step\n        file['by'] = 'w'\n"
+        "    open('draft', 'w').write(str(step + 1))\n    os.rename('draft', 'written')\n",
+    )
+    streams.program(
+        "read.py",
+        "import time, h5py\nfor step in range(8):\n    time.sleep(0.3)\n    try:\n"
+        "        ahead = int(open('written').read()) - step\n    except FileNotFoundError:\n        ahead = 0\n"
+        f"    assert ahead <= {queue}, ahead\n    with h5py.File('out.h5', 'r') as file:\n"
+        "        print('got', 'w', file['step'][()], flush=True)\n    print('ahead', ahead, flush=True)\n",
+    )
+    streams.run(write(8) + read(f"queue: {queue}"))
+    assert streams.got("ana") == steps("w", 8)
+    assert f"ahead {queue}" in streams.log("ana")
+
+
+def test_every_consumer_has_its_own_policy(streams: Streams) -> None:
+    """A policy on one channel of an out-port does not leak to another."""
+    streams.run(
+        write(12)
+        + read("io_freq: 1", "all")
+        + read("io_freq: 5", "fifth")
+        + read("io_freq: latest", "last", seconds=0.05)
+        + read("io_freq: 2", "second", seconds=0.02)
+    )
+    assert streams.got("all") == steps("w", 12)
+    assert streams.got("fifth") == steps("w", [0, 5, 10])
+    assert streams.got("second") == steps("w", range(0, 12, 2))
+    numbers = by_writer(streams.got("last"))["w"]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 11
+
+
+def test_a_policy_on_one_port_does_not_leak_to_another_between_the_same_two_tasks(streams: Streams) -> None:
+    streams.program(
+        "write.py",
+        "import h5py\nfor step in range(12):\n    for name in ('a.h5', 'b.h5', 'c.h5'):\n"
+        "        with h5py.File(name, 'w') as file:\n            file['step'] = step\n",
+    )
+    streams.program(
+        "read.py",
+        "import h5py\n\n\ndef read(name):\n    with h5py.File(name, 'r') as file:\n"
+        "        print('got', name, file['step'][()], flush=True)\n\n\n"
+        "for step in range(12):\n    read('a.h5')\n    if step % 4 == 0:\n        read('b.h5')\n"
+        "while True:\n    try:\n        read('c.h5')\n    except FileNotFoundError:\n        break\n",
+    )
+    names = ("a.h5", "b.h5", "c.h5")
+    policies = dict(zip(names, ("io_freq: 1", "io_freq: 4", "io_freq: latest"), strict=True))
+    outports = ", ".join(f"{{filename: {name}}}" for name in names)
+    inports = ", ".join(f"{{filename: {name}, {policy}}}" for name, policy in policies.items())
+    streams.run(
+        f"  - {{name: sim, func: ./write.py, outports: [{outports}]}}\n"
+        f"  - {{name: ana, func: ./read.py, inports: [{inports}]}}\n"
+    )
+    got = by_writer(streams.got("ana"))
+    assert got["a.h5"] == list(range(12))
+    assert got["b.h5"] == [0, 4, 8]
+    assert got["c.h5"] == [11]
+
+
+def test_the_steps_of_each_writing_instance_are_counted_for_themselves(streams: Streams) -> None:
+    streams.run(
+        "  - {name: sim, func: ./write.py, taskCount: 3, args: [out.h5, 7, 'w{instance}'], "
+        "outports: [{filename: out.h5}]}\n" + read("io_freq: 3")
+    )
+    got = streams.got("ana")
+    assert by_writer(got) == {f"w{n}": [0, 3, 6] for n in range(3)}
+    assert len(got) == 9
+
+
+@pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich", "h5cc")
+@pytest.mark.parametrize("policy", ["io_freq: latest", "io_freq: 3", "flow: {queue: 1, when_full: drop-newest}"])
+def test_all_ranks_of_a_reader_get_the_same_steps(streams: Streams, policy: str) -> None:
+    """Also where each rank opens the file for itself."""
+    writer = build("stream.c", *serial_c(static=False))
+    program = build("stream.c", *parallel_c("mpich", static=False), defines=("USE_MPI",))
+    streams.run(
+        f"  - {{name: sim, func: {writer}, args: [write, out.h5, 30, w], outports: [{{filename: out.h5}}]}}\n"
+        f"  - {{name: ana, func: {program}, nprocs: 3, mpiexec: mpiexec.mpich, args: [read, out.h5, each], "
+        f"inports: [{{filename: out.h5, {policy}}}]}}\n"
+    )
+    got = streams.got("ana")
+    ranks = [[line.partition(" on ")[0] for line in got if line.endswith(f"on {rank}")] for rank in range(3)]
+    assert ranks[0] == ranks[1] == ranks[2]
+    if policy == "io_freq: 3":
+        assert ranks[0] == steps("w", range(0, 30, 3))
+    else:
+        numbers = by_writer(ranks[0])["w"]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] == 29 or policy != "io_freq: latest"
