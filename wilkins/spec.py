@@ -141,7 +141,10 @@ class InPort(Port):
         "block|drop-oldest|drop-newest}`.",
     )
     nreaders: int | None = key(
-        integer(1), default=None, doc="Ranks of the task that read the files, the first ones; left out: all."
+        integer(1),
+        default=None,
+        doc="Ranks of the task that read the files, the first ones; left out: all, or those that open a file "
+        "together over MPI-IO.",
     )
     opens_per_step: int = key(
         integer(1), default=1, doc="How often the program opens a file before it turns to the next step."
