@@ -162,7 +162,25 @@ def test_a_copy_runs(name: str, tmp_path: Path) -> None:
     assert again.code == 2
     assert f"wilkins init --from {name} FOLDER" in again.err
     copied = {path.name for path in (tmp_path / name).iterdir()}
-    assert copied >= {"workflow.yaml", "README.md"}
+    assert copied >= {"workflow.yaml", "README.md", "graph.svg"}
+
+
+@pytest.mark.parametrize("name", builtin.names())
+def test_a_readme_shows_graph_and_parameters(name: str) -> None:
+    """The picture is of this graph (`wilkins graph --builtin NAME -o graph.svg`), and every parameter is explained."""
+    from wilkins.load import load
+
+    folder = PACKAGED / name
+    readme, picture = (folder / "README.md").read_text(), (folder / "graph.svg").read_text()
+    workflow = load(folder / "workflow.yaml").workflow
+    assert "(graph.svg)" in readme
+    for task in workflow.tasks:
+        assert str(task.name) in picture
+    assert workflow.parameters
+    for parameter, declared in workflow.parameters.items():
+        assert f"`{parameter}`" in readme
+        assert str(declared.default) in readme
+    assert workflow.doc
 
 
 def test_a_copy_in_another_folder_gives_the_same(tmp_path: Path) -> None:
