@@ -10,7 +10,7 @@ usually computes after one, is computing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -107,6 +107,15 @@ def computing_times(timeline: Timeline) -> dict[str, float]:
         if times:
             found[task.name] = median(times)
     return found
+
+
+def steps_written(timeline: Timeline) -> dict[str, int]:
+    """How many steps each task published: the most of any of its ranks on any of its ports."""
+    counts = Counter((step.task, step.source, step.pattern) for step in timeline.steps)
+    written: dict[str, int] = {}
+    for (task, _, _), count in counts.items():
+        written[task] = max(written.get(task, 0), count)
+    return written
 
 
 def _computing(rank: RankTimeline) -> list[float]:

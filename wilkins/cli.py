@@ -240,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="measured",
         metavar="RUN",
         type=Path,
-        help="take the time per step that the file does not give from this run",
+        help="take the times per step, and numbers of steps, that the file does not give from this run",
     )
     simulate.add_argument("--trace", metavar="RUN", type=Path, help="show this run beside the prediction")
     add_output(simulate, ("text", "svg", "png"))

@@ -12,13 +12,18 @@ from wilkins.spec import Task, TaskModel
 
 
 def model_of(
-    document: Document, wiring: Wiring, rate: float | None = None, measured: Mapping[str, float] | None = None
+    document: Document,
+    wiring: Wiring,
+    rate: float | None = None,
+    measured: Mapping[str, float] | None = None,
+    written: Mapping[str, int] | None = None,
 ) -> Model:
     """The model of a workflow that was read and wired.
 
     Args:
         rate: bytes per second that a rank copies; None: copies take no time.
         measured: computing time per step of task instances, in seconds, for tasks whose file gives none.
+        written: steps of task instances that read none, likewise.
 
     Raises:
         WorkflowError: a task without a duration, or one that would go on forever.
@@ -40,7 +45,12 @@ def model_of(
                 problems += _no_duration(task, name, measured is not None)
                 step = 0.0
             place = len(tasks)
-            tasks.append(ModelTask(name=name, step=step, steps=said.steps, start=said.start, ranks=task.nprocs))
+            steps = said.steps
+            if steps is None and not any(
+                PortRef(number, "in", position) in read for position in range(len(task.inports))
+            ):
+                steps = (written or {}).get(name)
+            tasks.append(ModelTask(name=name, step=step, steps=steps, start=said.start, ranks=task.nprocs))
             for position, outport in enumerate(task.outports):
                 index[PortRef(number, "out", position), instance] = len(outports)
                 outports.append(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wilkins.errors import StuckError, count_of
 from wilkins.flow.model import simulate as simulate_model
-from wilkins.flow.recorded import computing_times, without_start
+from wilkins.flow.recorded import computing_times, steps_written, without_start
 from wilkins.flow.timeline import Blocked
 from wilkins.graph import wire
 from wilkins.load import load
@@ -34,7 +34,7 @@ def simulate(
 
     Args:
         rate: bytes per second that a rank copies.
-        measured: a run whose computing times stand in for those that the file does not give.
+        measured: a run whose computing times and numbers of steps stand in for those that the file does not give.
         run: a run to be shown beside the prediction, without its start.
 
     Raises:
@@ -42,8 +42,9 @@ def simulate(
         WilkinsError: the file is wrong, or something cannot be read or written.
     """
     document = load(file, overrides)
-    times = computing_times(timeline_of_run(measured)) if measured else None
-    timeline = simulate_model(model_of(document, wire(document), rate, times))
+    before = timeline_of_run(measured) if measured else None
+    times, written = (computing_times(before), steps_written(before)) if before else (None, None)
+    timeline = simulate_model(model_of(document, wire(document), rate, times, written))
     panels = [(f"{document.workflow.name}, model", timeline)]
     if run:
         panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from wilkins.flow.recorded import computing_times, recorded, without_start
+from wilkins.flow.recorded import computing_times, recorded, steps_written, without_start
 from wilkins.flow.timeline import Activity, Opening, StepCounts, Timeline
 from wilkins.flow.trace import Event
 
@@ -90,6 +90,10 @@ def test_start_and_end_can_be_left_out() -> None:
 
 def test_computing_times_are_medians_between_steps() -> None:
     assert computing_times(recorded(PAIR)) == pytest.approx({"sim": 0.1, "look": 0.285})
+
+
+def test_steps_written_are_counted_per_task() -> None:
+    assert steps_written(recorded(PAIR)) == {"sim": len(recorded(PAIR).steps)}
 
 
 def test_a_wait_for_room_is_neither_computing_nor_moving() -> None:
