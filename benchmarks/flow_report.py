@@ -49,7 +49,8 @@ uncoupled, each with plain files of its own; then coupled by `latest`; {repeat} 
 |---|---|---|---|
 {cost_rows}
 
-The consumer got {read} of the {cost_steps} steps, the last one in every run.
+The fastest coupled run took {least} more than the fastest uncoupled one. In all coupled runs together, the producer
+waited for room for {waited} ms. The consumer got {read} of the {cost_steps} steps, the last one in every run. {load}
 """
 
 
@@ -112,6 +113,17 @@ def _cost_rows(cost: Cost) -> list[str]:
     return rows
 
 
+def _load() -> str:
+    """What else kept the machine busy, which makes single times longer."""
+    average, cores = os.getloadavg()[1], len(os.sched_getaffinity(0))
+    if average < cores + 1:
+        return "The machine did nothing else."
+    return (
+        f"The machine had other work to do meanwhile (load average {average:.0f} on {cores} cores), so that times of "
+        "single runs vary much more than they differ by the coupling."
+    )
+
+
 def _page(outcomes: Sequence[Outcome], cost: Cost, repeat: int) -> str:
     import h5py
     import numpy
@@ -152,5 +164,8 @@ def _page(outcomes: Sequence[Outcome], cost: Cost, repeat: int) -> str:
         pictures=pictures,
         cost_steps=cost.steps,
         cost_rows="\n".join(_cost_rows(cost)),
+        least=f"{100 * cost.least:.1f} %",
+        waited=f"{1e3 * sum(cost.waited):.3g}",
+        load=_load(),
         read=str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}",
     )

@@ -25,7 +25,7 @@ def bundle(writer: Box, reader: Box, lines: int = 2, width: float = 60) -> Bundl
         (writer.members[n * len(writer.members) // longer], reader.members[n * len(reader.members) // longer])
         for n in range(longer)
     )
-    return Bundle(writer.key, reader.key, pairs, ("x.h5",) * lines, lines - 1, width)
+    return Bundle(writer.key, reader.key, pairs, ("x.h5",) * lines, lines - 1, "memory", width)
 
 
 def rectangles(layout: Layout, boxes: list[Box]) -> list[Rectangle]:

@@ -228,6 +228,14 @@ def test_pictures(folder: Path, command: str) -> None:
 
 
 @pytest.mark.needs("python:matplotlib")
+@pytest.mark.parametrize("mode", ["memory", "both", "file"])
+def test_graphs_of_every_mode_are_drawn(folder: Path, mode: str) -> None:
+    done = wilkins(folder, "graph", "workflow.yaml", "--set", f"simulate.outports.0.mode={mode}", "-o", "x.svg")
+    assert done.stderr == ""
+    assert ("stroke-dasharray" in (folder / "x.svg").read_text()) == (mode == "file")
+
+
+@pytest.mark.needs("python:matplotlib")
 def test_a_large_ensemble_is_drawn_as_a_pile(folder: Path) -> None:
     (folder / "workflow.yaml").write_text(
         "tasks:\n- {func: ./sim, taskCount: 500, outports: [{filename: 'x{instance}.h5'}]}\n"

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from wilkins.plan import Mode
+
 LINE = 11.0
 """Height of a line of a label."""
 _WIRE = 7.0
@@ -51,6 +53,7 @@ class Bundle:
     """The label."""
     names: int
     """Lines of the label that are names of files; they come first."""
+    mode: Mode
     width: float
     """Of the label."""
 

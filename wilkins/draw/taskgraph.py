@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wilkins.draw.canvas import BLUE, INK, VERMILION, new_figure, text_width
 from wilkins.draw.layout import LINE, Box, Bundle, Layout, Placed, arrange
 from wilkins.errors import count_of
+from wilkins.plan import Mode
 
 if TYPE_CHECKING:
     import networkx
@@ -23,7 +24,12 @@ _HEAD = 17.0
 """Height of an ensemble's name."""
 _MOST_MEMBERS = 8
 """Instances that are drawn one by one; more are drawn as a pile."""
-_REAL = "real files"
+_MODES: dict[Mode, tuple[str, Any, float]] = {
+    "memory": ("in memory", "-", 1.1),
+    "both": ("in memory and on disk", "-", 2.2),
+    "file": ("on disk", (0, (4, 2.5)), 1.1),
+}
+"""What channels of a mode are called, and the style and width of their lines."""
 _LONGEST = 46
 """Letters of a file's pattern that are shown."""
 
@@ -37,7 +43,7 @@ def draw_graph(graph: networkx.MultiDiGraph[str]) -> Any:
     boxes = {key: _box(graph, key, members) for key, members in entries.items()}
     bundles = _bundles(graph, boxes)
     layout = arrange(list(boxes.values()), bundles)
-    width = max(layout.width + 2 * _MARGIN, 250.0)
+    width = max(layout.width + 2 * _MARGIN, 300.0)
     height = layout.height + 2 * _MARGIN + _LEGEND
     figure.set_size_inches(width / 72, height / 72)
     ax = figure.add_axes((0, 0, 1, 1))
@@ -72,22 +78,21 @@ def _box(graph: networkx.MultiDiGraph[str], key: str, members: list[str]) -> Box
 
 def _bundles(graph: networkx.MultiDiGraph[str], boxes: dict[str, Box]) -> list[Bundle]:
     """Channels that join the same two ports of the same two entries of the workflow file, under one label."""
-    found: dict[tuple[str, str, tuple[str, ...]], list[tuple[str, str]]] = defaultdict(list)
+    found: dict[tuple[str, str, tuple[str, ...], str, Mode], list[tuple[str, str]]] = defaultdict(list)
     for writer, reader, edge in graph.edges(data=True):
         writer_entry, reader_entry = graph.nodes[writer]["task"].name, graph.nodes[reader]["task"].name
-        how = _REAL if edge["place"] == "file" else str(edge["policy"])
         files = _pattern(graph, writer, "outports", edge["outport"]), _pattern(graph, reader, "inports", edge["inport"])
-        found[writer_entry, reader_entry, (*dict.fromkeys(files), how)].append((writer, reader))
+        names = tuple(_shortened(text) for text in dict.fromkeys(files))
+        found[writer_entry, reader_entry, names, str(edge["policy"]), edge["mode"]].append((writer, reader))
     bundles = []
-    for (writer, reader, texts), pairs in found.items():
-        names = [_shortened(text) for text in texts[:-1]]
-        lines: tuple[str, ...] = (names[0], *(f"as {name}" for name in names[1:]), texts[-1])
+    for (writer, reader, names, policy, mode), pairs in found.items():
+        lines: tuple[str, ...] = (names[0], *(f"as {name}" for name in names[1:]), policy)
         if _piled(boxes[writer]) or _piled(boxes[reader]):
             if len(pairs) > 1:
                 lines = (*lines, count_of(len(pairs), "channel"))
             pairs = pairs[:1]
         width = max(text_width(line, _SMALL) for line in lines) + 6
-        bundles.append(Bundle(writer, reader, tuple(pairs), lines, len(names), width))
+        bundles.append(Bundle(writer, reader, tuple(pairs), lines, len(names), mode, width))
     return bundles
 
 
@@ -108,11 +113,11 @@ def _draw_bundle(ax: Any, placed: Placed) -> None:
 
     bundle = placed.bundle
     colour = VERMILION if placed.back else INK
-    files = _REAL in bundle.lines
+    _, style, thickness = _MODES[bundle.mode]
     for route in placed.routes:
         points, codes = _rounded(route) if placed.back else _curve(route)
-        line = PathPatch(Path(points, codes), fill=False, edgecolor=colour, linewidth=1.1, zorder=1)
-        line.set_linestyle((0, (4, 2.5)) if files else "-")
+        line = PathPatch(Path(points, codes), fill=False, edgecolor=colour, linewidth=thickness, zorder=1)
+        line.set_linestyle(style)
         ax.add_patch(line)
         x, y = route[-1]
         ax.add_patch(Polygon([(x, y), (x - 7, y - 3), (x - 7, y + 3)], closed=True, facecolor=colour, linewidth=0))
@@ -210,14 +215,14 @@ def _frame(ax: Any, left: float, top: float, width: float, height: float, ensemb
 def _legend(figure: Any, layout: Layout, height: float) -> None:
     from matplotlib.lines import Line2D
 
-    kinds = {(_REAL in placed.bundle.lines, placed.back) for placed in layout.bundles}
-    handles: list[Any] = []
-    if any(not files for files, _ in kinds):
-        handles.append(Line2D([], [], color=INK, linewidth=1.1, label="in memory"))
-    if any(files for files, _ in kinds):
-        handles.append(Line2D([], [], color=INK, linewidth=1.1, linestyle=(0, (4, 2.5)), label="real files"))
-    if any(back for _, back in kinds):
+    found = {placed.bundle.mode for placed in layout.bundles}
+    handles: list[Any] = [
+        Line2D([], [], color=INK, linestyle=style, linewidth=thickness, label=name)
+        for mode, (name, style, thickness) in _MODES.items()
+        if mode in found
+    ]
+    if any(placed.back for placed in layout.bundles):
         handles.append(Line2D([], [], color=VERMILION, linewidth=1.1, label="closes a cycle"))
     if handles:
         place = (0.5, (_LEGEND / 2) / height)
-        figure.legend(handles=handles, loc="center", bbox_to_anchor=place, ncols=3, fontsize=_SMALL, frameon=False)
+        figure.legend(handles=handles, loc="center", bbox_to_anchor=place, ncols=4, fontsize=_SMALL, frameon=False)
