@@ -374,6 +374,8 @@ for step in range(3):
     with h5py.File("part.h5", "a") as f:
         f["x"] = [float(step)] * 1000
     assert h5py.File("part.h5", "r")["step"][()] == step
+"""
+PUT_AWAY = """
     os.makedirs(f"done{step}", exist_ok=True)
     os.rename("part.h5", f"done{step}/part.h5")
 """
@@ -401,7 +403,7 @@ except FileNotFoundError:
 @pytest.mark.parametrize(
     ("program", "rule", "read"),
     [
-        (ADDED_TO, "next", [f"read 1000 {step}.0" for step in range(3)]),
+        (ADDED_TO + PUT_AWAY.lstrip("\n"), "next", [f"read 1000 {step}.0" for step in range(3)]),
         (ADDED_TO, 2, [f"read 1000 {step}.0" for step in range(3)]),
         (FLUSHED, "flush", [f"read {100 * (step + 1)} {step}.0" for step in range(4)]),
     ],
