@@ -56,12 +56,14 @@ def seen(folder: Path, rank: int = 0) -> list[str]:
     return (folder / f"seen-{rank}.txt").read_text().splitlines()
 
 
-def test_every_step_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["memory", "file", "both"])
+def test_every_step_in_order(tmp_path: Path, mode: str) -> None:
     lay_out(tmp_path)
-    done = run_pair(tmp_path, "args: [12, x], outports: [{filename: 'x*.h5'}]", "inports: [{filename: 'x*.h5'}]")
+    port = f"{{filename: 'x*.h5', mode: {mode}}}"
+    done = run_pair(tmp_path, f"args: [12, x], outports: [{port}]", "inports: [{filename: 'x*.h5'}]")
     assert done.code == 0, done.err
     assert seen(tmp_path) == [f"x{step}.h5 {step}" for step in range(12)]
-    assert not list(tmp_path.glob("*.h5"))
+    assert bool(list(tmp_path.glob("*.h5"))) == (mode != "memory")
 
 
 def test_a_fixed_name(tmp_path: Path) -> None:

@@ -68,6 +68,20 @@ def test_pipeline_through_files(tmp_path: Path) -> None:
     assert (memory / "follow.csv").read_bytes() == (files / "follow.csv").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("name", "table"), [("pipeline", "follow.csv"), ("ensemble", "diffusion.csv"), ("steering", "rod.csv")]
+)
+def test_real_files_give_the_same(tmp_path: Path, name: str, table: str) -> None:
+    """`--files` keeps every step on disk as well, and changes no number."""
+    memory, files = tmp_path / "memory", tmp_path / "files"
+    memory.mkdir()
+    files.mkdir()
+    run(memory, name, "steps=6")
+    must_run(files, *WILKINS, "run", "--builtin", name, "--files", "--set", "steps=6", timeout=120)
+    assert (memory / table).read_bytes() == (files / table).read_bytes()
+    assert list(files.glob("*.h5"))
+
+
 @ONE_JOB
 def test_fanout(tmp_path: Path, job: bool) -> None:
     """Every step for one analysis, every third for another, the last for the one that takes the newest."""
