@@ -39,7 +39,7 @@ def compiled(folder: Path, source: str, *command: str) -> Path:
 
 @pytest.mark.needs("h5cc", "strace", "gcc")
 def test_an_unmatched_call_makes_no_system_call_and_no_allocation(tmp_path: Path, board: Board) -> None:
-    """200 and 600 HDF5 calls on a plain file cost, one more, exactly what they cost without the layer."""
+    """Hundreds of HDF5 calls on a plain file cost, one more, exactly what they cost without the layer."""
     program = compiled(tmp_path, "open_often.c", "h5cc", "-shlib")
     counter = compiled(tmp_path, "count_allocations.c", "gcc", "-O2", "-shared", "-fPIC")
     layer = board.environment(0, 0)

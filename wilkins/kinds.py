@@ -252,6 +252,27 @@ class Words(Kind):
         return {"anyOf": [{"type": "array", "items": scalar}, scalar]}
 
 
+class Function(Words):
+    """A module and one of its functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meaning = "[module, function]"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        words = super().read(reader, node, who)
+        if words is INVALID:
+            return INVALID
+        if len(words) != 2 or not all(words):
+            return reader.problem(node, f"{who}: must be {self.meaning}, such as [actions, every_fourth_write]")
+        module = words[0].removesuffix(".py")
+        if not all(part.isidentifier() for part in (*module.split("."), words[1])):
+            return reader.problem(
+                node, f"{who}: {words[0]!r} and {words[1]!r} must be names as in 'from module import function'"
+            )
+        return module, words[1]
+
+
 class TextMap(Kind):
     """A mapping of names to texts."""
 

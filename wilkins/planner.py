@@ -190,7 +190,15 @@ def _is_coupled(task: Task, number: int, wiring: Wiring) -> bool:
 
 def _environment(task: Task, instance: int) -> dict[str, str]:
     threads = {"OMP_NUM_THREADS": str(task.threads)} if task.threads else {}
-    return threads | {name: value.replace(INSTANCE, str(instance)) for name, value in (task.env or {}).items()}
+    own = threads | {name: value.replace(INSTANCE, str(instance)) for name, value in (task.env or {}).items()}
+    if not task.actions:
+        return own
+    path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    startup = str(Path(__file__).resolve().parent / "transport" / "startup")
+    return own | {
+        "WILKINS_ACTIONS": ":".join(task.actions),
+        "PYTHONPATH": f"{startup}{os.pathsep}{path}" if path else startup,
+    }
 
 
 def _ready_words(task: Task, instance: int) -> tuple[str, ...]:
@@ -248,6 +256,12 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     if "/" not in first and not shutil.which(first, path=(task.env or {}).get("PATH")):
         message = f"{task.label}: there is no {first!r} on PATH; mend 'prefix' or install it"
         problems.append(Problem(task.where.of("prefix"), message))
+    if task.actions and not _is_python(program, script):
+        message = (
+            f"{task.label}: 'actions' are for Python programs, which {program.path.name!r} is not; say when its files "
+            "are complete with 'publish' on its out-ports: next, flush, a number of closes, or {write: n, dset: PATH}"
+        )
+        problems.append(Problem(task.where.of("actions"), message))
     command = _Command(program.path, () if script is None else (str(script),), ())
     if launch == "one-job" or _kind(task, launch) == "plain":
         return command
@@ -265,6 +279,11 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     except ValueError as error:
         problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
         return command
+
+
+def _is_python(program: Program, script: Path | None) -> bool:
+    interpreter = program.interpreter or program.path
+    return script is not None or _PYTHON.fullmatch(interpreter.name) is not None
 
 
 def _mpiexec(task: Task, program: Program, script: Path | None, home: Path) -> tuple[str, ...]:

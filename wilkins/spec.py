@@ -12,6 +12,7 @@ from wilkins.flow.publish import PublishRule
 from wilkins.kinds import (
     Flow,
     FlowValue,
+    Function,
     ListOf,
     Publish,
     Scalar,
@@ -268,11 +269,12 @@ class Task:
         integer(0), default=None, doc="First rank in the job.", unused="ranks are assigned in the order of the tasks"
     )
     cmdline: str | None = key(Words(), default=None, doc="A command line.", unused="write 'func' and 'args'")
-    actions: Any = key(
-        Words(),
+    actions: tuple[str, str] | None = key(
+        Function(),
         default=None,
-        doc="Not supported yet.",
-        unsupported="remove it if the program closes its file once per step: a step is published at the last close",
+        doc="For a Python program: a module and a function that is called as `function(vol, rank)` before the program "
+        "begins, to set callbacks and to say when files are served (docs/actions.md). `publish` of an out-port needs "
+        "no code.",
     )
     gpus: int | None = key(
         integer(0), default=None, doc="Not supported yet.", unsupported="set CUDA_VISIBLE_DEVICES under 'env'"

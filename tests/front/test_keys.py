@@ -50,7 +50,8 @@ def test_unknown_key_without_suggestion_lists_what_there_is(pair: Pair) -> None:
         ("args: ['{filename}']", "the task has no in-port"),
         ("taskCount: 1000000000", "the most is 100000"),
         ("gpus: 1", "'gpus' is not supported yet"),
-        ("actions: [a, b]", "'actions' is not supported yet"),
+        ("actions: [a]", "must be [module, function]"),
+        ("actions: [a, 'b c']", "must be names"),
         ("name: 'a/b'", "has a name that cannot be used for logs"),
     ],
 )

@@ -53,6 +53,10 @@ Hdf5* hdf5_of(const void* caller);
 // What the interposed call that is under way asks of the driver's open.
 enum class Asking { opening, creating, looking };
 
+// Flushes every file that programs have open to write through a library of the process and that leads to a step. False if
+// one could not be flushed. `but`: leaves out files of this name.
+bool flush_open_files(const char* but);
+
 // Closes an access list; HDF5's error stack, which any call into HDF5 clears, stays as a failed call left it.
 void close_after(const Hdf5& library, hid_t list, bool failed);
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include "actions.hpp"
 #include "hdf5.hpp"
 #include "snapshot.hpp"
 #include "step_file.hpp"
@@ -128,8 +129,12 @@ herr_t driver_close(Opened* file) {
         while (*at && *at != file) at = &(*at)->next;
         if (*at) *at = file->next;
     }
-    if (file->step) close_step(file->step);
-    else if (close(file->fd) != 0) result = -1;
+    if (file->step) {
+        char name[kNameMax];
+        strcpy(name, file->step->name());
+        actions::Closing under_way(name);
+        close_step(file->step);
+    } else if (close(file->fd) != 0) result = -1;
     delete file;
     return result;
 }

@@ -8,6 +8,7 @@
 
 #include "hdf5.hpp"
 #include "resolve.hpp"
+#include "store.hpp"
 
 namespace wilkins {
 
@@ -73,10 +74,54 @@ int posix_flags(unsigned flags) {
     return mode;
 }
 
+namespace {
+
+std::mutex mutex;
+Hdf5 libraries[kMostLibraries];
+int count = 0;
+
+// Flushes the library's files that lead to steps.
+bool flush_files(const void* near, const char* but) {
+    constexpr hid_t everywhere = 0x1f;  // H5F_OBJ_ALL, in the place of a file
+    constexpr unsigned files = 1;       // H5F_OBJ_FILE
+    constexpr int most = 256;
+    ssize_t (*get_ids)(hid_t, unsigned, size_t, hid_t*) = nullptr;
+    ssize_t (*get_name)(hid_t, char*, size_t) = nullptr;
+    herr_t (*get_intent)(hid_t, unsigned*) = nullptr;
+    herr_t (*flush)(hid_t, int) = nullptr;
+    if (!look_up(get_ids, "H5Fget_obj_ids", near) || !look_up(get_name, "H5Fget_name", near) ||
+        !look_up(get_intent, "H5Fget_intent", near) || !look_up(flush, "H5Fflush", near))
+        return true;
+    hid_t ids[most];
+    bool flushed = true;
+    const ssize_t found = get_ids(everywhere, files, most, ids);
+    for (ssize_t k = 0; k < found; ++k) {
+        char name[kNameMax];
+        unsigned intent = 0;
+        Match match;
+        if (get_intent(ids[k], &intent) < 0 || !(intent & kReadWrite) || get_name(ids[k], name, sizeof(name)) <= 0) continue;
+        if (!match_name(name, &match) || match.outport < 0 || (but && strcmp(match.name, but) == 0)) continue;
+        flushed = flush(ids[k], 0) >= 0 && flushed;
+    }
+    return flushed;
+}
+
+}  // namespace
+
+bool flush_open_files(const char* but) {
+    const void* known[kMostLibraries];
+    int n = 0;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        for (; n < count; ++n) known[n] = libraries[n].open ? libraries[n].identity : nullptr;
+    }
+    bool flushed = true;
+    for (int k = 0; k < n; ++k)
+        if (known[k]) flushed = flush_files(known[k], but) && flushed;
+    return flushed;
+}
+
 Hdf5* hdf5_of(const void* caller) {
-    static std::mutex mutex;
-    static Hdf5 libraries[kMostLibraries];
-    static int count = 0;
     const void* identity = resolve("H5Fopen", caller);
     if (!identity) return nullptr;
     std::lock_guard<std::mutex> guard(mutex);

@@ -1,4 +1,5 @@
 // The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
+#include "actions.hpp"
 #include "behind.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
@@ -47,9 +48,15 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     if (!match_name(name, &match)) return call(fapl);
     Hdf5* lib = hdf5_of(caller);
     if (!lib || never_stored(*lib, fapl, asking)) return call(fapl);
+    const bool opens = asking == Asking::opening;
+    if (opens) actions::told(actions::Event::before_open, match.name);
     if (parallel(*lib, fapl)) {
-        Call under_way(*lib, asking);
-        return call(fapl);
+        const auto result = [&] {
+            Call under_way(*lib, asking);
+            return call(fapl);
+        }();
+        if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
+        return result;
     }
     if (asking != Asking::creating && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, asking == Asking::opening)) {
         PassThrough passing(true);
@@ -57,9 +64,12 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     }
     const hid_t list = with_driver(*lib, fapl);
     if (list < 0) return call(fapl);
-    Call under_way(*lib, asking);
-    const auto result = call(list);
+    const auto result = [&] {
+        Call under_way(*lib, asking);
+        return call(list);
+    }();
     close_after(*lib, list, result < 0);
+    if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
     return result;
 }
 

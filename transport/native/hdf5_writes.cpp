@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "actions.hpp"
 #include "behind.hpp"
 #include "context.hpp"
 #include "hdf5.hpp"
@@ -45,10 +46,26 @@ void after_write(hid_t dataset, const void* caller) {
                  match.name);
 }
 
+// A hook is told the dataset's path, if it lies in a port's file.
+void tell_write(actions::Event event, hid_t dataset, const void* caller) {
+    static Behind file_name("H5Fget_name"), object_name("H5Iget_name");
+    auto get_file_name = reinterpret_cast<ssize_t (*)(hid_t, char*, size_t)>(file_name(caller));
+    auto get_object_name = reinterpret_cast<ssize_t (*)(hid_t, char*, size_t)>(object_name(caller));
+    char name[kNameMax], path[kLongestPath] = "";
+    Match match;
+    if (!get_file_name || !get_object_name || get_file_name(dataset, name, sizeof(name)) <= 0) return;
+    if (!match_name(name, &match) || match.outport < 0) return;
+    get_object_name(dataset, path, sizeof(path));
+    actions::tell(event, path);
+}
+
 // Runs a write to `count` datasets.
 template <class F>
 herr_t write(size_t count, const hid_t* datasets, const void* caller, F call) {
+    const bool told = actions::active.load(std::memory_order_relaxed);
+    for (size_t k = 0; told && k < count; ++k) tell_write(actions::Event::before_write, datasets[k], caller);
     const herr_t result = call();
+    for (size_t k = 0; told && result >= 0 && k < count; ++k) tell_write(actions::Event::after_write, datasets[k], caller);
     if (result >= 0 && counts_writes())
         for (size_t k = 0; k < count; ++k) after_write(datasets[k], caller);
     return result;

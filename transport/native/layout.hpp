@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 4;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 5;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -177,6 +177,7 @@ struct SlotRecord {
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
+    uint32_t kept_back;                  // resting until its task's actions serve it
     uint32_t closes;                     // times its program has closed it
     uint32_t snapshots;                  // copies published of it
     uint64_t digest;                     // of the file as the last of them holds it

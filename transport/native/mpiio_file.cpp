@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "actions.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
 #include "mpiio_wait.hpp"
@@ -221,6 +222,9 @@ int File::on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bo
 int File::close() {
     const bool writable = (amode_ & mode_rdonly) == 0;
     const bool lead = rank_ == 0;
+    char name[kNameMax];
+    std::strcpy(name, step_->name());
+    const actions::Closing under_way(name);
     if (!lead) close_step(step_);
     int rc = barrier(mpi_, comm_);  // everything is written, and no other rank is attached
     if (lead) (amode_ & mode_delete_on_close) && writable ? discard_step(step_) : close_step(step_);

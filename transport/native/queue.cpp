@@ -162,6 +162,7 @@ void clear_slot(const Board& board, int index) {
     slot.size.store(0);
     slot.broken.store(0);
     slot.removed = 0;
+    slot.kept_back = 0;
     slot.closes = 0;
     slot.snapshots = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);

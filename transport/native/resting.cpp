@@ -24,14 +24,16 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
 
 }  // namespace
 
-void close_slot(const Board& board, int index, uint64_t digest) {
+void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) {
     SlotRecord& slot = board.slot(index);
     const Habits& habits = port_of(board, slot).habits;
     ++slot.closes;
-    if (habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+    slot.kept_back = keep_back;
+    if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
+    if (keep_back || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
         slot.state = SlotState::resting;
         board.ring(board.source(slot.source).port);
-    } else if (takes_snapshots(habits) && slot.snapshots > 0 && slot.digest == digest) {
+    } else if (slot.snapshots > 0 && slot.digest == digest) {
         withdraw(board, index);
     } else {
         publish(board, index);
@@ -40,7 +42,6 @@ void close_slot(const Board& board, int index, uint64_t digest) {
 
 int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state) {
     const PortRecord& port = board.port(outport);
-    if (!rests(port.habits)) return -1;
     for (int s = 0; s < port.sources; ++s) {
         const SourceRecord& source = board.source(port.first_source + s);
         for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
@@ -68,6 +69,18 @@ bool full_of_resting(const Board& board, int source_index) {
     return any;
 }
 
+bool drop_kept_back(const Board& board, int source_index) {
+    const SourceRecord& source = board.source(source_index);
+    int oldest = -1;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::resting || !slot.kept_back) continue;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+    }
+    if (oldest >= 0) withdraw(board, oldest);
+    return oldest >= 0;
+}
+
 void withdraw(const Board& board, int index) {
     SlotRecord& slot = board.slot(index);
     // As a published step that no channel has: whoever holds it open may go on reading it.
@@ -82,11 +95,11 @@ void end_resting(const Board& board, int task, bool clean, void (*discarded)(con
         const SourceRecord& source = board.source(s);
         if (board.port(source.port).task != task) continue;
         for (int k; (k = oldest_resting(board, source, 0)) >= 0;) {
-            if (clean) {
+            if (clean && !board.slot(k).kept_back) {
                 publish(board, k);
                 continue;
             }
-            if (discarded) discarded(board, board.slot(k));
+            if (!clean && discarded) discarded(board, board.slot(k));
             withdraw(board, k);
         }
     }

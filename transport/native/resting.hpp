@@ -11,8 +11,8 @@ namespace wilkins::queue {
 inline bool unfinished(const SlotRecord& slot) { return slot.state == SlotState::writing || slot.state == SlotState::resting; }
 
 // The program has closed the file: it is published, or rests until it is. `digest`: of its content, if its port takes
-// snapshots; a file that is as its last snapshot is not published once more.
-void close_slot(const Board& board, int slot, uint64_t digest);
+// snapshots; a file that is as its last snapshot is not published once more. `keep_back`: the task's actions will say when.
+void close_slot(const Board& board, int slot, uint64_t digest, bool keep_back = false);
 
 // The task's resting file of this name or place, whichever rank closed it last, or -1. `state`: or in another state.
 int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state = SlotState::resting);
@@ -22,6 +22,9 @@ void turn_to(const Board& board, int source, uint64_t place);
 
 // Is every slot that keeps the source from beginning another step taken by a resting one?
 bool full_of_resting(const Board& board, int source);
+
+// Gives up the source's oldest file that is kept back. False if there is none.
+bool drop_kept_back(const Board& board, int source);
 
 // Takes a resting file from everyone: it was never published.
 void withdraw(const Board& board, int slot);

@@ -168,10 +168,10 @@ void mark_closed(unsigned char* bytes, uint64_t size) {
     for (int k = 0; k < 4; ++k) block[super.checksum + static_cast<uint64_t>(k)] = static_cast<unsigned char>(sum >> (8 * k));
 }
 
-int publish_snapshot(StepFile* file) {
+int publish_snapshot(StepFile* file, bool again) {
     SlotRecord& slot = slot_of(file);
     const uint64_t changes = slot.changes.load();
-    if (slot.snapshots > 0 && slot.snapshot_changes == changes) return 0;
+    if (!again && slot.snapshots > 0 && slot.snapshot_changes == changes) return 0;
     if (const int broken = slot.broken.load()) return broken;
     int error = 0;
     StepFile* copy = begin_step(match_of(file), slot.source, slot.place_hash, Role::snapshot, &error);
@@ -195,8 +195,8 @@ int publish_snapshot(StepFile* file) {
 
 uint64_t final_digest(StepFile* file) {
     const Habits* habits = habits_of(file);
-    if (!habits || !takes_snapshots(*habits) || file->state->role == Role::snapshot) return 0;
-    explain_unseen(file);
+    if (!habits || file->state->role == Role::snapshot) return 0;
+    if (takes_snapshots(*habits)) explain_unseen(file);
     return slot_of(file).snapshots > 0 ? digest(file->data(), file->eof()) : 0;
 }
 

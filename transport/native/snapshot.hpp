@@ -10,9 +10,9 @@ struct Habits;
 // The rules of the out-port that an open step belongs to; nullptr for a private copy.
 const Habits* habits_of(const StepFile* file);
 
-// Publishes what the file holds now, unless nothing was written since the last time; may wait for room. Returns 0 or an
+// Publishes what the file holds now, unless nothing was written since the last time (`again`: also then); may wait for room. Returns 0 or an
 // errno. No one else may write to it meanwhile.
-int publish_snapshot(StepFile* file);
+int publish_snapshot(StepFile* file, bool again = false);
 
 // A digest of a file that is being closed, to compare with its last snapshot; 0 if there is none. Also says, once per port,
 // if what its port's rule waits for was never seen.

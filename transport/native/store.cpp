@@ -15,6 +15,7 @@
 #include "disk.hpp"
 #include "match.hpp"
 #include "process.hpp"
+#include "actions.hpp"
 #include "first.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
@@ -110,7 +111,8 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         Board::Lock lock(p.board);
         index = queue::find_resting(p.board, match.outport, match.name, place);
         if (index < 0) {
-            const int written = queue::find_resting(p.board, match.outport, match.name, place, SlotState::writing);
+            const bool may_rest = rests(p.board.port(match.outport).habits);
+            const int written = !may_rest ? -1 : queue::find_resting(p.board, match.outport, match.name, place, SlotState::writing);
             *error = written >= 0 && !is_dead(p.board.slot(written).writer_pid) ? EAGAIN : ENOENT;
             if (*error == EAGAIN)
                 log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
@@ -157,7 +159,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     const PortRecord& port = board.port(match.outport);
     const int source_index = port.first_source + p.context.rank;
     const uint64_t place = hash_place(match.name);
-    const bool goes_on = rests(port.habits) && port.habits.publish != Publish::next;
+    const bool goes_on = port.habits.publish != Publish::next;
     if (goes_on && !exclusive) {
         if (StepFile* file = reopen_resting(match, true, error)) return file;
         if (*error != ENOENT && *error != EAGAIN) return nullptr;
@@ -205,6 +207,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 if (index < 0) index = queue::take_slot(board, source_index, true);
                 if (index >= 0) break;
                 sweep_dead_readers(p, source_index);
+                if (queue::drop_kept_back(board, source_index)) continue;
                 if (queue::full_of_resting(board, source_index)) {
                     fail_run(p,
                              "task '%s' rank %d: %d files of port '%s' are closed but not yet published, more than can rest at once; "
@@ -662,7 +665,7 @@ void close_step(StepFile* file) {
                 Board::Lock lock(p.board);
                 const bool mine = is_writing(p.board.slot(state->slot), state->identity);
                 if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
-                else if (mine) queue::close_slot(p.board, state->slot, digest);
+                else if (mine) queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
             }
         } else if (state->role == Role::peer) {
             Board::Lock lock(p.board);
