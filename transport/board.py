@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from wilkins.flow.publish import PublishRule
-
 SHARED_MEMORY = Path("/dev/shm")
 _NAME_MAX = 1024
 _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
@@ -43,7 +41,11 @@ class BoardPort:
     pattern: str
     cap_bytes: int = 0
     mode: Literal["memory", "both", "file", "plain"] = "memory"
-    publish: PublishRule = PublishRule()
+    publish: Literal["close", "next", "flush", "write"] = "close"
+    publish_count: int = 1
+    """Out-ports: at every so-manieth close or write."""
+    publish_dset: str = ""
+    """Out-ports: the dataset whose writes count; empty: any."""
     opens_per_step: int = 1
     first: Literal["wait", "missing", "file"] = "wait"
 
@@ -185,13 +187,12 @@ class Board:
                     lib.wilkins_plan_port(plan, port.task, is_out, os.fsencode(port.pattern), port.cap_bytes),
                     "cannot plan the board",
                 )
-                rule = port.publish
                 code = lib.wilkins_plan_habits(
                     plan,
                     _MODE[port.mode],
-                    _PUBLISH[rule.when],
-                    rule.count,
-                    os.fsencode(rule.dset or ""),
+                    _PUBLISH[port.publish],
+                    port.publish_count,
+                    os.fsencode(port.publish_dset),
                     port.opens_per_step,
                     _FIRST[port.first],
                 )

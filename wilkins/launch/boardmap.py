@@ -33,7 +33,9 @@ class BoardPorts:
                 port.pattern,
                 port.cap_bytes,
                 port.mode,
-                port.publish,
+                port.publish.when,
+                port.publish.count,
+                port.publish.dset or "",
                 port.opens_per_step,
                 port.first,
             )
