@@ -11,6 +11,10 @@ from typing import Literal, NamedTuple
 
 from wilkins.flow.policy import FlowPolicy
 
+SPARE_STEPS = 12
+"""Steps that a producer may be ahead of the slowest rank beyond the queue: where steps are dropped, those that a faster
+rank of the same task has opened are not, but there is memory for so many only."""
+
 
 class Go(NamedTuple):
     """The producer may create its next step."""
@@ -65,8 +69,9 @@ class ChannelQueue:
 
     def create(self) -> Go | Wait:
         """The producer wants to write a step."""
-        full = len(self.queued()) >= self.policy.queue
-        return Wait("room") if self.policy.when_full == "block" and full and self._wanted() else Go()
+        queued = len(self.queued())
+        full = self.policy.when_full == "block" and queued >= self.policy.queue and self._wanted()
+        return Wait("room") if full or queued >= self.policy.queue + SPARE_STEPS else Go()
 
     def publish(self) -> Kept | Skipped:
         """The producer has closed a step."""
@@ -92,9 +97,13 @@ class ChannelQueue:
                 return Opened(step)
         return Ended() if self.ended else Wait("data")
 
-    def leave(self, rank: int) -> None:
-        """A reading rank has ended: it is done with every step, also those to come."""
-        self.marks[rank] = 2**63
+    def restart(self) -> None:
+        """The reading task's program has ended and is started again: its ranks come level with the farthest."""
+        self.marks = [max(self.marks)] * len(self.marks)
+
+    def leave(self) -> None:
+        """The reading task has ended: it is done with every step, also those to come."""
+        self.marks = [2**63] * len(self.marks)
 
     def end(self) -> None:
         """The producer has ended."""

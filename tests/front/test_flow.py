@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from flow_machines import Case, Reference, table
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.machine import ChannelQueue, Ended, Go, Kept, Opened, Skipped, Wait
+from wilkins.flow.machine import SPARE_STEPS, ChannelQueue, Go, Kept, Opened, Skipped, Wait
 from wilkins.flow.policy import LATEST, from_flow, from_io_freq
 
 
@@ -37,32 +38,10 @@ def test_mistakes(value: object) -> None:
         from_io_freq(value if isinstance(value, (int, str)) else "x")
 
 
-CASES = {
-    "all: each step once": (FlowPolicy(), "p p o p o o", [0, 1, 2]),
-    "some: every second": (FlowPolicy(2), "p p p o o p p o", [0, 2, 4]),
-    "latest: the newest, and the last": (LATEST, "p p p o p p o", [2, 4]),
-    "drop-oldest, two deep": (FlowPolicy(1, 2, "drop-oldest"), "p p p p o o", [2, 3]),
-    "drop-newest, two deep": (FlowPolicy(1, 2, "drop-newest"), "p p p p o o", [0, 1]),
-    "latest of every third": (FlowPolicy(3, 1, "drop-oldest"), "p p p p p o p p o", [3, 6]),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_table(name: str) -> None:
-    policy, events, expected = CASES[name]
-    queue = ChannelQueue(policy)
-    read = []
-    for event in events.split():
-        if event == "p":
-            assert queue.create() == Go()
-            queue.publish()
-        else:
-            opened = queue.open(0)
-            assert isinstance(opened, Opened)
-            read.append(opened.step)
-    queue.end()
-    assert read == expected
-    assert queue.open(0) == Ended()
+@pytest.mark.parametrize("case", table(), ids=lambda case: case.name)
+def test_table(case: Case) -> None:
+    machine = Reference(case.policy, case.readers)
+    assert [machine.do(event) for event in case.events] == list(case.answers)
 
 
 def test_block_holds_the_producer_until_every_reader_has_opened() -> None:
@@ -73,17 +52,16 @@ def test_block_holds_the_producer_until_every_reader_has_opened() -> None:
     assert queue.create() == Wait("room")
     assert queue.open(1) == Opened(0)
     assert queue.create() == Go()
-    queue.leave(1)
     assert queue.open(0) == Opened(1)
     assert queue.open(0) == Wait("data")
-    queue.leave(0)
+    queue.leave()
     assert queue.create() == Go()
     assert queue.publish() == Skipped(2)
 
 
-@given(st.lists(st.sampled_from(["p", "0", "1", "2"]), max_size=60), st.sampled_from(list(CASES)))
-def test_all_ranks_read_the_same_steps_in_order(events: list[str], name: str) -> None:
-    policy = CASES[name][0]
+@given(st.lists(st.sampled_from(["p", "0", "1", "2"]), max_size=60), st.sampled_from(table()))
+def test_all_ranks_read_the_same_steps_in_order(events: list[str], case: Case) -> None:
+    policy = case.policy
     queue = ChannelQueue(policy, readers=3)
     read: list[list[int]] = [[], [], []]
     for event in events:
@@ -94,7 +72,7 @@ def test_all_ranks_read_the_same_steps_in_order(events: list[str], name: str) ->
             read[int(event)].append(opened.step)
         if policy.when_full == "block":
             assert len(queue.queued()) <= policy.queue
-        assert len(queue.held()) <= policy.queue + 2 * len(read) + 1
+        assert len(queue.held()) <= policy.queue + SPARE_STEPS + len(read)
     queue.end()
     for rank in range(3):
         while isinstance(opened := queue.open(rank), Opened):
