@@ -395,8 +395,7 @@ class _Simulation:
                 self.wake(self.inlets[inport].sleepers)
         for inlet in (inlet for inlet in self.inlets if inlet.port.task == rank.task):
             for source, queue in inlet.sources:
-                for reader in range(inlet.port.readers):
-                    queue.leave(reader)
+                queue.leave()
                 self.wake(source.sleepers)
 
     def result(self) -> Timeline:

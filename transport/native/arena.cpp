@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "disk.hpp"
+#include "fault.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
 
@@ -140,7 +141,9 @@ void Arenas::account(SlotRecord& slot, uint64_t bytes) {
         return;
     }
     port.used = port.used - slot.accounted + bytes;
+    WILKINS_FAULT_POINT("account.port");
     head.memory = head.memory - slot.accounted + bytes;
+    WILKINS_FAULT_POINT("account.run");
     slot.accounted = bytes;
     if (head.memory > head.memory_peak) head.memory_peak = head.memory;
 }
@@ -160,9 +163,11 @@ int Arenas::reserve(int index, uint64_t size) {
             account(slot, goal);
         }
     }
+    WILKINS_FAULT_POINT("reserve.accounted");
     char path[PATH_MAX];
     arena_path(board_, index, ".blocks", path, sizeof(path));
     int error = allocate(path, 0, table_size(goal));
+    WILKINS_FAULT_POINT("reserve.table");
     arena_path(board_, index, "", path, sizeof(path));
     if (!error) error = allocate(path, have, goal);
     if (error == EDQUOT) error = ENOSPC;  // a quota of the disk is no cap of the port
@@ -171,6 +176,7 @@ int Arenas::reserve(int index, uint64_t size) {
         if (slot.accounted == goal) account(slot, before);
         return error;
     }
+    WILKINS_FAULT_POINT("reserve.allocated");
     while (have < goal && !slot.reserved.compare_exchange_weak(have, goal)) {}
     return 0;
 }
@@ -180,9 +186,11 @@ int Arenas::trim(int index, uint64_t size) {
     int fd = open(index, true);
     if (fd < 0) return errno;
     slot.reserved.store(size);  // first: a process that dies in between must not leave word of memory that is gone
+    WILKINS_FAULT_POINT("trim.noted");
     int error = raw::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
     raw::close(fd);
     if (error) return error;
+    WILKINS_FAULT_POINT("trim.cut");
     Board::Lock lock(board_);
     account(slot, size);
     return 0;
@@ -198,6 +206,7 @@ bool Arenas::reclaim(int only_port, bool pressed) {
         const bool on_disk = disk::is_file(board_, s);
         if (on_disk && only_port < 0) continue;  // its memory is elsewhere
         queue::clear_slot(board_, s);
+        WILKINS_FAULT_POINT("reclaim.cleared");
         if (on_disk) {
             slot.reserved.store(0);
             account(slot, 0);
@@ -208,7 +217,9 @@ bool Arenas::reclaim(int only_port, bool pressed) {
         int fd = open(s, true);
         if (fd < 0) continue;
         slot.reserved.store(0);  // first, as in trim
+        WILKINS_FAULT_POINT("reclaim.noted");
         if (raw::ftruncate(fd, 0) == 0) {
+            WILKINS_FAULT_POINT("reclaim.cut");
             account(slot, 0);
             any = true;
         }

@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "match.hpp"
+#include "queue.hpp"
 #include "raw.hpp"
 #include "trace.hpp"
 
@@ -121,7 +122,7 @@ void Board::Lock::acquire() {
     if (held_) return;
     int rc = pthread_mutex_lock(&board_.head().mutex);
     if (rc == EOWNERDEAD) {
-        board_.repair();
+        queue::repair(board_);
         pthread_mutex_consistent(&board_.head().mutex);
     }
     held_ = true;
@@ -132,19 +133,6 @@ void Board::Lock::release() {
     held_ = false;
     if (board_.head().events_end > events_kept_) return trace::release_and_write(board_);
     pthread_mutex_unlock(&board_.head().mutex);
-}
-
-void Board::repair() const {
-    BoardRecord& h = head();
-    for (int s = 0; s < h.slots; ++s) slot(s).holds = 0;
-    for (int r = 0; r < h.ranks; ++r)
-        for (int held : rank(r).holds)
-            if (held >= 0 && held < h.slots) ++slot(held).holds;
-    for (int s = 0; s < h.slots; ++s) {
-        uint64_t& next = source(slot(s).source).next_sequence;
-        if (slot(s).state == SlotState::published && slot(s).sequence >= next) next = slot(s).sequence + 1;
-    }
-    for (int p = 0; p < h.ports; ++p) ring(p);
 }
 
 void Board::ring(int port) const {

@@ -42,7 +42,7 @@ public:
     Delivery& delivery(const PortRecord& port, uint32_t n) const { return at<Delivery>(port.log, static_cast<int>(n % port.log_room)); }
 
     // Holds the board's mutex. A process that dies holding it leaves records that are each whole (every change ends
-    // in one store); counts that are derived from them are recomputed by the next owner.
+    // in one store); what follows from them is completed by the next owner (see queue::repair).
     class Lock {
     public:
         explicit Lock(const Board& board);
@@ -73,7 +73,6 @@ private:
     T& at(uint64_t offset, int index) const {
         return *reinterpret_cast<T*>(base_ + offset + static_cast<uint64_t>(index) * sizeof(T));
     }
-    void repair() const;
 
     unsigned char* base_ = nullptr;
     uint64_t size_ = 0;

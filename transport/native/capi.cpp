@@ -8,6 +8,7 @@
 
 #include "board.hpp"
 #include "context.hpp"
+#include "fault.hpp"
 #include "queue.hpp"
 #include "stuck.hpp"
 
@@ -204,7 +205,10 @@ WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const c
 WILKINS_API Board* wilkins_board_attach(const char* folder, int* error) {
     auto* board = new (std::nothrow) Board();
     *error = board ? board->attach(folder) : ENOMEM;
-    if (!*error) return board;
+    if (!*error) {
+        if (!context().active) fault::configure("launcher");
+        return board;
+    }
     delete board;
     return nullptr;
 }
@@ -261,6 +265,17 @@ WILKINS_API void wilkins_stop(const Board* board, const char* reason) {
 WILKINS_API size_t wilkins_report(const Board* board, char* text, size_t room) {
     try {
         return hand_out(report(*board), text, room);
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+// The names of the points at which tests can let a process die, one a line.
+WILKINS_API size_t wilkins_fault_points(char* text, size_t room) {
+    try {
+        std::string names;
+        for (const char* name : fault::points()) names += std::string(name) + "\n";
+        return hand_out(names, text, room);
     } catch (const std::bad_alloc&) {
         return 0;
     }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <new>
 
+#include "fault.hpp"
 #include "process.hpp"
 #include "raw.hpp"
 
@@ -59,6 +60,7 @@ void attach() {
         if (!p.last_port) p.last_port = i + 1;
     }
     p.arenas = new Arenas(p.board);
+    fault::configure(p.task_name());
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ struct ChannelRecord {
     int32_t place;     // this channel's place among the out-port's channels
     uint64_t dropped;
     uint64_t marks;    // offset of Mark[sources][readers]
-    uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port
+    uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see queue.cpp)
     uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
 };
 

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "fault.hpp"
 #include "match.hpp"
 #include "resting.hpp"
 #include "trace.hpp"
@@ -51,6 +52,14 @@ uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) 
         most = next > most ? next : most;
     }
     return most;
+}
+
+// Steps of the source so far whose names match the channel's in-port. The word's upper half says which step was counted last: the
+// one that is published next, if a process died while it published it.
+uint64_t offered(const Board& board, const ChannelRecord& channel, int source) {
+    const uint64_t word = board.offered(channel, source);
+    const uint64_t next = board.source(board.port(channel.outport).first_source + source).next_sequence;
+    return (word & UINT32_MAX) - (word >> 32 == ((next + 1) & UINT32_MAX) ? 1 : 0);
 }
 
 // The first step that the rank may still want. One that follows may yet turn to this source's present step.
@@ -128,7 +137,7 @@ int queued(const Board& board, const ChannelRecord& channel, int source_in_port)
 
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
-    if (channel.when_full != WhenFull::block || board.offered(channel, source_in_port) % channel.every != 0) return false;
+    if (channel.when_full != WhenFull::block || offered(board, channel, source_in_port) % channel.every != 0) return false;
     if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) return false;
     return queued(board, channel, source_in_port) >= static_cast<int>(channel.queue);
 }
@@ -157,6 +166,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
 void clear_slot(const Board& board, int index) {
     SlotRecord& slot = board.slot(index);
     slot.state = SlotState::free;
+    WILKINS_FAULT_POINT("clear.freed");
     slot.name[0] = 0;
     slot.holds = 0;
     slot.size.store(0);
@@ -178,23 +188,61 @@ void note_lost(const Board& board, const ChannelRecord& channel, const char* eve
                 static_cast<int64_t>(slot.size.load()));
 }
 
-// Makes room on a full channel that drops, where a step that some rank has opened is never dropped: the other ranks will
-// read it too. False if it is the new step that goes.
-bool drop(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
-    const uint64_t high = highest(board, channel, s);
-    uint32_t unopened = 0;
+// Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read it too.
+struct Unopened {
+    uint32_t count = 0;
     int oldest = -1;
+};
+
+Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const SourceRecord& source) {
+    const uint64_t high = highest(board, channel, s);
+    Unopened found;
     each_slot(board, source, [&](int k, const SlotRecord& slot) {
         if (!on_channel(board, slot, channel) || slot.sequence < high) return;
-        ++unopened;
-        if (oldest < 0 || slot.sequence < board.slot(oldest).sequence) oldest = k;
+        ++found.count;
+        if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = k;
     });
-    if (unopened < channel.queue) return true;
-    ++channel.dropped;
-    if (channel.when_full == WhenFull::drop_newest) return false;
-    note_lost(board, channel, "drop", board.slot(oldest), board.slot(oldest).sequence);
-    board.on(board.slot(oldest), channel.place) = 0;
-    return true;
+    return found;
+}
+
+// Makes a full channel that drops hold no more than it may, now that a step was added to it.
+void drop_surplus(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
+    for (;;) {
+        const Unopened found = unopened(board, channel, s, source);
+        if (found.count <= channel.queue) return;
+        const SlotRecord& oldest = board.slot(found.oldest);
+        board.on(oldest, channel.place) = 0;
+        note_lost(board, channel, "drop", oldest, oldest.sequence);
+        ++channel.dropped;
+        WILKINS_FAULT_POINT("publish.dropped");
+    }
+}
+
+// What follows from a step's being published. Its last store says that it is done; until then it may be done again.
+void settle(const Board& board, int index) {
+    const SlotRecord& slot = board.slot(index);
+    SourceRecord& source = board.source(slot.source);
+    PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    for (int k = 0; k < port.links; ++k) {
+        ChannelRecord& channel = board.channel(board.link(port, k));
+        if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place)) drop_surplus(board, channel, s, source);
+    }
+    if (source.names <= slot.sequence) {
+        const uint64_t name_hash = hash_text(last_components(slot.name, static_cast<int>(port.components)));
+        const bool known = in_history(board, source, slot.name, static_cast<int>(port.components));
+        if (takes_snapshots(port.habits) || known) source.rewrites = 1;
+        else if (source.names > 0) source.renames = 1;
+        WILKINS_FAULT_POINT("publish.named");
+        source.history[source.names % kHistory] = name_hash | 1;
+        source.names = static_cast<uint32_t>(slot.sequence + 1);
+    }
+    WILKINS_FAULT_POINT("publish.remembered");
+    ++port.steps;
+    port.bytes += slot.size.load();
+    trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
+    source.next_sequence = slot.sequence + 1;
 }
 
 }  // namespace
@@ -205,15 +253,19 @@ void publish(const Board& board, int index) {
     PortRecord& port = board.port(source.port);
     const int s = place_in_port(board, source);
     const uint64_t sequence = source.next_sequence;
+    WILKINS_FAULT_POINT("publish.begun");
     for (int k = 0; k < port.links; ++k) {
         ChannelRecord& channel = board.channel(board.link(port, k));
         const PortRecord& inport = board.port(channel.inport);
-        bool goes = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
-        const bool skipped = goes && board.offered(channel, s)++ % channel.every != 0;
-        if (skipped) note_lost(board, channel, "skip", slot, sequence);
-        goes = goes && !skipped && alive(board, channel);
-        if (goes && channel.when_full != WhenFull::block && !drop(board, channel, s, source)) {
+        const bool matches = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
+        const uint64_t before = offered(board, channel, s);
+        board.offered(channel, s) = matches ? ((sequence + 1) & UINT32_MAX) << 32 | (before + 1) : before;
+        WILKINS_FAULT_POINT("publish.offered");
+        bool goes = matches && before % channel.every == 0 && alive(board, channel);
+        if (matches && before % channel.every != 0) note_lost(board, channel, "skip", slot, sequence);
+        if (goes && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {
             note_lost(board, channel, "drop", slot, sequence);
+            ++channel.dropped;
             goes = false;
         }
         board.on(slot, channel.place) = goes;
@@ -223,21 +275,42 @@ void publish(const Board& board, int index) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     slot.published_ns = static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
-    const uint64_t name_hash = hash_text(last_components(slot.name, static_cast<int>(port.components)));
-    // From here on the step is there, also if this process dies before it comes to the rest (see Board::repair).
+    WILKINS_FAULT_POINT("publish.placed");
+    // From here on the step is there, also if this process dies before it comes to the rest (see repair).
     slot.state = SlotState::published;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(sequence),
-                static_cast<int64_t>(slot.size.load()));
-    source.next_sequence = sequence + 1;
-    if (takes_snapshots(port.habits) || in_history(board, source, slot.name, static_cast<int>(port.components))) source.rewrites = 1;
-    else if (source.names > 0) source.renames = 1;
-    source.history[source.names % kHistory] = name_hash | 1;
-    ++source.names;
-    ++port.steps;
-    port.bytes += slot.size.load();
+    WILKINS_FAULT_POINT("publish.shown");
+    settle(board, index);
+    WILKINS_FAULT_POINT("publish.before-ring");
     for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+    WILKINS_FAULT_POINT("publish.readers-rung");
     board.ring(source.port);
+}
+
+void repair(const Board& board) {
+    BoardRecord& head = board.head();
+    for (int s = 0; s < head.slots; ++s) board.slot(s).holds = 0;
+    for (int r = 0; r < head.ranks; ++r)
+        for (int held : board.rank(r).holds)
+            if (held >= 0 && held < head.slots) ++board.slot(held).holds;
+    head.memory = 0;
+    for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
+    for (int s = 0; s < head.slots; ++s) {
+        const SlotRecord& slot = board.slot(s);
+        const SourceRecord& source = board.source(slot.source);
+        board.port(source.port).used += slot.accounted;
+        head.memory += slot.accounted;
+        if (slot.state == SlotState::published && slot.sequence >= source.next_sequence) settle(board, s);
+    }
+    for (int p = 0; p < head.ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.direction == Direction::in && port.log_end > 0) {
+            const Delivery& last = board.delivery(port, port.log_end - 1);
+            uint64_t& logged = board.logged(board.channel(board.link(port, last.link)), last.source);
+            if (logged <= last.sequence) logged = last.sequence + 1;
+        }
+        board.ring(p);
+    }
 }
 
 namespace {
@@ -444,14 +517,19 @@ void take(const Board& board, int index, int reader, const Found& found) {
     if (inport.fixed) {
         if (found.position == inport.log_end) {
             board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
+            WILKINS_FAULT_POINT("take.delivery");
+            ++inport.log_end;  // first: see repair
+            WILKINS_FAULT_POINT("take.logged");
             board.logged(channel, s) = slot.sequence + 1;
-            ++inport.log_end;
         }
-        board.position(inport, reader) = found.position + 1;
     }
     Mark& mark = board.mark(channel, s, reader);
     ++mark.opened;
+    WILKINS_FAULT_POINT("take.kept");
     mark.next = slot.sequence + 1;
+    WILKINS_FAULT_POINT("take.marked");
+    // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
+    if (inport.fixed) board.position(inport, reader) = found.position + 1;
     trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
     mark.opens = 0;
@@ -517,6 +595,7 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
             if (!same) continue;
             any = true;
             mark.keep = kGone;
+            WILKINS_FAULT_POINT("let-go.noted");
             board.ring(channel.outport);
         }
     }
@@ -596,6 +675,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
     for (int index; (index = find_own(board, outport, name, place)) >= 0; any = true) {
         SlotRecord& slot = board.slot(index);
         slot.removed = 1;
+        WILKINS_FAULT_POINT("remove.noted");
         if (slot.state == SlotState::resting) queue::withdraw(board, index);
         for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
     }
@@ -615,6 +695,7 @@ bool add_hold(const Board& board, int rank_index, int slot) {
         if (rank.holds[k] < 0) {
             rank.holders[k] = getpid();
             rank.holds[k] = slot;
+            WILKINS_FAULT_POINT("hold.noted");
             ++board.slot(slot).holds;
             return true;
         }
@@ -626,8 +707,10 @@ void drop_hold(const Board& board, int rank_index, int slot, int process) {
     for (int k = 0; k < kHolds; ++k)
         if (rank.holds[k] == slot && rank.holders[k] == process) {
             rank.holds[k] = -1;
+            WILKINS_FAULT_POINT("drop.noted");
             SlotRecord& record = board.slot(slot);
             if (record.holds > 0) --record.holds;
+            WILKINS_FAULT_POINT("drop.before-ring");
             board.ring(board.source(record.source).port);
             return;
         }
@@ -636,6 +719,7 @@ void drop_hold(const Board& board, int rank_index, int slot, int process) {
 void task_started(const Board& board, int index, bool one_step) {
     TaskRecord& task = board.task(index);
     task.state = TaskState::running;
+    WILKINS_FAULT_POINT("start.running");
     ++task.starts;
     task.saw_end = 0;
     task.one_step = one_step;
@@ -696,12 +780,15 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         SlotRecord& slot = board.slot(s);
         if (board.port(board.source(slot.source).port).task != index) continue;
         slot.peers = 0;
+        WILKINS_FAULT_POINT("exit.peers");
         if (slot.state == SlotState::writing) clear_slot(board, s);
     }
     for (int p = 0; p < board.head().ports; ++p)
         if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
     end_resting(board, index, clean, discarded);
+    WILKINS_FAULT_POINT("exit.aligned");
     if (final) task.state = TaskState::ended;
+    WILKINS_FAULT_POINT("exit.before-ring");
     for (int p = 0; p < board.head().ports; ++p) board.ring(p);
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "disk.hpp"
+#include "fault.hpp"
 #include "queue.hpp"
 #include "resting.hpp"
 #include "wait.hpp"
@@ -81,7 +82,9 @@ int StepFile::reserve(uint64_t size) {
                 last = false;
                 continue;
             }
+            WILKINS_FAULT_POINT("memory.short");
             lock.acquire();
+            sweep_dead_readers(p, scope);
             if (others_will_free(p, scope)) {
                 last = false;
                 if (wait.nap(lock) != 0) return fail(state, EINTR);

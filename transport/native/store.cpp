@@ -13,6 +13,7 @@
 #include <new>
 
 #include "disk.hpp"
+#include "fault.hpp"
 #include "match.hpp"
 #include "process.hpp"
 #include "actions.hpp"
@@ -91,15 +92,19 @@ void sweep_dead_writers(Process& p, int source_index) {
     }
 }
 
-// Steps of the source that readers held when they died without a word.
-void sweep_dead_readers(Process& p, int source_index) {
+}  // namespace
+
+void sweep_dead_readers(Process& p, int port) {
     for (int r = 0; r < p.board.head().ranks; ++r) {
         RankRecord& rank = p.board.rank(r);
-        for (int k = 0; k < kHolds; ++k)
-            if (rank.holds[k] >= 0 && p.board.slot(rank.holds[k]).source == source_index && is_dead(rank.holders[k]))
-                queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
+        for (int k = 0; k < kHolds; ++k) {
+            if (rank.holds[k] < 0 || (port >= 0 && p.board.source(p.board.slot(rank.holds[k]).source).port != port)) continue;
+            if (is_dead(rank.holders[k])) queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
+        }
     }
 }
+
+namespace {
 
 // Goes on with a file of this task that rests. nullptr with ENOENT: there is none.
 StepFile* reopen_resting(const Match& match, bool empty, int* error) {
@@ -206,7 +211,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 index = queue::take_slot(board, source_index, false);
                 if (index < 0) index = queue::take_slot(board, source_index, true);
                 if (index >= 0) break;
-                sweep_dead_readers(p, source_index);
+                sweep_dead_readers(p, match.outport);
                 if (queue::drop_kept_back(board, source_index)) continue;
                 if (queue::full_of_resting(board, source_index)) {
                     fail_run(p,
@@ -219,6 +224,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
             }
             if ((*error = wait.nap(lock))) return nullptr;
         }
+        WILKINS_FAULT_POINT("create.slot-taken");
         ++p.me().files;
         SlotRecord& slot = board.slot(index);
         slot.writer = p.rank_index;
@@ -226,20 +232,25 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         slot.stamp = stamp = ++board.head().stamp;
         slot.place_hash = place;
         strcpy(slot.name, match.name);
+        WILKINS_FAULT_POINT("create.named");
         slot.state = SlotState::writing;
+        WILKINS_FAULT_POINT("create.writing");
         trace::note(board, "create", p.context.task, p.context.rank, port.pattern, match.name, -1, -1);
         // The second file of a source tells readers whether its names are unique (see queue::find).
         const SourceRecord& source = board.source(source_index);
         if (!source.rewrites && !source.renames)
             for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
     }
+    WILKINS_FAULT_POINT("create.before-map");
     Mapping mapping;
     *error = disk::begin(board, index);
     if (!*error) *error = p.arenas->map(index, true, &mapping);
+    WILKINS_FAULT_POINT("create.mapped");
     if (!*error) {
         // The table first: if this process dies in between, the next writer empties it again.
         SlotRecord& slot = board.slot(index);
         memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
+        WILKINS_FAULT_POINT("create.emptied");
         slot.touched.store(0);
     }
     StepFile* file = *error ? nullptr : make_file(role, index, mapping, stamp, match.name);
@@ -268,8 +279,10 @@ bool may_read(const Board& board, int inport, int rank) {
 // Maps a published step that this rank has just taken a hold on; without success the hold ends.
 StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     Process& p = process();
+    WILKINS_FAULT_POINT("open.before-map");
     Mapping mapping;
     *error = p.arenas->map(index, false, &mapping);
+    WILKINS_FAULT_POINT("open.mapped");
     // Where address space is limited, a mapping may be shorter than a step.
     if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
     StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
@@ -312,17 +325,20 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 return nullptr;
             }
             if (found.slot >= 0) {
+                WILKINS_FAULT_POINT("open.found");
                 if (!queue::add_hold(board, p.rank_index, found.slot)) {
                     log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", p.task_name(),
                              p.context.rank, kHolds);
                     *error = EMFILE;
                     return nullptr;
                 }
+                WILKINS_FAULT_POINT("open.held");
                 if (intent != Intent::look) {
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
                     queue::opened_in_part(board, match.inport, ranks);
                 }
+                WILKINS_FAULT_POINT("open.taken");
                 index = found.slot;
                 break;
             }
@@ -400,6 +416,7 @@ StepFile* private_copy(StepFile* from, int* error) {
         file = make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
         if (file) {
             from->read(0, bytes, size);
+            WILKINS_FAULT_POINT("copy.private");
             file->state->size = size;
         } else {
             munmap(bytes, reserve);
@@ -563,6 +580,7 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error) {
         strcpy(name, slot.name);
         if (writable) {
             ++slot.peers;
+            WILKINS_FAULT_POINT("attach.peer");
         } else if (!queue::add_hold(p.board, p.rank_index, token.slot)) {
             *error = EMFILE;
             return nullptr;
@@ -575,6 +593,7 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error) {
         }
     }
     if (!writable) return open_held(token.slot, stamp, name, error);
+    WILKINS_FAULT_POINT("attach.before-map");
     Mapping mapping;
     *error = p.arenas->map(token.slot, true, &mapping);
     StepFile* file = *error ? nullptr : make_file(Role::peer, token.slot, mapping, stamp, name);
@@ -619,6 +638,7 @@ int complete(StepFile* file) {
         if (slot.touched.load() < blocks) slot.touched.store(blocks);
         for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
     }
+    WILKINS_FAULT_POINT("complete.valid");
     if (slot.reserved.load() != size)
         if (int error = p.arenas->trim(file->state->slot, size)) return error;
     return settle_on_disk(file);
@@ -656,7 +676,10 @@ void close_step(StepFile* file) {
     Process& p = process();
     if (state->pid == getpid()) {
         if (state->role == Role::lead || state->role == Role::snapshot) {
-            if (const int error = complete(file)) {
+            WILKINS_FAULT_POINT("close.begun");
+            const int error = complete(file);
+            WILKINS_FAULT_POINT("close.complete");
+            if (error) {
                 log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
                          p.context.rank, state->name, strerror(error));
                 give_up(p, state->slot, state->identity);
@@ -668,14 +691,17 @@ void close_step(StepFile* file) {
                 else if (mine) queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
             }
         } else if (state->role == Role::peer) {
+            WILKINS_FAULT_POINT("close.peer");
             Board::Lock lock(p.board);
             end_peer(p.board.slot(state->slot), state->identity);
         } else if (state->role == Role::reader) {
+            WILKINS_FAULT_POINT("close.reader");
             Board::Lock lock(p.board);
             note_closed(p, state->slot);
             queue::drop_hold(p.board, p.rank_index, state->slot, state->pid);
         }
     }
+    WILKINS_FAULT_POINT("close.before-free");
     free_file(file);
 }
 
@@ -776,10 +802,12 @@ int rename_step(const Match& from, const Match& to) {
         Board::Lock lock(p.board);
         queue::remove_own(p.board, from.outport, from.name, place, true);
     }
+    WILKINS_FAULT_POINT("rename.removed");
     StepFile* file = create(to, false, &error);
     if (file) {
         const uint64_t size = old->eof();
         error = file->write(0, old->data(), size);
+        WILKINS_FAULT_POINT("rename.written");
         if (error) discard_step(file);
         else close_step(file);
     }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fault.hpp"
 #include "trace.hpp"
 
 namespace wilkins {
@@ -44,15 +45,19 @@ int Wait::nap(Board::Lock& lock) {
     me.wait_pid = getpid();
     me.wait_since = since_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
+    WILKINS_FAULT_POINT("wait.noted");
     const uint32_t seen = board.bell(port_);
     lock.release();
+    WILKINS_FAULT_POINT("wait.before-sleep");
     bool interrupted = false;
     {
         PythonUnlocked python;
         board.sleep(port_, seen, kNap);
         interrupted = python.interrupted();  // also after a sleep to its end: another thread may have got the signal
     }
+    WILKINS_FAULT_POINT("wait.after-wake");
     lock.acquire();
+    WILKINS_FAULT_POINT("wait.relocked");
     me.wait = WaitFor::nothing;
     return interrupted || board.head().stopped ? EINTR : 0;
 }

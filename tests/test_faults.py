@@ -1,0 +1,313 @@
+"""Processes die, or are late, at every named point of the store: the others go on; no step is torn, lost or doubled.
+
+The points are those of the library (`fault_points`); for each, SCENES says which program of which workflow gets there.
+A point that is not reached fails its test.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import MPIEXEC, WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
+from wilkins.flow.trace import Event, read_trace
+from wilkins.transport.board import fault_points
+
+LIMIT = 40.0
+STEPS = 6
+
+COMMON = """
+import os, random, sys, time
+def content(number):
+    return number.to_bytes(8, "little") + random.Random(number).randbytes(130_000 + 1000 * (number % 7))
+"""
+
+WRITE = (
+    COMMON
+    + """
+open("run-folder", "w").write(os.environ["WILKINS_RUN"])
+how, first, steps, pause = sys.argv[1], *map(float, sys.argv[2:])
+for number in range(int(first), int(first + steps)):
+    name = f"tmp-{number}.h5" if how == "rename" else "out.h5"
+    data = content(number)
+    file = os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    os.write(file, data[:50_000])
+    os.write(file, data[50_000:])
+    os.close(file)
+    if how == "rename":
+        os.rename(name, f"out-{number}.h5")
+    if how == "remove":
+        os.unlink(name)
+    time.sleep(pause)
+"""
+)
+
+WRITE_TOGETHER = (
+    COMMON
+    + """
+from mpi4py import MPI
+open("run-folder", "w").write(os.environ["WILKINS_RUN"])
+rank = MPI.COMM_WORLD.rank
+for number in range(int(sys.argv[1])):
+    data = content(number)
+    half = len(data) // 2
+    file = MPI.File.Open(MPI.COMM_WORLD, "out.h5", MPI.MODE_CREATE | MPI.MODE_WRONLY)
+    file.Set_size(len(data))
+    file.Write_at_all(rank * half, data[half:] if rank else data[:half])
+    file.Close()
+"""
+)
+
+READ = (
+    COMMON
+    + """
+how, pause = sys.argv[1], float(sys.argv[2])
+found = 0
+while True:
+    name = f"out-{found}.h5" if how == "rename" else "out.h5"
+    try:
+        file = os.open(name, os.O_RDWR if how == "update" else os.O_RDONLY)
+    except FileNotFoundError:
+        break
+    data = os.read(file, 1 << 20)
+    number = int.from_bytes(data[:8], "little")
+    print("got", number, "whole" if data == content(number) else "TORN", flush=True)
+    if how == "update":
+        os.pwrite(file, b"mine", 0)
+    os.close(file)
+    if how == "let go":
+        os.unlink(name)
+    found += 1
+    time.sleep(pause)
+"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A workflow and the task in it that dies."""
+
+    victim: str
+    writes: str = "plain"
+    reads: str = "plain"
+    write_pause: float = 0.0
+    read_pause: float = 0.0
+    outport: str = "filename: out.h5"
+    inport: str = "filename: out.h5, flow: {queue: 1}"
+    arrival: int = 2
+    goes_on: bool = True
+    """Can another program of the task take over where one died?"""
+
+
+SIM = Scene("sim")
+LOOK = Scene("look")
+SLOW_LOOK = Scene("sim", read_pause=0.01)
+SHORT = Scene(
+    "sim", outport="filename: out.h5, memory: 400KiB", inport="filename: out.h5, flow: {queue: 4}", read_pause=0.01
+)
+TIGHT = Scene("sim", outport="filename: out.h5, memory: 200KiB")
+RENAME = Scene("sim", "rename", "rename", outport="filename: '*.h5'", inport="filename: 'out-*.h5'", goes_on=False)
+TOGETHER = Scene("sim", "together", goes_on=False)
+LAUNCHER = Scene("launcher", goes_on=False)
+
+SCENES: dict[str, tuple[Scene, ...]] = {
+    "account": (TIGHT,),
+    "attach": (TOGETHER,),
+    "clear": (SIM,),
+    "close": (SIM,),
+    "close.before-free": (SIM, LOOK),
+    "close.peer": (TOGETHER,),
+    "close.reader": (LOOK,),
+    "complete": (SIM,),
+    "copy": (Scene("look", reads="update"),),
+    "create": (SIM,),
+    "drop": (LOOK,),
+    "exit": (LAUNCHER,),
+    "exit.aligned": (Scene("launcher", arrival=1, goes_on=False),),
+    "exit.before-ring": (Scene("launcher", arrival=1, goes_on=False),),
+    "hold": (LOOK,),
+    "let-go": (Scene("look", reads="let go"),),
+    "memory": (SHORT,),
+    "open": (LOOK,),
+    "open.mapped": (LOOK, Scene("look", outport=TIGHT.outport)),
+    "publish": (SIM,),
+    "publish.dropped": (SLOW_LOOK,),
+    "reclaim": (SHORT,),
+    "remove": (Scene("sim", "remove"),),
+    "rename": (RENAME,),
+    "reserve": (SIM,),
+    "start": (LAUNCHER,),
+    "take": (LOOK,),
+    "trim": (SIM,),
+    "wait": (SLOW_LOOK, Scene("look", write_pause=0.02)),
+}
+WAYS = ("another goes on", "the others go on", "the run stops")
+
+
+def workflow(folder: Path, scene: Scene, way: str) -> None:
+    """`sim` streams to `look`, which is to get every step, and to `last`, which is to get the newest."""
+    for name, text in {"write.py": WRITE, "together.py": WRITE_TOGETHER, "read.py": READ}.items():
+        write_program(folder / name, "#!/usr/bin/env python3\n" + text)
+    write = f"./write.py {scene.writes}"
+    tasks = {
+        "sim": (f"{write} 0 {STEPS} {scene.write_pause}", f"{write} 100 {STEPS} {scene.write_pause}"),
+        "look": (f"./read.py '{scene.reads}' {scene.read_pause}",) * 2,
+        "last": ("./read.py plain 0.03",) * 2,
+    }
+    ports = {
+        "sim": f"outports: [{{{scene.outport}}}]",
+        "look": f"inports: [{{{scene.inport}}}]",
+        "last": "inports: [{filename: out.h5, flow: latest}]",
+    }
+    lines = ["tasks:"]
+    for name, (words, again) in tasks.items():
+        if name == "last" and scene.writes == "rename":
+            continue
+        dies = name == scene.victim
+        options = ", on_failure: continue" if dies and way == "the others go on" else ""
+        if dies and way == "another goes on":
+            words = f"{words}; unset WILKINS_FAULTS; exec {again}"
+        if name == "sim" and scene.writes == "together":
+            command = f"func: ./together.py, args: ['{STEPS}'], nprocs: 2, mpiexec: {MPIEXEC}"
+        else:
+            command = f'func: /bin/sh, args: [-c, "{words}"]' if ";" in words else _command(words)
+        lines.append(f"- {{name: {name}, {command}, {ports[name]}{options}}}")
+    (folder / "workflow.yaml").write_text("\n".join(lines) + "\n")
+
+
+def _command(words: str) -> str:
+    program, _, arguments = words.partition(" ")
+    return f'func: /bin/sh, args: [-c, "exec {program} {arguments}"]'
+
+
+def run(folder: Path, faults: str) -> Finished:
+    """Run the folder's workflow and check that nothing is left of it."""
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], LIMIT, folder, {"WILKINS_FAULTS": faults})
+    assert "Traceback" not in ran.err, ran.err
+    assert not processes_in(folder)
+    note = folder / "run-folder"
+    assert not (note.is_file() and Path(note.read_text()).exists())
+    return ran
+
+
+def got(folder: Path, task: str) -> list[int]:
+    """The steps that a task has read, each of them whole."""
+    lines = (folder / "wilkins-runs" / "latest" / f"{task}.log").read_text().splitlines()
+    read = [line.split() for line in lines if line.startswith("got")]
+    assert all(words[2] == "whole" for words in read), read
+    return [int(words[1]) for words in read]
+
+
+def published(events: list[Event]) -> int:
+    """How many steps were published, by the trace."""
+    steps = [event.sequence for event in events if event.event == "publish"]
+    assert steps == list(range(len(steps)))
+    return len(steps)
+
+
+def seeds() -> list[int]:
+    """Given by WILKINS_TEST_SEED (`make soak` gives each round one), else three."""
+    given = os.environ.get("WILKINS_TEST_SEED")
+    return [int(given)] if given else [1, 2, 3]
+
+
+def cases() -> list[Any]:
+    """Every point, with each scene that reaches it and, by turns, with what happens then."""
+    found = []
+    for turn, point in enumerate(fault_points(), start=seeds()[0]):
+        for number, scene in enumerate(SCENES.get(point, SCENES.get(point.partition(".")[0], ()))):
+            if scene.victim == "launcher":
+                continue
+            ways = dict.fromkeys([WAYS[0] if scene.goes_on else WAYS[1], WAYS[1 + turn % 2]])
+            found += [pytest.param(point, scene, way, id=f"{point}-{number}-{way}".replace(" ", "-")) for way in ways]
+    return found
+
+
+def test_every_point_has_a_scene() -> None:
+    without = [point for point in fault_points() if not (SCENES.keys() & {point, point.partition(".")[0]})]
+    assert not without, "say in SCENES which program gets there"
+
+
+@pytest.mark.parametrize(("point", "scene", "way"), cases())
+def test_a_process_dies(tmp_path: Path, point: str, scene: Scene, way: str) -> None:
+    workflow(tmp_path, scene, way)
+    ran = run(tmp_path, f"task={scene.victim},kill={point}:{scene.arrival}")
+    killed = ran.err + ran.out
+    if way == "another goes on":
+        killed += (tmp_path / "wilkins-runs" / "latest" / f"{scene.victim}.log").read_text()
+        assert ran.code == 0, ran.err
+        assert "Killed" in killed, f"{point} was not reached"
+    else:
+        assert ran.code == 1, ran.err
+        assert "SIGKILL" in killed or "signal 9" in killed or "KILLED" in killed, f"{point} was not reached: {killed}"
+    if way == "the run stops":
+        got(tmp_path, "look")
+        return
+    events = read_trace(tmp_path / "wilkins-runs" / "latest")
+    steps = published(events)
+    look = got(tmp_path, "look")
+    if scene.victim == "sim":
+        first = [step for step in look if step < 100]
+        assert first == list(range(len(first)))
+        assert len(look) == (len(first) if scene.writes == "rename" else steps)
+        assert [step for step in look if step >= 100] == (
+            list(range(100, 100 + STEPS)) if scene.goes_on and way == WAYS[0] else []
+        )
+    else:
+        assert steps == STEPS
+        assert look == sorted(set(look))
+        # The step that the dead one had just opened is one it has had.
+        assert way != WAYS[0] or len(set(range(STEPS)) - set(look)) <= 1
+    if scene.writes != "rename":
+        last = got(tmp_path, "last")
+        assert len(last) == len(set(last))
+        newest = look[-1] if scene.victim == "sim" and look else STEPS - 1
+        assert scene.victim != "look" or last[-1] == newest
+        assert scene.victim != "sim" or not look or last[-1] == newest
+
+
+@pytest.mark.parametrize("point", [point for point in fault_points() if point.startswith(("start.", "exit."))])
+def test_the_launcher_dies(tmp_path: Path, point: str) -> None:
+    scene = SCENES.get(point, SCENES[point.partition(".")[0]])[0]
+    workflow(tmp_path, scene, "the run stops")
+    faults = {"WILKINS_FAULTS": f"task=launcher,kill={point}:{scene.arrival}"}
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path, faults) as tree:
+        assert tree.wait(LIMIT).code == -signal.SIGKILL, f"{point} was not reached"
+        wait_for(lambda: not processes_in(tmp_path), 10, "the end of all processes")
+    note = tmp_path / "run-folder"
+    if note.is_file():
+        folder = Path(note.read_text())
+        run_tree([*WILKINS, "clean"], 30, tmp_path)
+        wait_for(lambda: not folder.exists(), 10, "the end of the run's shared memory")
+
+
+@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize(
+    "scene",
+    [
+        SIM,
+        SLOW_LOOK,
+        SHORT,
+        RENAME,
+        TOGETHER,
+        Scene("-", reads="let go"),
+        Scene("-", reads="update"),
+        Scene("-", "remove"),
+    ],
+    ids=["stream", "slow reader", "short of memory", "rename", "MPI-IO", "let go", "update", "remove"],
+)
+def test_all_are_late(tmp_path: Path, scene: Scene, seed: int) -> None:
+    """Every process, the launcher included, is held up at random: the steps are those of an undisturbed run."""
+    print(f"WILKINS_FAULTS=seed={seed},delay=2ms")
+    workflow(tmp_path, scene, "the run stops")
+    ran = run(tmp_path, f"seed={seed},delay=2ms,chance=0.3")
+    assert ran.code == 0, ran.err
+    assert got(tmp_path, "look") == list(range(STEPS))
+    if scene.writes != "rename":
+        last = got(tmp_path, "last")
+        assert last == sorted(set(last)) and last[-1] == STEPS - 1

@@ -1,0 +1,117 @@
+// Obeying WILKINS_FAULTS.
+#include "fault.hpp"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+// The linker names the ends of the section that holds the points' names.
+extern "C" __attribute__((visibility("hidden"))) const char* const __start_wilkins_faults[];
+extern "C" __attribute__((visibility("hidden"))) const char* const __stop_wilkins_faults[];
+
+namespace wilkins::fault {
+
+bool enabled = false;
+
+namespace {
+
+struct Settings {
+    uint64_t seed = 0;
+    uint64_t delay_ns = 0;
+    double chance = 0.5;
+    std::string kill;
+    int kill_at = 1;
+    std::string task;
+};
+
+Settings settings;
+std::atomic<uint64_t> draws{0};
+std::atomic<int> arrivals{0};
+
+// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+uint64_t mixed(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+double draw() {
+    const uint64_t k = draws.fetch_add(1, std::memory_order_relaxed);
+    return static_cast<double>(mixed(settings.seed + (k + 1) * 0x9e3779b97f4a7c15ull) >> 11) * 0x1p-53;
+}
+
+uint64_t duration_ns(const char* text) {
+    char* unit;
+    const double number = strtod(text, &unit);
+    const double scale = strcmp(unit, "us") == 0 ? 1e3 : strcmp(unit, "ms") == 0 ? 1e6 : 1e9;
+    return static_cast<uint64_t>(number * scale);
+}
+
+void set(Settings& to, const std::string& key, const std::string& value) {
+    if (key == "seed") to.seed = strtoull(value.c_str(), nullptr, 10);
+    if (key == "delay") to.delay_ns = duration_ns(value.c_str());
+    if (key == "chance") to.chance = strtod(value.c_str(), nullptr);
+    if (key == "task") to.task = value;
+    if (key == "kill") {
+        const size_t colon = value.find(':');
+        to.kill = value.substr(0, colon);
+        if (colon != std::string::npos) to.kill_at = atoi(value.c_str() + colon + 1);
+    }
+}
+
+// Calls `each` with the parts of a text between separators.
+template <class F>
+void split(const std::string& text, char separator, F each) {
+    for (size_t begin = 0; begin <= text.size();) {
+        size_t end = text.find(separator, begin);
+        if (end == std::string::npos) end = text.size();
+        each(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+}
+
+}  // namespace
+
+void configure(const char* task) {
+    const char* text = getenv("WILKINS_FAULTS");
+    if (!text || enabled) return;
+    bool found = false;
+    split(text, ';', [&](const std::string& part) {
+        Settings read;
+        split(part, ',', [&](const std::string& word) {
+            const size_t equals = word.find('=');
+            if (equals != std::string::npos) set(read, word.substr(0, equals), word.substr(equals + 1));
+        });
+        if (found || (!read.task.empty() && read.task != task)) return;
+        found = true;
+        settings = read;
+    });
+    // Processes of one seed differ, and each does the same again.
+    for (const char* c = task; *c; ++c) settings.seed = mixed(settings.seed + static_cast<unsigned char>(*c));
+    enabled = found;
+}
+
+void hit(const char* point) {
+    if (settings.kill == point && arrivals.fetch_add(1) + 1 == settings.kill_at) {
+        kill(getpid(), SIGKILL);
+        for (;;) pause();  // another thread may have to be stopped first
+    }
+    if (settings.delay_ns == 0 || draw() >= settings.chance) return;
+    const auto ns = static_cast<long>(draw() * static_cast<double>(settings.delay_ns));
+    struct timespec left = {ns / 1000000000, ns % 1000000000};
+    const int before = errno;
+    while (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &left, &left) != 0 && errno == EINTR) {}
+    errno = before;
+}
+
+std::vector<const char*> points() { return {__start_wilkins_faults, __stop_wilkins_faults}; }
+
+}  // namespace wilkins::fault

@@ -1,0 +1,36 @@
+// Fault injection: named points between two effects of the store, at which tests let a process die or be late.
+//
+// The variable WILKINS_FAULTS says what happens: settings separated by commas, and sets of them by semicolons; a process
+// obeys the first set that is for its task.
+//
+//     seed=7,delay=2ms            at every point, one time in two, sleep a random time up to 2 ms
+//     chance=0.1                  ... one time in ten
+//     kill=publish.shown:3        SIGKILL itself the third time it gets there (without a number: the first)
+//     task=sim                    only the processes of this task; `task=launcher`: the launcher
+//
+// Off, a point costs a test of one flag. The points of a library are known without running it: see points().
+#pragma once
+
+#include <vector>
+
+namespace wilkins::fault {
+
+// Set once, when the process joins its run.
+extern bool enabled;
+
+// Reads WILKINS_FAULTS, for a process of this task.
+void configure(const char* task);
+
+void hit(const char* point);
+
+// The names of all points, each at least once.
+std::vector<const char*> points();
+
+}  // namespace wilkins::fault
+
+// The name is kept in a section of its own, where points() finds it. For plain functions, not for inline ones or templates.
+#define WILKINS_FAULT_POINT(name)                                                                                    \
+    do {                                                                                                             \
+        static const char* const fault_point __attribute__((section("wilkins_faults"), used)) = name;                \
+        if (__builtin_expect(::wilkins::fault::enabled, false)) ::wilkins::fault::hit(fault_point);                  \
+    } while (false)
