@@ -6,9 +6,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 NATIVE := $(wildcard transport/native/*)
 
-# `make soak` repeats the tests in which processes race, wait and die.
-ROUNDS ?= 20
-RACES  := tests/launch tests/test_memory.py tests/test_waiting.py
+# `make soak` repeats the tests of races, waits and deaths that tools/soak lists.
+ROUNDS ?= 100
 
 .PHONY: help demo install test lint native-test bench soak clean
 
@@ -18,7 +17,7 @@ help:
 	@echo "make lint         ruff and mypy"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure against memcpy and files"
-	@echo "make soak         repeat the tests of races, waits and kills, ROUNDS=$(ROUNDS) times"
+	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
 	@echo "make clean        remove what the above made"
 
 # The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
@@ -56,10 +55,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.installed-test
-	@for round in $$(seq $(ROUNDS)); do \
-	    echo "round $$round of $(ROUNDS)"; \
-	    PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m pytest -q -x $(RACES) || exit 1; \
-	done
+	PYTHON=$(abspath $(BIN)/python) tools/soak $(ROUNDS)
 
 clean:
 	rm -rf $(VENV) build build-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
