@@ -32,7 +32,12 @@ struct Settings {
     std::string task;
 };
 
-Settings settings;
+// Made when it is first needed, which may be before this library's own variables are initialised.
+Settings& settings() {
+    static Settings* const made = new Settings();
+    return *made;
+}
+
 std::atomic<uint64_t> draws{0};
 std::atomic<int> arrivals{0};
 
@@ -45,7 +50,7 @@ uint64_t mixed(uint64_t x) {
 
 double draw() {
     const uint64_t k = draws.fetch_add(1, std::memory_order_relaxed);
-    return static_cast<double>(mixed(settings.seed + (k + 1) * 0x9e3779b97f4a7c15ull) >> 11) * 0x1p-53;
+    return static_cast<double>(mixed(settings().seed + (k + 1) * 0x9e3779b97f4a7c15ull) >> 11) * 0x1p-53;
 }
 
 uint64_t duration_ns(const char* text) {
@@ -92,20 +97,20 @@ void configure(const char* task) {
         });
         if (found || (!read.task.empty() && read.task != task)) return;
         found = true;
-        settings = read;
+        settings() = read;
     });
     // Processes of one seed differ, and each does the same again.
-    for (const char* c = task; *c; ++c) settings.seed = mixed(settings.seed + static_cast<unsigned char>(*c));
+    for (const char* c = task; *c; ++c) settings().seed = mixed(settings().seed + static_cast<unsigned char>(*c));
     enabled = found;
 }
 
 void hit(const char* point) {
-    if (settings.kill == point && arrivals.fetch_add(1) + 1 == settings.kill_at) {
+    if (settings().kill == point && arrivals.fetch_add(1) + 1 == settings().kill_at) {
         kill(getpid(), SIGKILL);
         for (;;) pause();  // another thread may have to be stopped first
     }
-    if (settings.delay_ns == 0 || draw() >= settings.chance) return;
-    const auto ns = static_cast<long>(draw() * static_cast<double>(settings.delay_ns));
+    if (settings().delay_ns == 0 || draw() >= settings().chance) return;
+    const auto ns = static_cast<long>(draw() * static_cast<double>(settings().delay_ns));
     struct timespec left = {ns / 1000000000, ns % 1000000000};
     const int before = errno;
     while (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &left, &left) != 0 && errno == EINTR) {}

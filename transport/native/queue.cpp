@@ -300,7 +300,8 @@ void repair(const Board& board) {
         const SourceRecord& source = board.source(slot.source);
         board.port(source.port).used += slot.accounted;
         head.memory += slot.accounted;
-        if (slot.state == SlotState::published && slot.sequence >= source.next_sequence) settle(board, s);
+        // (One that was withdrawn has no number.)
+        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= source.next_sequence) settle(board, s);
     }
     for (int p = 0; p < head.ports; ++p) {
         const PortRecord& port = board.port(p);

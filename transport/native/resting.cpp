@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "fault.hpp"
 #include "queue.hpp"
 
 namespace wilkins::queue {
@@ -28,6 +29,7 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
     SlotRecord& slot = board.slot(index);
     const Habits& habits = port_of(board, slot).habits;
     ++slot.closes;
+    WILKINS_FAULT_POINT("rest.counted");
     slot.kept_back = keep_back;
     if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
     if (keep_back || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
@@ -55,7 +57,10 @@ int find_resting(const Board& board, int outport, const char* name, uint64_t pla
 void turn_to(const Board& board, int source_index, uint64_t place) {
     const SourceRecord& source = board.source(source_index);
     if (board.port(source.port).habits.publish != Publish::next) return;
-    for (int k; (k = oldest_resting(board, source, place)) >= 0;) publish(board, k);
+    for (int k; (k = oldest_resting(board, source, place)) >= 0;) {
+        WILKINS_FAULT_POINT("rest.turning");
+        publish(board, k);
+    }
 }
 
 bool full_of_resting(const Board& board, int source_index) {
@@ -86,6 +91,7 @@ void withdraw(const Board& board, int index) {
     // As a published step that no channel has: whoever holds it open may go on reading it.
     for (int k = 0; k < port_of(board, slot).links; ++k) board.on(slot, k) = 0;
     slot.removed = 1;
+    WILKINS_FAULT_POINT("withdraw.noted");
     slot.state = SlotState::published;
     board.ring(board.source(slot.source).port);
 }

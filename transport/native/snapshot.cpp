@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fault.hpp"
 #include "process.hpp"
 #include "step_file.hpp"
 
@@ -185,7 +186,9 @@ int publish_snapshot(StepFile* file, bool again) {
     file->read(0, copy->data(), size);
     mark_closed(copy->data(), size);
     const uint64_t seen = digest(copy->data(), size);
+    WILKINS_FAULT_POINT("snapshot.copied");
     close_step(copy);
+    WILKINS_FAULT_POINT("snapshot.published");
     Board::Lock lock(process().board);
     slot.snapshot_changes = changes;
     slot.digest = seen;

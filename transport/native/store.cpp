@@ -129,6 +129,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         slot.writer = p.rank_index;
         slot.writer_pid = getpid();
         slot.state = SlotState::writing;
+        WILKINS_FAULT_POINT("rest.reopened");
         stamp = slot.stamp;
     }
     Mapping mapping;

@@ -34,6 +34,16 @@ void add_blockers(const Board& board, const RankRecord& rank, std::vector<int>& 
     }
 }
 
+bool is_gone(int pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
+
+// A hold that is let go as soon as somebody who needs it looks (see sweep_dead_readers).
+bool held_by_dead(const Board& board, int index) {
+    for (int r = 0; r < board.head().ranks; ++r)
+        for (int k = 0; k < kHolds; ++k)
+            if (board.rank(r).holds[k] == index && is_gone(board.rank(r).holders[k])) return true;
+    return false;
+}
+
 // Ranks that may have to do with it that the slot's memory cannot be used again: rather too many than too few.
 void add_users(const Board& board, int index, std::vector<int>& to) {
     const SlotRecord& slot = board.slot(index);
@@ -60,8 +70,9 @@ void add_slot_users(const Board& board, int index, std::vector<int>& to) {
     for (int s = 0; s < board.head().slots; ++s) {
         const SlotRecord& slot = board.slot(s);
         if (memory ? queue::unfinished(slot) && slot.writer == index : slot.source != source) continue;
-        if (!queue::needed(board, slot, true) && slot.peers == 0) {
-            if (memory) continue;
+        const bool has_gone = held_by_dead(board, s);
+        if (has_gone || (!queue::needed(board, slot, true) && slot.peers == 0)) {
+            if (memory && !has_gone) continue;
             to.clear();  // it has only to notice
             return;
         }
@@ -71,7 +82,7 @@ void add_slot_users(const Board& board, int index, std::vector<int>& to) {
 
 // A process that died in a wait waits no more; its task may go on with other programs.
 bool waits(const RankRecord& rank) {
-    return rank.wait != WaitFor::nothing && (kill(rank.wait_pid, 0) == 0 || errno != ESRCH);
+    return rank.wait != WaitFor::nothing && !is_gone(rank.wait_pid);
 }
 
 }  // namespace
