@@ -55,9 +55,10 @@ def new_figure(width: float, height: float) -> Any:
 
 def text_width(text: str, size: float) -> float:
     """How wide a text is, in points."""
-    from matplotlib.textpath import TextPath
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextToPath
 
-    return float(TextPath((0, 0), text, size=size).get_extents().width) if text.strip() else 0.0
+    return float(TextToPath().get_text_width_height_descent(text, FontProperties(size=size), ismath=False)[0])
 
 
 def save(figure: Any, file_format: str, target: Path | None) -> None:

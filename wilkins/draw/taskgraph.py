@@ -68,10 +68,10 @@ def _box(graph: networkx.MultiDiGraph[str], key: str, members: list[str]) -> Box
         width = max(text_width(key, _NAME), text_width(ranks, _SMALL)) + 24
         return Box(key, (members[0],), max(width, 62), 36.0, (18.0,))
     head = text_width(f"{key} x {len(members)}", _NAME)
-    inner = max(text_width(f"{name}, {ranks}", _SMALL) for name in members) + 20
     if len(members) > _MOST_MEMBERS:
         width = max(head, text_width(f"{ranks} each", _SMALL)) + 32
         return Box(key, tuple(members), width, 44.0, (22.0,) * len(members))
+    inner = max(text_width(f"{name}, {ranks}", _SMALL) for name in members) + 20
     rows = tuple(_HEAD + 4 + (_MEMBER + 4) * place + _MEMBER / 2 for place in range(len(members)))
     return Box(key, tuple(members), max(head, inner) + 16, _HEAD + 4 + (_MEMBER + 4) * len(members) + 2, rows)
 
