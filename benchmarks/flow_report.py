@@ -35,8 +35,8 @@ Measured {date} on {cpus} cores ({machine}), {versions}; median of {repeat} runs
 {table}
 
 {verdict} `all` queues 2 steps here, so the producer is ahead of its consumer by 2 steps at its end.
-The original's figures, in a paper with the same setting: with `all`, 9.2 s for the producer and 10.4 s in total; with
-`latest`, 2.0 s, and the last step never arrived. Here `latest` always delivers it.
+For comparison, the original: with `all`, 9.2 s for the producer and 10.4 s in total; with `latest`, 2.0 s for the
+producer, and the last step never arrived. Here `latest` always delivers it.
 
 {pictures}
 ## What `latest` costs a producer that computes
