@@ -156,12 +156,13 @@ def test_creating_a_resting_name_empties_it(flow: Workflow) -> None:
 
 
 def test_the_default_makes_two_steps_and_says_which_key_would_not(flow: Workflow) -> None:
-    """A published file that is reopened makes a second step that starts as a copy; the log names `publish`."""
+    """A published file that is reopened makes a second step that starts as a copy; the run says what would not."""
     flow.task("writer", OPENPMD.replace("NAME", "'plt{step}.h5'"), outports=[{"filename": "plt*.h5"}])
     flow.task("reader", "import h5py\nh5py.File('plt3.h5')\n", inports=[{"filename": "plt*.h5", "queue": 20}])
-    flow.run()
+    ran = flow.run()
     assert flow.published("writer") == 12
     assert flow.log().count("publish: next") == 1
+    assert "writer: reopened 8 files of 'plt*.h5' that had been published" in ran.out + ran.err
 
 
 def test_what_a_program_can_do_with_a_resting_file(flow: Workflow) -> None:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from wilkins.errors import count_of
+
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
@@ -60,6 +62,18 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
             )
         )
     return lines
+
+
+def hints(report: dict[str, Any]) -> list[str]:
+    """What the user may want to change, judging by what programs did."""
+    return [
+        f"{report['tasks'][port['task']]['name']}: reopened {count_of(port['reopened'], 'file')} of "
+        f"{port['pattern']!r} that had been published as complete, and so published more steps; "
+        "if a file is complete only later, "
+        "say so with `publish: next`, or `publish: n` for every n-th close"
+        for port in report["ports"]
+        if port["reopened"]
+    ]
 
 
 def record(
