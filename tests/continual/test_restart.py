@@ -1,0 +1,189 @@
+"""A trainer that is killed and started again goes on from its saved model and buffer, with the same draws."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import MPIEXEC, run_tree
+from wilkins.tasks.continual import CheckpointError, RehearsalBuffer, RehearsalOptions
+
+PROGRAM = Path(__file__).resolve().parent.parent / "programs" / "rehearsal" / "trainer.py"
+STEPS = 40
+
+
+def train(folder: Path, ranks: int, *words: str) -> int:
+    """Run the trainer in a folder; its exit code."""
+    folder.mkdir(exist_ok=True)
+    command = [MPIEXEC, "-n", str(ranks), sys.executable, str(PROGRAM), str(folder), str(STEPS), *words]
+    return run_tree(command, 60, folder).code
+
+
+def steps_of(folder: Path, rank: int) -> dict[int, set[str]]:
+    """What a rank drew and learned in each step, in every run that came to it."""
+    found: dict[int, set[str]] = {}
+    for line in (folder / f"log-{rank}").read_text().splitlines():
+        step, _, rest = line.partition(" ")
+        found.setdefault(int(step), set()).add(rest)
+    return found
+
+
+@pytest.mark.needs(MPIEXEC)
+@pytest.mark.timeout(320)
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_killed_and_restarted(tmp_path: Path, ranks: int) -> None:
+    """Killed in training and between saving buffer and model; every draw and the model are those of an unbroken run."""
+    unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"
+    assert train(unbroken, ranks) == 0
+    for step, where in [(12, "train"), (24, "save"), (33, "train")]:
+        assert train(killed, ranks, str(step), str(ranks - 1), where) != 0
+    assert train(killed, ranks) == 0
+    for rank in range(ranks):
+        expected = steps_of(unbroken, rank)
+        assert sorted(expected) == list(range(STEPS))
+        assert steps_of(killed, rank) == expected
+    assert len(list((killed / "buffer").iterdir())) == 2 * ranks
+
+
+def batch(step: int) -> dict[str, Any]:
+    number = np.arange(step * 10, step * 10 + 6)
+    return {"x": np.tile(number[:, None], (1, 4)) / 2, "y": number % 3, "number": number}
+
+
+def options(**changes: Any) -> RehearsalOptions:
+    given: dict[str, Any] = {"batch": 6, "candidates": 4, "representatives": 5, "samples": 10, "label": "y"}
+    return RehearsalOptions(**given | changes)
+
+
+def saved(folder: Path, **changes: Any) -> list[list[int]]:
+    """Train 20 steps and save in step 10; what was drawn from there on."""
+    drawn = []
+    with RehearsalBuffer(options(**changes)) as buffer:
+        for step in range(20):
+            if step == 10:
+                buffer.save(folder)
+            drawn.append(buffer.update(batch(step))["number"].tolist())
+    return drawn[10:]
+
+
+@pytest.mark.parametrize("eviction", ["reservoir", "random", "fifo"])
+@pytest.mark.parametrize("balance", ["class", "proportional"])
+def test_every_eviction_goes_on(tmp_path: Path, eviction: str, balance: str) -> None:
+    expected = saved(tmp_path, eviction=eviction, balance=balance)
+    with RehearsalBuffer(options(eviction=eviction, balance=balance, seed=77)) as buffer:
+        assert buffer.load(tmp_path) == buffer.step == 10
+        before = buffer.statistics()
+        assert [buffer.update(batch(step))["number"].tolist() for step in range(10, 20)] == expected
+        after = buffer.statistics()
+    assert before.size == 10
+    assert sum(before.classes.values()) == 10
+    assert after.candidates > before.candidates > 0
+
+
+def test_representatives_at_hand_are_saved(tmp_path: Path) -> None:
+    """What was drawn but not taken when the buffer was saved is taken after the restart."""
+    with RehearsalBuffer(options()) as buffer:
+        for step in range(5):
+            buffer.update(batch(step))
+        buffer.save(tmp_path)
+        expected = buffer.take()
+    with RehearsalBuffer(options()) as buffer:
+        buffer.load(tmp_path)
+        taken = buffer.take()
+    assert {name: array.tolist() for name, array in taken.items()} == {
+        name: array.tolist() for name, array in expected.items()
+    }
+    assert len(taken["number"]) == 5
+
+
+def test_older_saves_are_removed(tmp_path: Path) -> None:
+    """Two are kept, or as many as asked for; a step can be chosen. Saves of a course that was given up go, too."""
+    with RehearsalBuffer(options()) as buffer:
+        for step in range(5):
+            buffer.update(batch(step))
+            buffer.save(tmp_path, keep=3)
+    assert sorted(path.name.split(".")[1] for path in tmp_path.iterdir()) == ["step-3", "step-4", "step-5"]
+    with RehearsalBuffer(options()) as buffer:
+        assert buffer.load(tmp_path, step=3) == 3
+        buffer.update(batch(3))
+        buffer.save(tmp_path)
+    assert sorted(path.name.split(".")[1] for path in tmp_path.iterdir()) == ["step-3", "step-4"]
+
+
+def test_a_file_of_another_rank_count_or_step(tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = next(tmp_path.iterdir())
+    with (
+        RehearsalBuffer(options()) as buffer,
+        pytest.raises(CheckpointError, match="no rehearsal buffer of step 4, but of 10"),
+    ):
+        buffer.load(tmp_path, step=4)
+    path.rename(tmp_path / path.name.replace("of-1", "of-3"))
+    with RehearsalBuffer(options()) as buffer, pytest.raises(CheckpointError, match="of 3 ranks, but this task has 1"):
+        buffer.load(tmp_path)
+    with (
+        RehearsalBuffer(options()) as buffer,
+        pytest.raises(CheckpointError, match="no file, or some rank's is missing"),
+    ):
+        buffer.load(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eviction": "fifo"}, "saved with eviction='reservoir', this buffer has 'fifo'"),
+        ({"label": "number"}, "saved with label='y'"),
+        ({"samples": 11}, "room for 10 samples, this one for 11"),
+    ],
+)
+def test_other_options(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    saved(tmp_path)
+    with RehearsalBuffer(options(**changes)) as buffer, pytest.raises(CheckpointError, match=message):
+        buffer.load(tmp_path)
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    saved(tmp_path)
+    path = next(tmp_path.iterdir())
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with RehearsalBuffer(options()) as buffer, pytest.raises(CheckpointError, match=r"cannot restore .* from .*npz"):
+        buffer.load(tmp_path)
+    path.write_bytes(content[: len(content) // 2])
+    with RehearsalBuffer(options()) as buffer:
+        with pytest.raises(CheckpointError, match="cannot restore"):
+            buffer.load(tmp_path)
+        for step in range(3):
+            drawn = buffer.update(batch(step))  # from the beginning, as if nothing had been loaded
+        assert set(drawn["number"].tolist()) <= set(batch(0)["number"].tolist())
+
+
+def test_a_file_that_would_run_code(tmp_path: Path) -> None:
+    """Pickled arrays are not read."""
+    saved(tmp_path)
+    path = next(tmp_path.iterdir())
+    np.savez(path, values=np.array([print], object), allow_pickle=True)
+    with RehearsalBuffer(options()) as buffer, pytest.raises(CheckpointError, match="cannot restore"):
+        buffer.load(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with RehearsalBuffer(options()) as buffer:
+        buffer.update(batch(0))
+        with pytest.raises(CheckpointError, match=r"cannot write .*file/rank-0-of-1"):
+            buffer.save(tmp_path / "file")
+
+
+def test_nothing_to_save_and_too_late_to_load(tmp_path: Path) -> None:
+    with RehearsalBuffer(options()) as buffer:
+        with pytest.raises(CheckpointError, match="no batch was offered yet"):
+            buffer.save(tmp_path)
+        buffer.update(batch(0))
+        with pytest.raises(CheckpointError, match="before the first batch"):
+            buffer.load(tmp_path)
