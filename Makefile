@@ -33,8 +33,10 @@ $(VENV)/bin/python:
 demo: install
 	$(BIN)/wilkins run examples/quickstart/workflow.yaml
 
+# TORCH=torch brings PyTorch, too; without it the tests that need it are left out.
+TORCH ?=
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,test]'
+	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,test]' $(TORCH)
 	@touch $@
 
 # The environment comes first on PATH for Python and PyPI's MPI; Debian's MPIs are called by their full names.
