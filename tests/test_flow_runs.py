@@ -141,7 +141,9 @@ def test_a_policy_on_one_port_does_not_leak_to_another_between_the_same_two_task
     got = by_writer(streams.got("ana"))
     assert got["a.h5"] == list(range(12))
     assert got["b.h5"] == [0, 4, 8]
-    assert got["c.h5"] == [11]
+    # The writer is at most three steps ahead of the reader when that turns to c.h5, for the other ports hold it up.
+    assert got["c.h5"] == sorted(set(got["c.h5"]))
+    assert 8 <= got["c.h5"][0] <= got["c.h5"][-1] == 11
 
 
 def test_the_steps_of_each_writing_instance_are_counted_for_themselves(streams: Streams) -> None:
