@@ -72,6 +72,9 @@ def start(
             variables["LD_PRELOAD"] = str(native_library())
         if world:
             variables["WILKINS_WORLD"] = f"{first}:{first + task.ranks - 1}"
+        (windows := cwd / f"windows-{position}").mkdir(exist_ok=True)  # as the launcher does: see window_variables
+        variables["OMPI_MCA_osc_sm_backing_directory"] = str(windows)
+        variables["OMPI_MCA_osc_rdma_backing_directory"] = str(windows)
         words += [":"] if position else []
         words += ["-n", str(task.ranks), "env", *(f"{name}={value}" for name, value in variables.items())]
         words += [str(word) for word in task.command]

@@ -14,6 +14,8 @@ from launch.conftest import Case
 
 from support import WILKINS, processes_in, started_tree, wait_for
 
+PROGRAMS = Path(__file__).parents[1] / "programs"
+
 FAMILIES = [
     pytest.param("pypi", id="pypi-mpich"),
     pytest.param("mpich", id="debian-mpich", marks=pytest.mark.needs("mpiexec.mpich", "mpicc.mpich")),
@@ -162,6 +164,21 @@ def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
     assert case.log("each") == "1 of 2\n21 of 2\n41 of 2\n"
     assert case.log("sum.0") == "total 126\n"
     assert case.summary()["tasks"]["sim"]["produced"] == 3
+
+
+@pytest.mark.needs("mpirun.openmpi", "mpicc.openmpi")
+def test_tasks_that_make_windows_at_the_same_time(case: Case, mpiexec: str) -> None:
+    """Open MPI names a window's memory by job and communicator, which the worlds of two tasks may have in common."""
+    job = Job("openmpi", mpiexec)
+    words = [job.compiler, "-O1", str(PROGRAMS / "windows.c"), "-o", "windows"]
+    subprocess.run(words, cwd=case.folder, check=True, timeout=60)
+    tasks = (f"  - {{name: t{n}, func: ./windows, nprocs: {n}, args: ['{n}']}}\n" for n in (2, 3))
+    case.workflow("tasks:\n" + "".join(tasks))
+    finished = case.run(before=job.on(5))
+    assert finished.code == 0, finished.err
+    for ranks in (2, 3):
+        for rank in range(ranks):
+            assert case.log(f"t{ranks}.{rank}") == f"world of {ranks}: rank {rank} is well\n"
 
 
 @pytest.mark.parametrize("mode", ["fail", "late"])

@@ -6,6 +6,7 @@ import os
 import shlex
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 from wilkins.plan import TaskPlan
 
@@ -64,6 +65,18 @@ def world_variables(size: int, *, rank: int | None, local_rank: int | None, port
     if local_rank is not None:
         variables["LOCAL_RANK"] = str(local_rank)
     return variables
+
+
+def window_variables(run: Path, task: TaskPlan) -> dict[str, str]:
+    """Variables that give a task's one-sided windows a folder of their own in the run's, where the user gave none.
+
+    Open MPI (4.1) names the shared memory of a window by job and communicator number. The worlds of two tasks of one
+    job may have the same number, and would share the memory: windows fail, or hold the other task's values.
+    """
+    names = [f"OMPI_MCA_osc_{kind}_backing_directory" for kind in ("sm", "rdma")]
+    folder = run / f"windows-{task.index}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return {name: os.environ.get(name, str(folder)) for name in names}
 
 
 def free_port() -> int:

@@ -129,7 +129,7 @@ class JobRank:
         layer["WILKINS_JOB"] = str(self._meeting.path)
         if library := self._setting.mpi_libraries.get(str(task.index)):
             layer["WILKINS_MPI"] = library
-        base = {**os.environ, **world, VARIABLE: self._token}
+        base = {**os.environ, **world, **env.window_variables(self._meeting.path, task), VARIABLE: self._token}
         words = env.program_words(task, filename)
         return process.start(words, env.merged(base, task.env, layer), task.cwd, task.stdin, env.job_descriptors())
 
