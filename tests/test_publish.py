@@ -367,9 +367,20 @@ def test_writes_to_other_datasets_do_not_count(flow: Workflow) -> None:
     script = TRAJECTORY.replace("OPTIONS", "{}").replace("AFTER", "f.flush()")
     flow.task("writer", script, outports=out("traj.h5", {"write": 1, "dset": "/y"}))
     flow.reader("traj.h5")
-    flow.run()
+    ran = flow.run()
     assert flow.got() == FRAMES[4:]
     assert "/y" in flow.log() and "no such write was seen" in flow.log()
+    assert "writer: did not do with 1 file of 'traj.h5' what its `publish:` waits for" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, False), (4, True)])
+def test_a_count_of_closes_that_is_never_reached_is_told(flow: Workflow, count: int, told: bool) -> None:
+    """The files come only when the program ends; without a word nobody would see why."""
+    flow.task("writer", OPENPMD.replace("NAME", "'plt{step}.h5'"), outports=out("plt*.h5", count))
+    flow.task("reader", "import h5py\nh5py.File('plt3.h5')\n", inports=[{"filename": "plt*.h5", "queue": 20}])
+    ran = flow.run()
+    assert flow.published("writer") == 4
+    assert ("did not do with 4 files of 'plt*.h5'" in ran.out + ran.err) == told
 
 
 def test_snapshots_obey_the_policy_of_their_channel(flow: Workflow) -> None:

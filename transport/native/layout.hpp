@@ -101,7 +101,7 @@ struct PortRecord {
     uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
     uint64_t firsts;       // in: offset of FirstOpens[nprocs]
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
-    std::atomic<uint32_t> unseen;    // out: a file was closed without the flush or the write that publishes it
+    std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };
 

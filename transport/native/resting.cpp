@@ -102,6 +102,7 @@ void end_resting(const Board& board, int task, bool clean, void (*discarded)(con
         if (board.port(source.port).task != task) continue;
         for (int k; (k = oldest_resting(board, source, 0)) >= 0;) {
             if (clean && !board.slot(k).kept_back) {
+                if (board.port(source.port).habits.publish == Publish::close) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);
                 continue;
             }

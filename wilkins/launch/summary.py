@@ -66,7 +66,7 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
 
 def hints(report: dict[str, Any]) -> list[str]:
     """What the user may want to change, judging by what programs did."""
-    return [
+    reopened = [
         f"{report['tasks'][port['task']]['name']}: reopened {count_of(port['reopened'], 'file')} of "
         f"{port['pattern']!r} that had been published as complete, and so published more steps; "
         "if a file is complete only later, "
@@ -74,6 +74,14 @@ def hints(report: dict[str, Any]) -> list[str]:
         for port in report["ports"]
         if port["reopened"]
     ]
+    unseen = [
+        f"{report['tasks'][port['task']]['name']}: did not do with {count_of(port['unseen'], 'file')} of "
+        f"{port['pattern']!r} what its `publish:` waits for, so each was published only at its last close or when the "
+        "program ended; compare `publish:` with how the program writes (docs/publishing.md)"
+        for port in report["ports"]
+        if port["unseen"]
+    ]
+    return [*reopened, *unseen]
 
 
 def record(
