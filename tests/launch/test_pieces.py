@@ -150,6 +150,15 @@ def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure
     assert second.endswith(cure)
 
 
+def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
+    wait = {"rank": 0, "pid": 8, "for": "data", "port": 1, "name": "a01.h5", "seconds": 30.0, "on": [[0, 0]]}
+    (cure,) = explain.cures(report_of_waits([0, 0, 0, 0], wait))
+    assert cure == (
+        "  plot has opened no step of 'a*.h5' so far: it asks for 'a01.h5', and none of the steps that wait "
+        "for it (2) has that name; compare it with the names that sim writes"
+    )
+
+
 def test_a_wait_for_room_of_readers_that_all_read_proposes_nothing() -> None:
     assert explain.cures(report_of_waits([2, 2, 2, 1])) == []
 

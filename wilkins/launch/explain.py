@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wilkins.launch.environment import takes_filename
@@ -40,11 +42,17 @@ def untouched(run: TaskRun) -> str:
     """A program ended well without using a memory port."""
     patterns = ", ".join(repr(pattern) for pattern in run.untouched)
     verb = "port" if len(run.untouched) == 1 else "ports"
-    return (
-        f"{run.name}: ended without ever using its memory {verb} {patterns}; either it used a file of another name "
-        "(compare the pattern with the names it opens), or it is a static executable, which cannot be reached "
-        f"(`file {run.plan.executable}` tells). Its output is in {run.log.path}"
-    )
+    if run.plan.executable == Path(sys.executable):
+        why = (
+            "either it used files of other names (compare the pattern with the names it opens: one that matches no "
+            "port is an ordinary file), or none at all"
+        )
+    else:
+        why = (
+            "either it used a file of another name (compare the pattern with the names it opens), or it is a static "
+            f"executable, which cannot be reached (`file {run.plan.executable}` tells)"
+        )
+    return f"{run.name}: ended without ever using its memory {verb} {patterns}; {why}. Its output is in {run.log.path}"
 
 
 def waits(report: dict[str, Any]) -> list[str]:
@@ -91,7 +99,16 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
         reached = [max(ranks) for ranks in zip(*_reached(report, inport), strict=True)]
         read = [rank for rank, steps in enumerate(reached) if steps]
         if not read:
-            lines.append(f"  {reader['name']} has opened no step of {port['pattern']!r} so far")
+            asked = _asked_for(waiting, port["task"], inport) if channel["queued"] else ""
+            lines.append(
+                f"  {reader['name']} has opened no step of {port['pattern']!r} so far"
+                + (
+                    f": it asks for {asked!r}, and none of the steps that wait for it ({channel['queued']}) has that "
+                    f"name; compare it with the names that {tasks[writer]['name']} writes"
+                    if asked
+                    else ""
+                )
+            )
         elif len(read) < len(reached):
             only = f"only {_ranks(read)} of {reader['name']} read"
             if read == list(range(len(read))):
@@ -112,6 +129,14 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
                 f"queue, such as `queue: {2 * channel['queued']}`"
             )
     return lines
+
+
+def _asked_for(waiting: _Waits, reader: int, inport: int) -> str:
+    """The name that a task waits for at one of its in-ports."""
+    names = (
+        wait["name"] for task, wait in waiting if task == reader and wait["for"] == "data" and wait["port"] == inport
+    )
+    return next(iter(names), "")
 
 
 def _reached(report: dict[str, Any], inport: int) -> list[list[int]]:
