@@ -15,12 +15,23 @@ if TYPE_CHECKING:
     import networkx
 
 _SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
+_NO_SUFFIXES = {".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff", ".bmp"}
+"""Pictures that are not made: a file of such a name must not hold a text."""
 _WIDTH = 100
 """Letters in a line where there is no terminal."""
 
 
 def chosen_format(said: str | None, target: Path | None) -> str:
-    """The format that was asked for, else the one that the file's name stands for, else text."""
+    """The format that was asked for, else the one that the file's name stands for, else text.
+
+    Raises:
+        UsageError: the name stands for a picture of another kind.
+    """
+    if not said and target and target.suffix.lower() in _NO_SUFFIXES:
+        raise UsageError(
+            f"{target}: cannot write {target.suffix[1:]} files; name one that ends in .svg or .png, or say what it "
+            "is to hold with --format"
+        )
     return said or (_SUFFIXES.get(target.suffix.lower(), "text") if target else "text")
 
 

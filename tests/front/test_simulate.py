@@ -214,6 +214,27 @@ def test_no_run_yet(folder: Path) -> None:
     assert "wilkins-runs/latest: there is no such folder; give the folder of a run" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
+def test_a_picture_of_a_kind_that_is_not_made(folder: Path, command: str) -> None:
+    """A text in a file named .pdf would be found out only much later, by somebody else."""
+    write_run(folder)
+    done = wilkins(folder, command, *([] if command == "trace" else ["workflow.yaml"]), "-o", "x.pdf")
+    assert done.returncode == 2
+    assert "x.pdf: cannot write pdf files; name one that ends in .svg or .png" in done.stderr
+    assert not (folder / "x.pdf").exists()
+
+
+@pytest.mark.needs("python:matplotlib")
+def test_timelines_below_each_other_have_the_scale_of_the_longest() -> None:
+    """The run stands below the model, and whichever is longer is shown to its end."""
+    from wilkins.draw.gantt import draw_timelines
+    from wilkins.flow.timeline import RankTimeline, TaskTimeline, Timeline
+
+    short, long = (Timeline((TaskTimeline("sim", end, (RankTimeline(0, ()),)),), ()) for end in (1.0, 3.0))
+    for panels in ([("a", short), ("b", long)], [("a", long), ("b", short)]):
+        assert {round(ax.get_xlim()[1], 2) for ax in draw_timelines(panels).axes} == {3.03}
+
+
 @pytest.mark.needs("python:matplotlib")
 @pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
 def test_pictures(folder: Path, command: str) -> None:

@@ -18,7 +18,7 @@ _MOST_NAMES = 60
 
 
 def draw_timelines(panels: Sequence[tuple[str, Timeline]], columns: int = 1) -> Any:
-    """A figure of one or several timelines, with one scale of time for all that stand in one column.
+    """A figure of one or several timelines, with one scale of time for all in a row, or in the only column.
 
     Args:
         panels: titles and timelines, row by row.
@@ -32,8 +32,8 @@ def draw_timelines(panels: Sequence[tuple[str, Timeline]], columns: int = 1) -> 
     shown: set[Activity] = set()
     lost = False
     for (title, timeline), ax in zip(panels, axes.flat, strict=False):
-        row = axes.flat if columns == 1 else axes[list(axes.flat).index(ax) // columns]
-        beside = [one for (_, one), other in zip(panels, axes.flat, strict=False) if other in list(row)]
+        row = list(axes.flat if columns == 1 else axes[list(axes.flat).index(ax) // columns])
+        beside = [one for (_, one), other in zip(panels, axes.flat, strict=False) if other in row]
         _panel(ax, title, timeline, max(one.end for one in beside))
         shown |= {segment.activity for task in timeline.tasks for rank in task.ranks for segment in rank.segments}
         lost = lost or any(step.dropped_for for step in timeline.steps)
@@ -99,7 +99,9 @@ def _steps(ax: Any, timeline: Timeline, places: dict[tuple[str, int], int], firs
             half = _BAR / 2 if row > origin else -_BAR / 2
             ax.plot((published, opened), (origin + half, row - half), color=INK, linewidth=0.7, zorder=3)
     if len(lost) <= _MOST_LINES:
-        ax.scatter([time for time, _ in lost], [row for _, row in lost], 25, VERMILION, "x", linewidth=1.2, zorder=5)
+        ax.scatter(
+            [time for time, _ in lost], [row for _, row in lost], 25, VERMILION, marker="x", linewidth=1.2, zorder=5
+        )
 
 
 def _legend(figure: Any, shown: set[Activity], lost: bool) -> None:
