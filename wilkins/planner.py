@@ -82,8 +82,8 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
     first_rank = 0
     for number, task in enumerate(workflow.tasks):
         couples = _is_coupled(task, number, wiring)
-        at_hand = folder is not None and not (home / task.func).exists() and (folder / task.func).is_file()
-        command = _command(task, folder if folder and at_hand else home, couples, launch, problems)
+        place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
+        command = _command(task, place, couples, launch, problems)
         made: list[int] = []
         for instance in range(task.taskCount):
             cwd, stdin = _folders(task, instance, home, folder or home, problems)
