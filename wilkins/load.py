@@ -258,6 +258,8 @@ def _override(root: yaml.Node, override: str) -> yaml.Node:
 
     target, equals, text = override.partition("=")
     if not equals or not target:
+        if target in parameters.declared_in(root):
+            raise fail(f"write it with a value, as {target}=...")
         raise fail("write it as task.key=value, for example --set melt.nprocs=8")
     value = compose_option(text, option)
     names = {name: number for number, name in _task_names(root)}

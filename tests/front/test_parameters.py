@@ -50,6 +50,7 @@ def test_a_parameter_comes_before_the_environment(case: Case) -> None:
         ("rate=-1", "parameter 'rate' must be a number of 0 or more, not -1"),
         ("rate=.inf", "parameter 'rate' must be a number of 0 or more"),
         ("on=perhaps", "parameter 'on' must be true or false, not 'perhaps'"),
+        ("ranks", "write it with a value, as ranks=..."),
         ("rnks=2", "there is no parameter or key 'rnks'; did you mean 'ranks'?"),
     ],
 )
