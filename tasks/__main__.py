@@ -6,6 +6,14 @@ import json
 import sys
 from pathlib import Path
 
+
+def _told(error: Exception) -> str:
+    """What a person needs to know of an error: an operating system's own words do not say what to mend."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: cannot be read or written: {error.strerror}; mend the path, or its rights"
+    return str(error)
+
+
 if __name__ == "__main__":
     del sys.path[0]  # modules beside this file must not hide others
     if importlib.util.find_spec("wilkins") is None:  # a checkout that only this file's path leads to
@@ -19,5 +27,5 @@ if __name__ == "__main__":
     try:
         importlib.import_module(all_tasks()[name].module).main(json.loads(options), inports, here)
     except (OSError, TaskError) as error:
-        print(f"wilkins.tasks.{name}: error: {error}", file=sys.stderr, flush=True)
+        print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)
         here.end(1)  # also the ranks that wait for this one

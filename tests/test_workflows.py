@@ -235,6 +235,21 @@ def test_wrong_use(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     assert said in done.err
 
 
+def test_a_program_of_ones_own_that_is_missing_is_looked_for_where_one_stands(tmp_path: Path) -> None:
+    """Not in the package, where nobody would build it."""
+    (tmp_path / "drums.py").touch()
+    done = run_tree([*WILKINS, "check", "--builtin", "analyse", "--set", "program=drms.py"], 60, tmp_path)
+    assert done.code == 2
+    assert f"there is no program 'drms.py' in {str(tmp_path)!r}; did you mean 'drums.py'?" in done.err
+
+
+def test_a_folder_of_results_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    done = run_tree([*WILKINS, "run", "--builtin", "analyse", "--set", "folder=taken/results"], 60, tmp_path)
+    assert done.code == 1
+    assert "taken/results: cannot be read or written: Not a directory; mend the path" in done.out + done.err
+
+
 def test_other_commands_know_packaged_workflows(tmp_path: Path) -> None:
     assert "wilkins run --builtin ensemble" in must_run(tmp_path, *WILKINS, "plan", "--builtin", "ensemble")
     assert "flowchart" in must_run(tmp_path, *WILKINS, "graph", "--builtin", "steering", "--format", "mermaid")
