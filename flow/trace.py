@@ -69,7 +69,7 @@ def _clean(text: str) -> str:
     return "".join("?" if character < " " else character for character in text)
 
 
-def read_trace(path: Path) -> list[Event]:
+def read_trace(path: str | Path) -> list[Event]:
     """The events of a trace file (or of the one in a run's directory), in the order of their times.
 
     A last line that is still being written is passed over.
@@ -78,6 +78,7 @@ def read_trace(path: Path) -> list[Event]:
         OSError: there is no such file.
         ValueError: the file is not a trace; the message names the line.
     """
+    path = Path(path)
     path = path / FILE_NAME if path.is_dir() else path
     whole, _, _ = path.read_text(encoding="utf-8", errors="surrogateescape").rpartition("\n")
     events = []

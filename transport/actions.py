@@ -208,6 +208,7 @@ def start(wanted: str) -> None:
         return
     script = sys.argv[0] if sys.argv else ""
     folders = [*([str(Path(script).resolve().parent)] if script else []), str(Path.cwd())]
+    folders = list(dict.fromkeys(folders))
     before = list(sys.path)
     sys.path[:0] = folders
     try:
@@ -216,7 +217,7 @@ def start(wanted: str) -> None:
         except ModuleNotFoundError as error:
             if error.name != module_name.partition(".")[0]:
                 raise
-            fail(f"actions: no module {module_name!r} in {', '.join(folders)} or on PYTHONPATH")
+            fail(f"actions: there is no module {module_name!r} in {', '.join(folders)} or on PYTHONPATH; mend its name")
         function = getattr(module, function_name, None)
         if not callable(function):
             fail(f"actions: module {module_name!r} ({module.__file__}) has no function {function_name!r}")
