@@ -26,9 +26,22 @@ void append(const Board& board, const char* text, size_t length) {
     // Opened anew each time: the program may close any descriptor that it did not open, and open another in its place.
     const int fd = raw::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;
+    struct rlimit limit;
+    const bool limited = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+    sigset_t only, mask;
+    if (limited) {  // to write past the limit is a signal that would end the program
+        sigemptyset(&only);
+        sigaddset(&only, SIGXFSZ);
+        pthread_sigmask(SIG_BLOCK, &only, &mask);
+    }
     ssize_t done = raw::write(fd, text, length);
     static_cast<void>(done);
     raw::close(fd);
+    if (limited) {
+        const struct timespec now = {0, 0};
+        while (!sigismember(&mask, SIGXFSZ) && sigtimedwait(&only, nullptr, &now) > 0) {}
+        pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    }
 }
 
 }  // namespace
@@ -64,20 +77,7 @@ void release_and_write(const Board& board) {
     head.events_end = 0;
     pthread_mutex_unlock(&head.mutex);
     const int before = errno;
-    struct rlimit limit;
-    const bool limited = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
-    sigset_t only, mask;
-    if (limited) {  // to write past the limit is a signal that would end the program
-        sigemptyset(&only);
-        sigaddset(&only, SIGXFSZ);
-        pthread_sigmask(SIG_BLOCK, &only, &mask);
-    }
     append(board, lines, length);
-    if (limited) {
-        const struct timespec now = {0, 0};
-        while (!sigismember(&mask, SIGXFSZ) && sigtimedwait(&only, nullptr, &now) > 0) {}
-        pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-    }
     errno = before;
 }
 
