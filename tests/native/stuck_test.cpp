@@ -145,6 +145,21 @@ void every_arena_held_open() {
     CHECK(!run.stuck());
 }
 
+// A reader that takes whatever comes next waits for the pattern, which is no step's name.
+void a_step_for_who_asks_for_the_next() {
+    Run run(pair("out*.h5", "out*.h5"));
+    run.wait(1, WaitFor::data, 1, "out*.h5");
+    CHECK(!run.stuck());
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    CHECK(!run.stuck());  // the step is there, and the reader has yet to notice
+    CHECK(queue::choose(run.board, 1, 0) >= 0);
+    run.go_on(0);
+    run.write(0, "out1.h5");
+    run.wait(0, WaitFor::room, 0, "out2.h5");
+    CHECK(!run.stuck());
+}
+
 // A reader holds one step while it waits for the next, and memory is only enough for one.
 void memory_held_by_the_waiting_reader() {
     Run run(pair("out*.h5", "out*.h5"));
@@ -168,6 +183,7 @@ int main() {
     skipping_ahead_of_a_full_queue();
     another_producer_may_bring_it();
     every_arena_held_open();
+    a_step_for_who_asks_for_the_next();
     memory_held_by_the_waiting_reader();
     puts("stuck: ok");
 }

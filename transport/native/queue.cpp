@@ -449,12 +449,15 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
 
 }  // namespace
 
-int choose(const Board& board, int index, int reader) {
+namespace {
+
+// What the rank would choose now.
+Found find_choice(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
     Found found;
     if (inport.fixed) {
         found = find_in_order(board, index, reader);
-        if (!found.unread) return -1;
+        if (!found.unread) return {};
     } else {
         each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
             const ChannelRecord& channel = board.channel(board.link(inport, link));
@@ -464,6 +467,16 @@ int choose(const Board& board, int index, int reader) {
             });
         });
     }
+    return found;
+}
+
+}  // namespace
+
+bool has_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot >= 0; }
+
+int choose(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    const Found found = find_choice(board, index, reader);
     if (found.slot < 0) return -1;
     take(board, index, reader, found);
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));

@@ -67,6 +67,9 @@ bool let_go(const Board& board, int inport, int reader, const char* name);
 // order is the same on all ranks. Until it asks again or leaves, the step's name means this step. -1: there is none now.
 int choose(const Board& board, int inport, int reader);
 
+// Is there a step that the rank could choose?
+bool has_choice(const Board& board, int inport, int reader);
+
 // The rank is done with what it has opened on the in-port. `for_next`: it will go on to choose.
 void leave(const Board& board, int inport, int reader, bool for_next);
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "queue.hpp"
 #include "resting.hpp"
@@ -127,8 +128,12 @@ std::string find_stuck(const Board& board) {
                 wakes = all_ended || one_moves;
                 // What it waits for may be there, and the rank has yet to notice.
                 if (!wakes && rank.wait == WaitFor::data) {
+                    const PortRecord& port = board.port(rank.wait_port);
                     const queue::Found found = queue::find(board, rank.wait_port, rank.rank, rank.wait_name);
                     wakes = found.slot >= 0 || found.passed;
+                    // Who asks for the next step, whatever its name, waits for the pattern (see steps.cpp).
+                    if (!wakes && !port.fixed && strcmp(rank.wait_name, port.pattern) == 0)
+                        wakes = queue::has_choice(board, rank.wait_port, rank.rank);
                 }
             } else {
                 // Every reader that keeps a step must move on.
