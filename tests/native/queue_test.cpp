@@ -348,6 +348,28 @@ void resting() {
     CHECK(queue::full_of_resting(full.board, 0) && queue::take_slot(full.board, 0, true) < 0);
 }
 
+// What a process that died with the lock has left is completed.
+void repairing() {
+    Pair next("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::memory, Publish::next});
+    write_and_close(next, "plt0.h5");
+    const int removed = queue::find_resting(next.board, 0, "plt0.h5", 0);
+    CHECK(removed >= 0);
+    next.board.slot(removed).removed = 1;  // it died while it removed the file
+    queue::repair(next.board);
+    CHECK(queue::find_resting(next.board, 0, "plt0.h5", 0) < 0);
+    queue::task_exited(next.board, 0, true, true);
+    CHECK(next.read("plt0.h5") == -1 && next.board.port(0).steps == 0);
+
+    for (const Mode mode : {Mode::memory, Mode::file}) {
+        Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {mode});
+        CHECK(p.write("plt0.h5"));
+        p.board.slot(queue::find_own(p.board, 0, "plt0.h5")).accounted = 1000;
+        queue::repair(p.board);
+        CHECK(p.board.head().memory == (mode == Mode::file ? 0 : 1000));  // files are on disk
+        CHECK(p.board.port(0).used == p.board.head().memory);
+    }
+}
+
 // Opened twice per step: both opens mean the same step, which is kept in between, also when memory is short.
 void opened_twice_per_step() {
     for (const char* pattern : {"out.h5", "*.h5"}) {
@@ -409,6 +431,7 @@ int main() {
     chosen_in_order();
     chosen_of_one_name();
     resting();
+    repairing();
     opened_twice_per_step();
     dropping_with_two_readers();
     names_of_other_channels();

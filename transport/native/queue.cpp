@@ -296,10 +296,15 @@ void repair(const Board& board) {
     head.memory = 0;
     for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
     for (int s = 0; s < head.slots; ++s) {
-        const SlotRecord& slot = board.slot(s);
+        SlotRecord& slot = board.slot(s);
         const SourceRecord& source = board.source(slot.source);
-        board.port(source.port).used += slot.accounted;
-        head.memory += slot.accounted;
+        PortRecord& port = board.port(source.port);
+        if (port.habits.mode != Mode::file) {  // those take no shared memory
+            port.used += slot.accounted;
+            head.memory += slot.accounted;
+        }
+        // A file that was being withdrawn is (see withdraw).
+        if (slot.state == SlotState::resting && slot.removed) slot.state = SlotState::published;
         // (One that was withdrawn has no number.)
         if (slot.state == SlotState::published && !slot.removed && slot.sequence >= source.next_sequence) settle(board, s);
     }
