@@ -86,6 +86,39 @@ def test_every_second_close_is_served(flow: Workflow) -> None:
     assert flow.got() == [[step, step] for step in range(3)]
 
 
+@pytest.mark.parametrize("name", ["out.h5", "out-{step}.h5"])
+def test_what_is_kept_back_is_not_published_at_the_next_name(flow: Workflow, name: str) -> None:
+    """The actions say when, also where the port says `publish: next`."""
+    (flow.folder / "hooks.py").write_text(
+        textwrap.dedent("""
+        closes = []
+        def act(vol, rank):
+            vol.serve_on_close = False
+            def closed(name):
+                closes.append(name)
+                if len(closes) == 3:
+                    vol.serve_all()
+            vol.set_after_file_close(closed)
+        """)
+    )
+    writer = WRITER.replace('"out.h5"', f'f"{name}"')
+    port = {"filename": "out*.h5", "publish": "next"}
+    flow.task("writer", writer, outports=[port], actions=["hooks", "act"])
+    flow.task(
+        "reader",
+        """
+        from wilkins.transport import steps
+        import h5py
+        for name in steps.names("out*.h5"):
+            with h5py.File(name) as f, open("got.txt", "a") as out:
+                print(f["x"][()].tolist(), file=out)
+        """,
+        inports=[{"filename": "out*.h5", "flow": {"queue": 8}}],
+    )
+    flow.run()
+    assert flow.got() == ([[2]] if name == "out.h5" else [[0], [1], [2]])
+
+
 def test_serving_before_a_close_publishes_by_that_close(flow: Workflow) -> None:
     """Whatever `serve_on_close` says."""
     actions = """

@@ -42,6 +42,12 @@ bool answered_by_disk(const Match& match, bool opens) {
     return answer_first(p, match.inport, opens) == First::file;
 }
 
+void follow_first(const Match& match) {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    answer_first(p, match.inport, true);
+}
+
 PassThrough::PassThrough(bool active) : before_(passing) { passing = passing || active; }
 
 PassThrough::~PassThrough() { passing = before_; }

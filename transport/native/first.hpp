@@ -17,6 +17,10 @@ bool before_first(const Process& process, int inport);
 // Is it the disk that answers for the name now? For calls that only read; `opens` as above. Takes the board's lock.
 bool answered_by_disk(const Match& match, bool opens);
 
+// The rank takes part in an open that another rank of its task has answered: it counts for this one too, so that later looks of all ranks
+// are answered alike. Takes the board's lock.
+void follow_first(const Match& match);
+
 // While it lives, this thread's names are those of plain files.
 class PassThrough {
 public:

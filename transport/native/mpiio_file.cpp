@@ -161,6 +161,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     }
     const bool produces = match.outport >= 0 && (writable || match.inport < 0);
     const int port = produces ? match.outport : match.inport;
+    if (file->rank_ != 0 && !produces) follow_first(match);
     rc = from_lead(mpi, file->comm_, file->rank_ == 0, port, &opened, sizeof(opened));
     if (rc != 0) return give_up(rc);
     if (opened.error != 0) return give_up(mpi.error_class(opened.error));

@@ -12,12 +12,13 @@ namespace {
 
 const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
 
-// The source's resting slot that was begun first, but for that of a place; -1 if there is none.
-int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place) {
+// The source's resting slot that was begun first, but for that of a place; -1 if there is none. `kept_back`: or that of a file which
+// the task's actions keep back.
+int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place, bool kept_back) {
     int oldest = -1;
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         const SlotRecord& slot = board.slot(k);
-        if (slot.state != SlotState::resting || slot.place_hash == but_place) continue;
+        if (slot.state != SlotState::resting || slot.place_hash == but_place || (slot.kept_back && !kept_back)) continue;
         if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
     }
     return oldest;
@@ -57,7 +58,7 @@ int find_resting(const Board& board, int outport, const char* name, uint64_t pla
 void turn_to(const Board& board, int source_index, uint64_t place) {
     const SourceRecord& source = board.source(source_index);
     if (board.port(source.port).habits.publish != Publish::next) return;
-    for (int k; (k = oldest_resting(board, source, place)) >= 0;) {
+    for (int k; (k = oldest_resting(board, source, place, false)) >= 0;) {
         WILKINS_FAULT_POINT("rest.turning");
         publish(board, k);
     }
@@ -100,7 +101,7 @@ void end_resting(const Board& board, int task, bool clean, void (*discarded)(con
     for (int s = 0; s < board.head().sources; ++s) {
         const SourceRecord& source = board.source(s);
         if (board.port(source.port).task != task) continue;
-        for (int k; (k = oldest_resting(board, source, 0)) >= 0;) {
+        for (int k; (k = oldest_resting(board, source, 0, true)) >= 0;) {
             if (clean && !board.slot(k).kept_back) {
                 if (board.port(source.port).habits.publish == Publish::close) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);

@@ -165,7 +165,12 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     const PortRecord& port = board.port(match.outport);
     const int source_index = port.first_source + p.context.rank;
     const uint64_t place = hash_place(match.name);
-    const bool goes_on = port.habits.publish != Publish::next;
+    bool goes_on = port.habits.publish != Publish::next;
+    if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
+        Board::Lock lock(board);
+        const int resting = queue::find_resting(board, match.outport, match.name, place);
+        goes_on = resting >= 0 && board.slot(resting).kept_back;
+    }
     if (goes_on && !exclusive) {
         if (StepFile* file = reopen_resting(match, true, error)) return file;
         if (*error != ENOENT && *error != EAGAIN) return nullptr;
