@@ -682,3 +682,30 @@ def test_parallel_readers_open_each_step_twice(flow: Workflow) -> None:
         inports=[{"filename": "out.h5", "opens_per_step": 2}],
     )
     flow.run()
+
+
+@pytest.mark.parametrize("how", ["asks", "opens"])
+def test_all_ranks_have_had_the_first_open_that_they_made_together(flow: Workflow, how: str) -> None:
+    """`first: missing` where ranks share files: looks of all ranks are answered alike afterwards."""
+    program = Path(__file__).parent / "programs" / "first_together.py"
+    flow.task(
+        "sim",
+        [program, how],
+        nprocs=2,
+        inports=[{"filename": "steer.h5", "first": "missing"}],
+        outports=[{"filename": "sim.h5"}],
+    )
+    flow.task(
+        "look",
+        """
+        for step in range(3):
+            with open("sim.h5", "rb") as sim:
+                data = sim.read(4)
+            with open("steer.h5", "wb") as steer:
+                steer.write(data)
+        """,
+        inports=[{"filename": "sim.h5"}],
+        outports=[{"filename": "steer.h5"}],
+    )
+    flow.run()
+    assert flow.got() == [[0], [1]]

@@ -584,6 +584,7 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error) {
         SlotRecord& slot = p.board.slot(token.slot);
         stamp = slot.stamp;
         strcpy(name, slot.name);
+        ++p.me().files;
         if (writable) {
             ++slot.peers;
             WILKINS_FAULT_POINT("attach.peer");
