@@ -73,6 +73,19 @@ def test_a_fixed_name(tmp_path: Path) -> None:
     assert seen(tmp_path) == [f"x.h5 {step}" for step in range(6)]
 
 
+def test_a_program_that_is_started_for_one_step_is_told_of_one(tmp_path: Path) -> None:
+    """A rewritten name given as an argument: a program that asks for the next step ends, and is started again for it."""
+    consumer = CONSUMER.replace('"w") as seen', '"a") as seen')
+    lay_out(tmp_path, consumer, pattern="x.h5")
+    done = run_pair(
+        tmp_path,
+        "args: [5, x, fixed], outports: [{filename: x.h5}]",
+        "args: ['{filename}'], inports: [{filename: x.h5}]",
+    )
+    assert done.code == 0, done.err
+    assert seen(tmp_path) == [f"x.h5 {step}" for step in range(5)]
+
+
 def test_a_step_handed_out_is_not_dropped(tmp_path: Path) -> None:
     """Under `latest`, the producer goes on between the name and the open; the last step is delivered."""
     consumer = CONSUMER.replace(

@@ -477,6 +477,11 @@ Found find_choice(const Board& board, int index, int reader) {
 
 }  // namespace
 
+bool has_its_step(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    return board.task(inport.task).one_step && inport.fixed && has_opened(board, inport, reader);
+}
+
 bool has_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot >= 0; }
 
 int choose(const Board& board, int index, int reader) {

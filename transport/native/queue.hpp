@@ -70,6 +70,9 @@ int choose(const Board& board, int inport, int reader);
 // Is there a step that the rank could choose?
 bool has_choice(const Board& board, int inport, int reader);
 
+// Has the rank opened the one step for which its program was started? There is no next one for it.
+bool has_its_step(const Board& board, int inport, int reader);
+
 // The rank is done with what it has opened on the in-port. `for_next`: it will go on to choose.
 void leave(const Board& board, int inport, int reader, bool for_next);
 

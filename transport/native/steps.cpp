@@ -63,7 +63,7 @@ WILKINS_API int wilkins_steps_next(int index, char* name) {
             strcpy(name, board.slot(slot).name);
             return 0;
         }
-        if (!queue::can_produce(board, index)) return ENOENT;
+        if (queue::has_its_step(board, index, p.context.rank) || !queue::can_produce(board, index)) return ENOENT;
         if (const int error = wait.nap(lock)) return error;
     }
 }
