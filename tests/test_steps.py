@@ -74,7 +74,7 @@ def test_a_fixed_name(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_started_for_one_step_is_told_of_one(tmp_path: Path) -> None:
-    """A rewritten name given as an argument: a program that asks for the next step ends, and is started again for it."""
+    """A rewritten name given as an argument: a program that asks for the next ends, and is started again for it."""
     consumer = CONSUMER.replace('"w") as seen', '"a") as seen')
     lay_out(tmp_path, consumer, pattern="x.h5")
     done = run_pair(
