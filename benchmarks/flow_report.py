@@ -49,7 +49,7 @@ uncoupled, each with plain files of its own; then coupled by `latest`; {repeat} 
 |---|---|---|---|
 {cost_rows}
 
-The fastest coupled run took {least} more than the fastest uncoupled one. In all coupled runs together, the producer
+The fastest coupled run took {least} than the fastest uncoupled one. In all coupled runs together, the producer
 waited for room for {waited} ms. The consumer got {read} of the {cost_steps} steps, the last one in every run. {load}
 """
 
@@ -164,7 +164,7 @@ def _page(outcomes: Sequence[Outcome], cost: Cost, repeat: int) -> str:
         pictures=pictures,
         cost_steps=cost.steps,
         cost_rows="\n".join(_cost_rows(cost)),
-        least=f"{100 * cost.least:.1f} %",
+        least=f"{100 * abs(cost.least):.1f} % {'more' if cost.least > 0 else 'less'}",
         waited=f"{1e3 * sum(cost.waited):.3g}",
         load=_load(),
         read=str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}",
