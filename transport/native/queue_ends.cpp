@@ -1,0 +1,118 @@
+// Who holds which step, and what the start and the end of a program change.
+#include "queue.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "fault.hpp"
+#include "queue_parts.hpp"
+#include "resting.hpp"
+#include "trace.hpp"
+
+namespace wilkins::queue {
+
+bool add_hold(const Board& board, int rank_index, int slot) {
+    RankRecord& rank = board.rank(rank_index);
+    for (int k = 0; k < kHolds; ++k)
+        if (rank.holds[k] < 0) {
+            rank.holders[k] = getpid();
+            rank.holds[k] = slot;
+            WILKINS_FAULT_POINT("hold.noted");
+            ++board.slot(slot).holds;
+            return true;
+        }
+    return false;
+}
+
+void drop_hold(const Board& board, int rank_index, int slot, int process) {
+    RankRecord& rank = board.rank(rank_index);
+    for (int k = 0; k < kHolds; ++k)
+        if (rank.holds[k] == slot && rank.holders[k] == process) {
+            rank.holds[k] = -1;
+            WILKINS_FAULT_POINT("drop.noted");
+            SlotRecord& record = board.slot(slot);
+            if (record.holds > 0) --record.holds;
+            WILKINS_FAULT_POINT("drop.before-ring");
+            board.ring(board.source(record.source).port);
+            return;
+        }
+}
+
+void task_started(const Board& board, int index, bool one_step) {
+    TaskRecord& task = board.task(index);
+    task.state = TaskState::running;
+    WILKINS_FAULT_POINT("start.running");
+    ++task.starts;
+    task.saw_end = 0;
+    task.one_step = one_step;
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        for (int k = 0; k < port.links; ++k) {
+            ChannelRecord& channel = board.channel(board.link(port, k));
+            channel.in_part = 0;
+            const int sources = board.port(channel.outport).sources;
+            for (int s = 0; s < sources; ++s)
+                for (int r = 0; r < channel.readers; ++r) board.mark(channel, s, r).opened = 0;
+        }
+        for (int r = 0; r < task.nprocs; ++r) board.first_opens(port, r).since_start = 0;
+    }
+}
+
+namespace {
+
+// The ranks of a program that was started for one step move on together.
+void align_marks(const Board& board, const PortRecord& port) {
+    uint32_t farthest = 0;
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) {
+        uint32_t position = board.position(port, r);
+        farthest = position > farthest ? position : farthest;
+    }
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) board.position(port, r) = farthest;
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        const int sources = board.port(channel.outport).sources;
+        for (int s = 0; s < sources; ++s) {
+            const uint64_t high = highest(board, channel, s);
+            for (int r = 0; r < channel.readers; ++r) {
+                board.mark(channel, s, r).next = high;
+                board.mark(channel, s, r).keep = kGone;
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void task_exited(const Board& board, int index, bool final, bool clean,
+                 void (*discarded)(const Board& board, const SlotRecord& slot)) {
+    TaskRecord& task = board.task(index);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::nothing) rank.waiting_ns += static_cast<uint64_t>(now_ns() - rank.wait_since);
+        rank.wait = WaitFor::nothing;
+        for (int& held : rank.holds) {
+            if (held < 0) continue;
+            SlotRecord& slot = board.slot(held);
+            if (slot.holds > 0) --slot.holds;
+            held = -1;
+        }
+    }
+    for (int s = 0; s < board.head().slots; ++s) {
+        SlotRecord& slot = board.slot(s);
+        if (board.port(board.source(slot.source).port).task != index) continue;
+        slot.peers = 0;
+        WILKINS_FAULT_POINT("exit.peers");
+        if (slot.state == SlotState::writing) clear_slot(board, s);
+    }
+    for (int p = 0; p < board.head().ports; ++p)
+        if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
+    end_resting(board, index, clean, discarded);
+    WILKINS_FAULT_POINT("exit.aligned");
+    if (final) task.state = TaskState::ended;
+    WILKINS_FAULT_POINT("exit.before-ring");
+    for (int p = 0; p < board.head().ports; ++p) board.ring(p);
+}
+
+}  // namespace wilkins::queue

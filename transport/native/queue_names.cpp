@@ -1,0 +1,87 @@
+// What a task sees of the names it has written itself: found, clashing, remembered, removed.
+#include "queue.hpp"
+
+#include <cstring>
+
+#include "fault.hpp"
+#include "match.hpp"
+#include "queue_parts.hpp"
+#include "resting.hpp"
+
+namespace wilkins::queue {
+
+int find_own(const Board& board, int outport, const char* name, uint64_t place) {
+    const PortRecord& port = board.port(outport);
+    int best = -1;
+    for (int s = 0; s < port.sources; ++s)
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) return;
+            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
+            // A resting one was begun after all of its name that are published.
+            if (best < 0 || slot.state == SlotState::resting ||
+                (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))
+                best = k;
+        });
+    return best;
+}
+
+int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
+    const PortRecord& port = board.port(outport);
+    int clash = -1;
+    for (int s = 0; s < port.sources; ++s) {
+        if (board.source(port.first_source + s).rank == rank) continue;
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if (slot.place_hash == place_hash && !slot.removed && needed(board, slot, false)) clash = k;
+        });
+    }
+    return clash;
+}
+
+namespace {
+
+// Calls `visit` with every entry of the source's history that is about this name.
+template <class Visit>
+void each_entry(SourceRecord& source, const char* name, int components, Visit visit) {
+    const uint64_t hash = hash_text(last_components(name, components)) | 1;
+    const uint32_t n = source.names < kHistory ? source.names : kHistory;
+    for (uint32_t k = 0; k < n; ++k)
+        if ((source.history[k] | 1) == hash) visit(source.history[k]);
+}
+
+}  // namespace
+
+bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
+    if (static_cast<int>(board.port(source.port).components) != components) return false;
+    bool found = false;
+    each_entry(const_cast<SourceRecord&>(source), name, components, [&](uint64_t) { found = true; });
+    return found;
+}
+
+bool exists(const Board& board, const SourceRecord& source, const char* name) {
+    bool found = false;
+    each_entry(const_cast<SourceRecord&>(source), name, static_cast<int>(board.port(source.port).components),
+               [&](uint64_t entry) { found = found || (entry & 1); });
+    return found;
+}
+
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw) {
+    const PortRecord& port = board.port(outport);
+    bool any = false;
+    for (int index; (index = find_own(board, outport, name, place)) >= 0; any = true) {
+        SlotRecord& slot = board.slot(index);
+        slot.removed = 1;
+        WILKINS_FAULT_POINT("remove.noted");
+        if (slot.state == SlotState::resting) queue::withdraw(board, index);
+        for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
+    }
+    for (int s = 0; s < port.sources; ++s) {
+        each_entry(board.source(port.first_source + s), name, static_cast<int>(port.components), [&](uint64_t& entry) {
+            any = any || (entry & 1);
+            entry &= ~uint64_t{1};
+        });
+    }
+    if (withdraw && any) board.ring(outport);
+    return any;
+}
+
+}  // namespace wilkins::queue

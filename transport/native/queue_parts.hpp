@@ -1,0 +1,91 @@
+// What the files of the state machine (queue.hpp) share: looking at sources, slots and marks of a locked board.
+#pragma once
+
+#include <cstring>
+
+#include "match.hpp"
+#include "queue.hpp"
+
+namespace wilkins::queue {
+
+inline int place_in_port(const Board& board, const SourceRecord& source) {
+    return static_cast<int>(&source - &board.source(board.port(source.port).first_source));
+}
+
+inline bool alive(const Board& board, const ChannelRecord& channel) {
+    return board.task(board.port(channel.inport).task).state != TaskState::ended;
+}
+
+// A rank that never opened anything of this source follows, there, the farthest it has got on the channel's other sources.
+// (By name only; a fixed name is read in order.)
+inline bool follows(const Board& board, const ChannelRecord& channel, const Mark& own) {
+    return own.next == 0 && own.keep != kInOrder && !board.port(channel.inport).fixed;
+}
+
+// Has the rank opened a step on this in-port since its task was last started?
+inline bool has_opened(const Board& board, const PortRecord& inport, int reader) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s)
+            if (board.mark(channel, s, reader).opened > 0) return true;
+    }
+    return false;
+}
+
+// A rank that has read nothing where others of its task read together: nothing waits for it.
+inline bool stands_by(const Board& board, const ChannelRecord& channel, int reader) {
+    return channel.in_part && !has_opened(board, board.port(channel.inport), reader);
+}
+
+inline uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) {
+    uint64_t most = 0;
+    for (int s = 0; s < board.port(channel.outport).sources; ++s) {
+        const uint64_t next = board.mark(channel, s, reader).next;
+        most = next > most ? next : most;
+    }
+    return most;
+}
+
+// Steps of the source so far whose names match the channel's in-port. The word's upper half says which step was counted last: the
+// one that is published next, if a process died while it published it.
+inline uint64_t offered(const Board& board, const ChannelRecord& channel, int source) {
+    const uint64_t word = board.offered(channel, source);
+    const uint64_t next = board.source(board.port(channel.outport).first_source + source).next_sequence;
+    return (word & UINT32_MAX) - (word >> 32 == ((next + 1) & UINT32_MAX) ? 1 : 0);
+}
+
+// The first step that the rank may still want. One that follows may yet turn to this source's present step.
+inline uint64_t wanted_from(const Board& board, const ChannelRecord& channel, int source, int reader) {
+    if (stands_by(board, channel, reader)) return UINT64_MAX;
+    const Mark& own = board.mark(channel, source, reader);
+    if (!follows(board, channel, own)) return own.next;
+    const uint64_t most = farthest(board, channel, reader);
+    return most > 0 ? most - 1 : 0;
+}
+
+// One past the last step of the source that any reading rank has opened.
+inline uint64_t highest(const Board& board, const ChannelRecord& channel, int source) {
+    uint64_t most = 0;
+    for (int r = 0; r < channel.readers; ++r) {
+        const uint64_t next = board.mark(channel, source, r).next;
+        most = next > most ? next : most;
+    }
+    return most;
+}
+
+template <class Visit>
+void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));
+}
+
+inline bool same_key(const PortRecord& inport, const char* asked, const char* published) {
+    const int n = static_cast<int>(inport.components);
+    return strcmp(last_components(asked, n), last_components(published, n)) == 0;
+}
+
+inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {
+    return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
+}
+
+}  // namespace wilkins::queue

@@ -1,0 +1,371 @@
+// The state machine of steps, as consumers meet it: which step an open means, and how far each rank has got.
+#include "queue.hpp"
+
+#include <cstring>
+
+#include "fault.hpp"
+#include "match.hpp"
+#include "queue_parts.hpp"
+#include "resting.hpp"
+#include "trace.hpp"
+
+namespace wilkins::queue {
+
+namespace {
+
+// The step of one entry of the in-port's log; without a slot if its producer has withdrawn it.
+Found find_entry(const Board& board, const PortRecord& inport, uint32_t position) {
+    Found found;
+    const Delivery& entry = board.delivery(inport, position);
+    const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
+    const PortRecord& out = board.port(channel.outport);
+    each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
+        if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, position};
+    });
+    return found;
+}
+
+// Is it the step that the rank has opened last, and will it open it again before it turns to the next?
+bool half_opened(const Board& board, const PortRecord& inport, const Found& found, int reader) {
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    const SlotRecord& slot = board.slot(found.slot);
+    const Mark& mark = board.mark(channel, place_in_port(board, board.source(slot.source)), reader);
+    return mark.keep == kHalfOpened && mark.next == slot.sequence + 1;
+}
+
+// In order: the next entry of the in-port's log, or the oldest step not in it yet.
+Found find_in_order(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    uint32_t position = board.position(inport, reader);
+    if (board.task(inport.task).one_step && position > 0 && has_opened(board, inport, reader)) {
+        found = find_entry(board, inport, position - 1);
+        found.unread = false;
+        found.passed = found.slot < 0;
+        return found;
+    }
+    if (position > 0) {
+        found = find_entry(board, inport, position - 1);
+        if (found.slot >= 0 && half_opened(board, inport, found, reader)) {
+            found.unread = false;
+            return found;
+        }
+        found = {};
+    }
+    for (; position < inport.log_end; ++position) {
+        found = find_entry(board, inport, position);
+        if (found.slot >= 0) return found;
+        // Its producer has removed it since: for this rank the stream goes on behind it.
+    }
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s)
+            each_slot(board, board.source(out.first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < board.logged(channel, s)) return;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false, position};
+            });
+    }
+    return found;
+}
+
+// May a rank that has opened the source's step `slot` open its name again and get the same step? Not if the producer
+// rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
+// file, except where the producer itself waits for data or has ended.
+bool opens_again(const Board& board, const SourceRecord& source, const SlotRecord& slot) {
+    if (source.rewrites || source.renames) return !source.rewrites;
+    const TaskRecord& task = board.task(board.port(source.port).task);
+    const RankRecord& producer = board.rank(task.first_rank + source.rank);
+    if (task.state == TaskState::ended || producer.wait == WaitFor::data) return true;
+    if (producer.wait == WaitFor::room && strcmp(producer.wait_name, slot.name) != 0) return true;
+    bool other = false;
+    each_slot(board, source, [&](int, const SlotRecord& next) {
+        other = other || (unfinished(next) && strcmp(next.name, slot.name) != 0);
+    });
+    return other;
+}
+
+Found find_by_name(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    Found found, owed;
+    bool passed = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            const SourceRecord& source = board.source(out.first_source + s);
+            const Mark& mark = board.mark(channel, s, reader);
+            bool again = false;
+            each_slot(board, source, [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || !same_key(inport, name, slot.name)) return;
+                if (slot.sequence < mark.next) {
+                    if ((mark.keep != kOpensAgain && mark.keep != kHalfOpened) || slot.sequence + 1 != mark.next) return;
+                    again = true;
+                    if (mark.keep == kHalfOpened) owed = {k, link, false, false};
+                    else if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
+                } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
+                    found = {k, link, true, false};
+                }
+            });
+            if (found.slot < 0 && !again && !source.rewrites) passed = passed || in_history(board, source, name, static_cast<int>(inport.components));
+        }
+    }
+    if (owed.slot >= 0) return owed;
+    found.passed = found.slot < 0 && passed;
+    return found;
+}
+
+}  // namespace
+
+namespace {
+
+// Calls `visit` with every mark of the rank on the in-port: its channel's link, its source within the out-port.
+template <class Visit>
+void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s) visit(link, s, board.mark(channel, s, reader));
+    }
+}
+
+// The step that the rank has chosen, if this is its name.
+Found find_chosen(const Board& board, const PortRecord& inport, int reader, const char* name) {
+    Found found;
+    each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+        if (mark.keep != kCurrent) return;
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
+            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name)) found = {k, link, false, false};
+        });
+    });
+    return found;
+}
+
+}  // namespace
+
+namespace {
+
+// What the rank would choose now.
+Found find_choice(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    if (inport.fixed) {
+        found = find_in_order(board, index, reader);
+        if (!found.unread) return {};
+    } else {
+        each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+            const ChannelRecord& channel = board.channel(board.link(inport, link));
+            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < mark.next) return;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
+            });
+        });
+    }
+    return found;
+}
+
+}  // namespace
+
+bool has_its_step(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    return board.task(inport.task).one_step && inport.fixed && has_opened(board, inport, reader);
+}
+
+bool has_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot >= 0; }
+
+int choose(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    const Found found = find_choice(board, index, reader);
+    if (found.slot < 0) return -1;
+    take(board, index, reader, found);
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    board.mark(channel, place_in_port(board, board.source(board.slot(found.slot).source)), reader).keep = kCurrent;
+    return found.slot;
+}
+
+void leave(const Board& board, int index, int reader, bool for_next) {
+    const PortRecord& inport = board.port(index);
+    each_mark(board, inport, reader, [&](int link, int, Mark& mark) {
+        if (mark.next == 0) mark.keep = for_next ? kInOrder : kGone;
+        else if (mark.keep != kGone) mark.keep = kGone;
+        else return;
+        board.ring(board.channel(board.link(inport, link)).outport);
+    });
+}
+
+Found find(const Board& board, int inport, int reader, const char* name) {
+    const Found chosen = find_chosen(board, board.port(inport), reader, name);
+    if (chosen.slot >= 0) return chosen;
+    return board.port(inport).fixed ? find_in_order(board, inport, reader) : find_by_name(board, inport, reader, name);
+}
+
+namespace {
+
+// Counts one more open of the step that the mark's rank has opened last.
+void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
+    ++mark.opens;
+    const bool again = !inport.fixed || board.task(inport.task).one_step;
+    mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
+    board.ring(channel.outport);
+}
+
+}  // namespace
+
+void take(const Board& board, int index, int reader, const Found& found) {
+    PortRecord& inport = board.port(index);
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    const SlotRecord& slot = board.slot(found.slot);
+    const int s = place_in_port(board, board.source(slot.source));
+    if (!found.unread) {
+        Mark& mark = board.mark(channel, s, reader);
+        if (mark.keep == kHalfOpened) count_open(board, inport, channel, mark);
+        return;
+    }
+    bool first = true;
+    for (int r = 0; r < channel.readers; ++r) first = first && board.mark(channel, s, r).next <= slot.sequence;
+    if (first) {
+        ++inport.steps;
+        inport.bytes += slot.size.load();
+    }
+    if (inport.fixed) {
+        if (found.position == inport.log_end) {
+            board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
+            WILKINS_FAULT_POINT("take.delivery");
+            ++inport.log_end;  // first: see repair
+            WILKINS_FAULT_POINT("take.logged");
+            board.logged(channel, s) = slot.sequence + 1;
+        }
+    }
+    Mark& mark = board.mark(channel, s, reader);
+    ++mark.opened;
+    WILKINS_FAULT_POINT("take.kept");
+    mark.next = slot.sequence + 1;
+    WILKINS_FAULT_POINT("take.marked");
+    // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
+    if (inport.fixed) board.position(inport, reader) = found.position + 1;
+    trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
+    mark.opens = 0;
+    count_open(board, inport, channel, mark);
+}
+
+void opened_in_part(const Board& board, int index, int ranks) {
+    const PortRecord& inport = board.port(index);
+    for (int link = 0; link < inport.links; ++link) {
+        ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (ranks < 2 || ranks >= channel.readers || channel.readers_given) continue;
+        channel.in_part = 1;
+        board.ring(channel.outport);
+    }
+}
+
+bool comes_late(const Board& board, int index, int reader, const Found& found) {
+    const PortRecord& inport = board.port(index);
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != link)) continue;
+        if (inport.fixed) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
+        for (int s = 0; s < board.port(channel.outport).sources; ++s)
+            if (highest(board, channel, s) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
+    }
+    return false;
+}
+
+void follow_lead(const Board& board, int index, int reader, int slot_index) {
+    const PortRecord& inport = board.port(index);
+    const SlotRecord& slot = board.slot(slot_index);
+    const SourceRecord& source = board.source(slot.source);
+    const int s = place_in_port(board, source);
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
+        Mark& mark = board.mark(channel, s, reader);
+        if (mark.keep == kHalfOpened && mark.next == slot.sequence + 1) count_open(board, inport, channel, mark);
+        if (slot.sequence < mark.next) continue;
+        Found found = {slot_index, link, true, false, inport.log_end};
+        for (uint32_t n = inport.fixed ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
+            const Delivery& entry = board.delivery(inport, n);
+            if (entry.link == link && entry.source == s && entry.sequence == slot.sequence) found.position = n;
+        }
+        take(board, index, reader, found);
+    }
+}
+
+bool let_go(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    bool any = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            Mark& mark = board.mark(channel, s, reader);
+            bool same = inport.fixed && (mark.keep == kOpened || mark.keep == kHalfOpened);
+            if (mark.keep == kOpensAgain || mark.keep == kCurrent || mark.keep == kHalfOpened)
+                each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
+                    same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name));
+                });
+            if (!same) continue;
+            any = true;
+            mark.keep = kGone;
+            WILKINS_FAULT_POINT("let-go.noted");
+            board.ring(channel.outport);
+        }
+    }
+    if (any) return true;
+    const Found found = find(board, index, reader, name);
+    if (found.slot < 0 || !found.unread) return found.passed;
+    take(board, index, reader, found);
+    return let_go(board, index, reader, name);
+}
+
+bool can_produce(const Board& board, int inport) {
+    const PortRecord& port = board.port(inport);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (board.task(board.port(channel.outport).task).state != TaskState::ended) return true;
+    }
+    return false;
+}
+
+
+int next_step(const Board& board, int index) {
+    const PortRecord& inport = board.port(index);
+    if (inport.fixed) return find_in_order(board, index, 0).slot;
+    int best = -1;
+    for (int k = 0; k < inport.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(inport, k));
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            const uint64_t high = highest(board, channel, s);
+            each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+                if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
+            });
+        }
+    }
+    return best;
+}
+
+uint32_t steps_opened(const Board& board, int index) {
+    uint32_t most = 0;
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        for (int k = 0; k < port.links; ++k) {
+            const ChannelRecord& channel = board.channel(board.link(port, k));
+            const int sources = board.port(channel.outport).sources;
+            for (int s = 0; s < sources; ++s)
+                for (int r = 0; r < channel.readers; ++r) {
+                    uint32_t opened = board.mark(channel, s, r).opened + (board.first_opens(port, r).since_start > 0 ? 1 : 0);
+                    most = opened > most ? opened : most;
+                }
+        }
+    }
+    return most;
+}
+
+}  // namespace wilkins::queue
