@@ -1,4 +1,4 @@
-"""Runs a ready-made task: what its processes execute, with the task's name, its options as JSON, and its in-ports."""
+"""Runs a ready-made task: what its processes execute, with the task's name, and its options and ports as JSON."""
 
 import importlib
 import importlib.util
@@ -18,14 +18,16 @@ if __name__ == "__main__":
     del sys.path[0]  # modules beside this file must not hide others
     if importlib.util.find_spec("wilkins") is None:  # a checkout that only this file's path leads to
         sys.path.append(str(Path(__file__).parents[2]))
-    name, options, *inports = sys.argv[1:]
+    name, options, ports = sys.argv[1:]
     from wilkins.tasks.errors import TaskError
     from wilkins.tasks.ranks import ranks
-    from wilkins.tasks.registry import all_tasks
+    from wilkins.tasks.registry import Ports, all_tasks
 
     here = ranks()
     try:
-        importlib.import_module(all_tasks()[name].module).main(json.loads(options), inports, here)
+        importlib.import_module(all_tasks()[name].module).main(
+            json.loads(options), Ports(*map(tuple, json.loads(ports))), here
+        )
     except (OSError, TaskError) as error:
         print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)
         here.end(1)  # also the ranks that wait for this one

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PREFIX = "wilkins.tasks."
 """What ``func`` begins with for a ready-made task."""
@@ -18,7 +18,7 @@ GROUP = "wilkins.tasks"
 
 @dataclass(frozen=True, slots=True)
 class ReadyMade:
-    """A task that is used from YAML alone: ``func: wilkins.tasks.NAME`` and a section ``NAME:``."""
+    """A task that is used from YAML alone: ``func: wilkins.tasks.NAME`` and a section with its options."""
 
     name: str
     doc: str
@@ -26,11 +26,25 @@ class ReadyMade:
     options: type
     """The section: a frozen dataclass declared with `wilkins.reading.key`, in a module that imports nothing heavy."""
     module: str
-    """Has ``main(options, inports, ranks)``, called on every rank with the section as plain data, the patterns of the
-    task's in-ports, and its ranks (see `wilkins.tasks.ranks`). A `wilkins.tasks.errors.TaskError` or OSError is
-    shown to the user as it is."""
+    """Has ``main(options, ports, ranks)``, called on every rank with the section as plain data, the patterns of the
+    task's ports (a `Ports`), and its ranks (see `wilkins.tasks.ranks`). A `wilkins.tasks.errors.TaskError` or
+    OSError is shown to the user as it is."""
     check: Callable[[Any, Any], Iterable[tuple[str, str]]] = lambda *_: ()
     """What is wrong with the options of a task (a `wilkins.spec.Task`): keys of the section, and messages."""
+    section: str = ""
+    """What the section is called in a workflow file; left out: as the task."""
+
+    @property
+    def key(self) -> str:
+        """The section's name."""
+        return self.section or self.name
+
+
+class Ports(NamedTuple):
+    """The patterns of a task's ports."""
+
+    inports: tuple[str, ...]
+    outports: tuple[str, ...]
 
 
 @cache
@@ -48,5 +62,5 @@ def all_tasks() -> Mapping[str, ReadyMade]:
 
 
 def sections() -> Mapping[str, type]:
-    """The options of every ready-made task by its name, which is also the section's."""
-    return {name: task.options for name, task in all_tasks().items()}
+    """The options of every ready-made task by the name of their section."""
+    return {task.key: task.options for task in all_tasks().values()}

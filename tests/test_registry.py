@@ -21,14 +21,16 @@ OPTIONS = """
         start: int = key(integer(0), default=0, doc="The first number.")
         where: Where
 
-    TASK = ReadyMade(name="counting", doc="Counts.", options=Counting, module="other.run")
+    TASK = ReadyMade(
+        name="counting", doc="Counts.", options=Counting, module="other.run", section="count"
+    )
 """
 
 RUN = """
     from wilkins.transport import steps
 
-    def main(options, inports, ranks):
-        seen = ranks.gather([f"{options['start'] + n}:{name}" for n, name in enumerate(steps.names(*inports))])
+    def main(options, ports, ranks):
+        seen = ranks.gather([f"{options['start'] + n}:{name}" for n, name in enumerate(steps.names(*ports.inports))])
         if ranks.rank == 0:
             print("counted", *seen[-1], "on", len(seen))
 """
@@ -40,7 +42,7 @@ WORKFLOW = """
       - func: wilkins.tasks.counting
         nprocs: 2
         inports: [{filename: "x*.h5"}]
-        counting: {start: 7}
+        count: {start: 7}
 """
 
 PRODUCER = """
@@ -69,6 +71,6 @@ def test_a_task_of_another_package(tmp_path: Path) -> None:
     assert done.code == 0, done.out + done.err
     assert "counted 7:x0.h5 8:x1.h5 on 2" in done.out
     schema = run_tree([*WILKINS, "schema", "--format", "markdown"], 60, tmp_path, path)
-    assert "## The ready-made task `wilkins.tasks.counting`: `counting`" in schema.out
-    wrong = run_tree([*WILKINS, "check", "workflow.yaml", "--set", "counting.counting.start=-1"], 60, tmp_path, path)
-    assert "task 'counting', counting: 'start' must be a whole number of 0 or more" in wrong.err
+    assert "## The ready-made task `wilkins.tasks.counting`: `count`" in schema.out
+    wrong = run_tree([*WILKINS, "check", "workflow.yaml", "--set", "counting.count.start=-1"], 60, tmp_path, path)
+    assert "task 'counting', count: 'start' must be a whole number of 0 or more" in wrong.err

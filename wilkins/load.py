@@ -142,25 +142,29 @@ def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
 def _check_ready_made(reader: Reader, task: Task) -> None:
     """A section needs its ``func``, and the other way round."""
     wanted = ready_made(task)
+    found = all_tasks().get(wanted or "")
+    owners = {ready.key: name for name, ready in all_tasks().items()}
     for name in task.sections:
-        if name != wanted:
-            message = f"{task.label}: the section {name!r} goes with 'func: {PREFIX}{name}'; set that, or remove it"
+        if found is None or name != found.key:
+            message = (
+                f"{task.label}: the section {name!r} goes with 'func: {PREFIX}{owners[name]}'; set that, or remove it"
+            )
             reader.problem(task.where.of(name), message)
     if wanted is None:
         return
-    found = all_tasks().get(wanted)
     if found is None:
         names = [PREFIX + name for name in all_tasks()]
         hint = suggest(task.func, names) or f"; there are {', '.join(names)}"
         reader.problem(task.where.of("func"), f"{task.label}: there is no ready-made task {task.func!r}{hint}")
-    elif wanted not in task.sections:
-        reader.problem(task.where.of("func"), f"{task.label}: {task.func!r} needs its options; add '{wanted}: {{...}}'")
+    elif found.key not in task.sections:
+        message = f"{task.label}: {task.func!r} needs its options; add '{found.key}: {{...}}'"
+        reader.problem(task.where.of("func"), message)
     else:
-        options = task.sections[wanted]
+        options = task.sections[found.key]
         for name, message in found.check(options, task):
-            reader.problem(options.where.of(name), f"{task.label}, {wanted}: {message}")
+            reader.problem(options.where.of(name), f"{task.label}, {found.key}: {message}")
         if task.args:
-            message = f"{task.label}: a ready-made task takes no 'args'; its options stand under {wanted!r}"
+            message = f"{task.label}: a ready-made task takes no 'args'; its options stand under {found.key!r}"
             reader.problem(task.where.of("args"), message)
 
 

@@ -22,6 +22,7 @@ from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
 from wilkins.reading import plain
 from wilkins.spec import InPort, OutPort, Task, ready_made
+from wilkins.tasks.registry import all_tasks
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """What the processes of a ready-made task execute."""
@@ -202,12 +203,13 @@ def _environment(task: Task, instance: int) -> dict[str, str]:
 
 
 def _ready_words(task: Task, instance: int) -> tuple[str, ...]:
-    """What a ready-made task is told: its name, its options and the patterns of its in-ports."""
+    """What a ready-made task is told: its name, its options and the patterns of its ports."""
     name = ready_made(task)
     if name is None:
         return ()
-    options = json.dumps(plain(task.sections[name]))
-    return name, options.replace(INSTANCE, str(instance)), *(port.pattern(instance) for port in task.inports)
+    options = json.dumps(plain(task.sections[all_tasks()[name].key]))
+    ports = [[port.pattern(instance) for port in ports] for ports in (task.inports, task.outports)]
+    return name, options.replace(INSTANCE, str(instance)), json.dumps(ports)
 
 
 def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wilkins.kinds import SectionList, scalar_text
+from wilkins.kinds import Section, SectionList, scalar_text
 from wilkins.reading import keys_of, more_sections
 from wilkins.spec import Dset, InPort, OutPort, Parameter, Task, TaskModel, Workflow
 from wilkins.tasks.registry import PREFIX, all_tasks
@@ -96,10 +96,10 @@ def reference() -> str:
     parts = [_INTRODUCTION]
     parts += [f"## {title}\n\n{_table(section)}" for section, title in _SECTIONS]
     for name, task in all_tasks().items():
-        parts.append(f"## The ready-made task `{PREFIX}{name}`: `{name}`\n\n{task.doc}\n\n{_table(task.options)}")
+        parts.append(f"## The ready-made task `{PREFIX}{name}`: `{task.key}`\n\n{task.doc}\n\n{_table(task.options)}")
         for item in keys_of(task.options):
-            if isinstance(item.metadata["kind"], SectionList):
-                parts.append(f"### `{name}`: `{item.name}`\n\n{_table(item.metadata['kind'].cls)}")
+            if isinstance(item.metadata["kind"], SectionList | Section):
+                parts.append(f"### `{task.key}`: `{item.name}`\n\n{_table(item.metadata['kind'].cls)}")
     parts.append(_CLOSING)
     return "\n".join(parts)
 
@@ -134,16 +134,20 @@ def _object_schema(section: type) -> dict[str, Any]:
         for item in keys_of(section)
         if not item.metadata["unsupported"]
     }
+    docs = {task.key: task.doc for task in all_tasks().values()}
     for name, options in more_sections(section).items():
-        properties[name] = {"$ref": f"#/$defs/{options.__name__}", "description": all_tasks()[name].doc}
+        properties[name] = {"$ref": f"#/$defs/{options.__name__}", "description": docs[name]}
     required = [item.name for item in keys_of(section) if item.metadata["required"]]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _with_parts(section: type) -> list[type]:
-    """A section and the sections in its lists."""
+    """A section and the sections in it."""
     kinds = [item.metadata["kind"] for item in keys_of(section)]
-    return [section, *(part for kind in kinds if isinstance(kind, SectionList) for part in _with_parts(kind.cls))]
+    return [
+        section,
+        *(part for kind in kinds if isinstance(kind, SectionList | Section) for part in _with_parts(kind.cls)),
+    ]
 
 
 def _ordered(section: type) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from wilkins.tasks.analysis.options import stem_of
 from wilkins.tasks.analysis.results import Rows, filled, write_hdf5, write_json, write_whole
 from wilkins.tasks.errors import TaskError
 from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.registry import Ports
 from wilkins.transport import steps
 
 Options = Mapping[str, Any]
@@ -33,12 +34,12 @@ class Part(Protocol):
         """The stream has ended."""
 
 
-def main(options: Options, inports: Sequence[str], ranks: Ranks) -> None:
+def main(options: Options, ports: Ports, ranks: Ranks) -> None:
     """Analyses all steps of the task's in-port.
 
     Args:
         options: the section `analysis:` as plain data.
-        inports: the pattern of the one in-port.
+        ports: the pattern of the one in-port.
 
     Raises:
         TaskError: a step lacks a dataset, or it is not what an analysis needs.
@@ -57,7 +58,7 @@ def main(options: Options, inports: Sequence[str], ranks: Ranks) -> None:
         for part in options[name]
     ]
     number = -1
-    for number, name in enumerate(steps.names(inports[0])):
+    for number, name in enumerate(steps.names(ports.inports[0])):
         with h5py.File(name, "r") as file:
             for part in parts:
                 part.step(number, name, file)
