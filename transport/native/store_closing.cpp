@@ -1,0 +1,117 @@
+// Closing steps: what was written becomes whole, takes its name on disk and is published; what was read is let go.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "actions.hpp"
+#include "disk.hpp"
+#include "fault.hpp"
+#include "queue.hpp"
+#include "resting.hpp"
+#include "snapshot.hpp"
+#include "store_parts.hpp"
+#include "trace.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// The step's file takes its name on disk. A run whose archive has a gap is no good: that ends it.
+int settle_on_disk(const StepFile* file) {
+    const Process& p = process();
+    const StepFile::State* state = file->state;
+    const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof());
+    if (!error) return 0;
+    Board::Lock lock(p.board);
+    fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.context.rank, state->name, strerror(error),
+             error == ENOSPC || error == EDQUOT ? "free some space there, or write to another disk"
+             : error == EPERM || error == EOPNOTSUPP ? "this file system has no hard links, which 'mode: file' needs; use 'mode: both'"
+                                                     : "mend that, or use 'mode: memory'");
+    return error;
+}
+
+// The arena becomes exactly the file: no stale byte below its end, nothing behind it.
+int complete(StepFile* file) {
+    Process& p = process();
+    SlotRecord& slot = p.board.slot(file->state->slot);
+    {
+        Board::Lock lock(p.board);
+        if (!is_writing(slot, file->state->identity)) return ESTALE;
+    }
+    if (int error = slot.broken.load()) return error;
+    const uint64_t size = file->eof();
+    const uint64_t blocks = (size + kBlock - 1) / kBlock;
+    bool stale = slot.reserved.load() < size;
+    for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() != kValid;
+    if (stale) {
+        if (int error = file->reserve(blocks * kBlock)) return error;
+        if (slot.touched.load() < blocks) slot.touched.store(blocks);
+        for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
+    }
+    WILKINS_FAULT_POINT("complete.valid");
+    if (slot.reserved.load() != size)
+        if (int error = p.arenas->trim(file->state->slot, size)) return error;
+    return settle_on_disk(file);
+}
+
+// This rank closes a step that it took as its in-port's; to look at one, or to read one's own again, is no event.
+void note_closed(const Process& p, int index) {
+    const SlotRecord& slot = p.board.slot(index);
+    const SourceRecord& source = p.board.source(slot.source);
+    const PortRecord& outport = p.board.port(source.port);
+    for (int k = 0; k < outport.links; ++k) {
+        const ChannelRecord& channel = p.board.channel(p.board.link(outport, k));
+        const PortRecord& inport = p.board.port(channel.inport);
+        if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
+        if (p.board.mark(channel, source.rank, p.context.rank).next <= slot.sequence) continue;
+        trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                    static_cast<int64_t>(slot.size.load()));
+        return;
+    }
+}
+
+}  // namespace
+
+void close_step(StepFile* file) {
+    StepFile::State* state = file->state;
+    Process& p = process();
+    if (state->pid == getpid()) {
+        if (state->role == Role::lead || state->role == Role::snapshot) {
+            WILKINS_FAULT_POINT("close.begun");
+            const int error = complete(file);
+            WILKINS_FAULT_POINT("close.complete");
+            if (error) {
+                log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
+                         p.context.rank, state->name, strerror(error));
+                give_up(p, state->slot, state->identity);
+            } else {
+                const uint64_t digest = final_digest(file);
+                Board::Lock lock(p.board);
+                const bool mine = is_writing(p.board.slot(state->slot), state->identity);
+                if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
+                else if (mine) queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
+            }
+        } else if (state->role == Role::peer) {
+            WILKINS_FAULT_POINT("close.peer");
+            Board::Lock lock(p.board);
+            end_peer(p.board.slot(state->slot), state->identity);
+        } else if (state->role == Role::reader) {
+            WILKINS_FAULT_POINT("close.reader");
+            Board::Lock lock(p.board);
+            note_closed(p, state->slot);
+            queue::drop_hold(p.board, p.rank_index, state->slot, state->pid);
+        }
+    }
+    WILKINS_FAULT_POINT("close.before-free");
+    free_file(file);
+}
+
+void discard_step(StepFile* file) {
+    const StepFile::State* state = file->state;
+    const bool writes = state->role == Role::lead || state->role == Role::snapshot;
+    if (writes && state->pid == getpid()) give_up(process(), state->slot, state->identity);
+    free_file(file);
+}
+
+}  // namespace wilkins

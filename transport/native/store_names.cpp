@@ -1,0 +1,154 @@
+// Names: which are ports', what a look at one shows, and what becomes of a step whose name is removed or changed.
+#include <cerrno>
+#include <cstring>
+
+#include "disk.hpp"
+#include "fault.hpp"
+#include "first.hpp"
+#include "match.hpp"
+#include "queue.hpp"
+#include "raw.hpp"
+#include "resting.hpp"
+#include "store_parts.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// A name that is too long for a step would go to the disk unseen; if it is a port's, that ends the run.
+void explain_long_name(const Process& p, const char* name) {
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task || !pattern_match(port.pattern, static_cast<int>(port.components), name)) continue;
+        Board::Lock lock(p.board);
+        fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
+                    "by a shorter path, relative to the task's folder",
+                 p.task_name(), p.context.rank, port.pattern, strlen(name), kNameMax - 1);
+        return;
+    }
+}
+
+}  // namespace
+
+bool match_name(const char* name, Match* match) {
+    Process& p = process();
+    if (!p.context.active || !name || !name[0] || p.first_port == p.last_port || passing_through()) return false;
+    if (!normalise(name, match->name, sizeof(match->name))) {
+        explain_long_name(p, name);
+        return false;
+    }
+    match->outport = match->inport = -1;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task) continue;
+        int& side = port.direction == Direction::out ? match->outport : match->inport;
+        if (side < 0 && pattern_match(port.pattern, static_cast<int>(port.components), match->name)) side = i;
+    }
+    return match->outport >= 0 || match->inport >= 0;
+}
+
+bool on_disk(const Match& match) {
+    return match.inport < 0 && disk::has_files(process().board, match.outport);
+}
+
+bool may_remove_file(const Match& match) {
+    const Process& p = process();
+    if (match.outport >= 0 || p.board.port(match.inport).habits.mode == Mode::memory) return true;
+    if (p.board.port(match.inport).habits.mode == Mode::both || !may_read(p.board, match.inport, p.context.rank)) return false;
+    Board::Lock lock(p.board);
+    const queue::Found next = queue::find(p.board, match.inport, p.context.rank, match.name);
+    return next.slot < 0 || !next.unread || !disk::is_named(p.board, next.slot, match.name);
+}
+
+bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
+    Process& p = process();
+    if (on_disk(match)) return disk::look(match.name, size, identity, published_ns);
+    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
+    Board::Lock lock(p.board);
+    int index = -1;
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, false) == First::wait)
+        index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
+    if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
+    if (index < 0) return false;
+    const SlotRecord& slot = p.board.slot(index);
+    *size = slot.size.load();
+    *identity = slot.stamp;
+    *published_ns = slot.published_ns;
+    return true;
+}
+
+void list_steps(void (*each)(const char* name, void* user), void* user) {
+    Process& p = process();
+    if (!p.context.active) return;
+    Board::Lock lock(p.board);
+    for (int i = 0; i < p.board.head().ports; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task || port.direction != Direction::in) continue;
+        for (int s = 0; s < p.board.head().slots; ++s) {
+            const SlotRecord& slot = p.board.slot(s);
+            if (slot.state != SlotState::published) continue;
+            if (!pattern_match(port.pattern, static_cast<int>(port.components), slot.name)) continue;
+            const queue::Found found = queue::find(p.board, i, p.context.rank, slot.name);
+            if (found.slot == s && found.unread && !before_first(p, i)) each(slot.name, user);
+        }
+    }
+}
+
+int remove_step(const Match& match) {
+    Process& p = process();
+    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
+    Board::Lock lock(p.board);
+    bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
+        removed = queue::let_go(p.board, match.inport, p.context.rank, match.name) || removed;
+    return removed ? 0 : ENOENT;
+}
+
+int delete_file(const Match& match) {
+    if (!on_disk(match)) return remove_step(match);
+    if (raw::unlink(match.name) != 0) return errno;
+    remove_step(match);
+    return 0;
+}
+
+int rename_step(const Match& from, const Match& to) {
+    Process& p = process();
+    int error = 0;
+    {
+        const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
+        Board::Lock lock(p.board);
+        const int index = from.outport == to.outport ? queue::find_resting(p.board, from.outport, from.name, place) : -1;
+        if (index >= 0) {
+            const int replaced = queue::find_resting(p.board, to.outport, to.name, new_place);
+            if (replaced == index) return 0;
+            if (const int refused = disk::rename_file(p.board, index, from.name, to.name)) return refused;
+            if (replaced >= 0) queue::withdraw(p.board, replaced);
+            SlotRecord& slot = p.board.slot(index);
+            strcpy(slot.name, to.name);
+            slot.place_hash = new_place;
+            return 0;
+        }
+    }
+    StepFile* old = reread_own(from, &error);
+    if (!old) return error;
+    {
+        // First, for it may take the room that the new name needs.
+        const uint64_t place = hash_place(from.name);
+        Board::Lock lock(p.board);
+        queue::remove_own(p.board, from.outport, from.name, place, true);
+    }
+    WILKINS_FAULT_POINT("rename.removed");
+    StepFile* file = create(to, false, &error);
+    if (file) {
+        const uint64_t size = old->eof();
+        error = file->write(0, old->data(), size);
+        WILKINS_FAULT_POINT("rename.written");
+        if (error) discard_step(file);
+        else close_step(file);
+    }
+    close_step(old);
+    if (!error && disk::has_files(p.board, from.outport)) raw::unlink(from.name);
+    return error;
+}
+
+}  // namespace wilkins

@@ -1,0 +1,246 @@
+// Steps that this process reads: waits for those of in-ports, and finds those it wrote itself; other ranks attach to them.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "disk.hpp"
+#include "fault.hpp"
+#include "first.hpp"
+#include "queue.hpp"
+#include "raw.hpp"
+#include "store_parts.hpp"
+#include "wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+std::atomic<uint64_t> private_copies{0};
+
+}  // namespace
+
+void sweep_dead_readers(Process& p, int port) {
+    for (int r = 0; r < p.board.head().ranks; ++r) {
+        RankRecord& rank = p.board.rank(r);
+        for (int k = 0; k < kHolds; ++k) {
+            if (rank.holds[k] < 0 || (port >= 0 && p.board.source(p.board.slot(rank.holds[k]).source).port != port)) continue;
+            if (is_dead(rank.holders[k])) queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
+        }
+    }
+}
+
+namespace {
+
+void explain_missing(const Process& p, const Match& match, const char* why) {
+    log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
+}
+
+// Maps a published step that this rank has just taken a hold on; without success the hold ends.
+StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
+    Process& p = process();
+    WILKINS_FAULT_POINT("open.before-map");
+    Mapping mapping;
+    *error = p.arenas->map(index, false, &mapping);
+    WILKINS_FAULT_POINT("open.mapped");
+    // Where address space is limited, a mapping may be shorter than a step.
+    if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
+    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
+    if (file) return file;
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    queue::drop_hold(p.board, p.rank_index, index, getpid());
+    return nullptr;
+}
+
+}  // namespace
+
+bool may_read(const Board& board, int inport, int rank) {
+    const PortRecord& port = board.port(inport);
+    for (int k = 0; k < port.links; ++k)
+        if (rank < board.channel(board.link(port, k)).readers) return true;
+    return false;
+}
+
+StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    int index = -1;
+    uint64_t stamp = 0;
+    char name[kNameMax];
+    {
+        Board::Lock lock(board);
+        if (!may_read(board, match.inport, p.context.rank)) {
+            log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", p.task_name(),
+                     p.context.rank, match.name);
+            *error = EACCES;
+            return nullptr;
+        }
+        if (answer_first(p, match.inport, intent != Intent::look) != First::wait) {
+            *error = ENOENT;
+            return nullptr;
+        }
+        Wait wait(p, WaitFor::data, match.inport, match.name);
+        for (;;) {
+            const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
+            const bool over = found.slot < 0 && (found.passed || !queue::can_produce(board, match.inport));
+            if ((over || found.slot >= 0) && queue::comes_late(board, match.inport, p.context.rank, found)) {
+                fail_run(p,
+                         "task '%s': rank %d begins to read '%s', after other ranks have read steps of it together, as if they alone "
+                         "did; give the in-port 'nreaders: %d', so that every step waits for all ranks",
+                         p.task_name(), p.context.rank, match.name, board.task(p.context.task).nprocs);
+                *error = EACCES;
+                return nullptr;
+            }
+            if (found.slot >= 0) {
+                WILKINS_FAULT_POINT("open.found");
+                if (!queue::add_hold(board, p.rank_index, found.slot)) {
+                    log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", p.task_name(),
+                             p.context.rank, kHolds);
+                    *error = EMFILE;
+                    return nullptr;
+                }
+                WILKINS_FAULT_POINT("open.held");
+                if (intent != Intent::look) {
+                    queue::take(board, match.inport, p.context.rank, found);
+                    ++p.me().files;
+                    queue::opened_in_part(board, match.inport, ranks);
+                }
+                WILKINS_FAULT_POINT("open.taken");
+                index = found.slot;
+                break;
+            }
+            if (over) {
+                if (!found.passed) board.task(p.context.task).saw_end = 1;
+                explain_missing(p, match, found.passed ? "the step of this name was dropped or let go" : "the stream has ended");
+                *error = ENOENT;
+                return nullptr;
+            }
+            if ((*error = wait.nap(lock))) return nullptr;
+        }
+        stamp = board.slot(index).stamp;
+        strcpy(name, match.name);
+    }
+    return open_held(index, stamp, name, error);
+}
+
+namespace {
+
+// Opens the program's own file on disk.
+StepFile* read_disk(const char* name, int* error) {
+    disk::Image image;
+    if ((*error = disk::map_file(name, &image))) return nullptr;
+    Mapping mapping;
+    mapping.bytes = image.bytes;
+    mapping.length = image.length;
+    mapping.kept = false;
+    StepFile* file = make_file(Role::on_disk, -1, mapping, image.identity, name);
+    if (!file) {
+        *error = ENOMEM;
+        munmap(image.bytes, image.length);
+        raw::close(image.fd);
+        return nullptr;
+    }
+    file->state->size = image.size;
+    file->state->fd = image.fd;
+    return file;
+}
+
+}  // namespace
+
+StepFile* reread_own(const Match& match, int* error) {
+    Process& p = process();
+    if (disk::has_files(p.board, match.outport)) return read_disk(match.name, error);
+    const uint64_t place = hash_place(match.name);
+    int index;
+    uint64_t stamp = 0;
+    {
+        Board::Lock lock(p.board);
+        index = queue::find_own(p.board, match.outport, match.name, place);
+        if (index >= 0 && !queue::add_hold(p.board, p.rank_index, index)) {
+            *error = EMFILE;
+            return nullptr;
+        }
+        if (index >= 0) stamp = p.board.slot(index).stamp;
+    }
+    if (index < 0) {
+        *error = ENOENT;
+        return nullptr;
+    }
+    return open_held(index, stamp, match.name, error);
+}
+
+StepFile* private_copy(StepFile* from, int* error) {
+    const uint64_t size = from->eof();
+    const uint64_t reserve = process().board.head().reserve;
+    void* bytes = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    StepFile* file = nullptr;
+    if (bytes == MAP_FAILED) {
+        *error = ENOMEM;
+    } else {
+        Mapping mapping;
+        mapping.bytes = static_cast<unsigned char*>(bytes);
+        mapping.length = reserve;
+        mapping.writable = true;
+        file = make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
+        if (file) {
+            from->read(0, bytes, size);
+            WILKINS_FAULT_POINT("copy.private");
+            file->state->size = size;
+        } else {
+            munmap(bytes, reserve);
+            *error = ENOMEM;
+        }
+    }
+    close_step(from);
+    return file;
+}
+
+void end_peer(SlotRecord& slot, uint64_t stamp) {
+    if (slot.stamp == stamp && slot.peers > 0) --slot.peers;
+}
+
+StepFile* attach_step(const StepToken& token, bool writable, int* error) {
+    Process& p = process();
+    *error = 0;
+    uint64_t stamp;
+    char name[kNameMax];
+    {
+        Board::Lock lock(p.board);
+        if (token.slot < 0 || token.slot >= p.board.head().slots || p.board.slot(token.slot).stamp != token.stamp) {
+            *error = ESTALE;
+            return nullptr;
+        }
+        SlotRecord& slot = p.board.slot(token.slot);
+        stamp = slot.stamp;
+        strcpy(name, slot.name);
+        ++p.me().files;
+        if (writable) {
+            ++slot.peers;
+            WILKINS_FAULT_POINT("attach.peer");
+        } else if (!queue::add_hold(p.board, p.rank_index, token.slot)) {
+            *error = EMFILE;
+            return nullptr;
+        } else {
+            for (int i = 0; i < p.board.head().ports; ++i) {
+                const PortRecord& port = p.board.port(i);
+                if (port.task == p.context.task && port.direction == Direction::in)
+                    queue::follow_lead(p.board, i, p.context.rank, token.slot);
+            }
+        }
+    }
+    if (!writable) return open_held(token.slot, stamp, name, error);
+    WILKINS_FAULT_POINT("attach.before-map");
+    Mapping mapping;
+    *error = p.arenas->map(token.slot, true, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::peer, token.slot, mapping, stamp, name);
+    if (file) return file;
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    end_peer(p.board.slot(token.slot), stamp);
+    return nullptr;
+}
+
+}  // namespace wilkins
