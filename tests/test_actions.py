@@ -6,7 +6,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import missing
 from test_publish import Workflow
 
 from support import WILKINS, run_tree
@@ -278,11 +277,9 @@ def test_actions_of_another_program_name_publish(flow: Workflow) -> None:
     assert "publish" in ran.out + ran.err and "workflow.yaml:" in ran.out + ran.err
 
 
-@pytest.mark.needs("python:mpi4py")
+@pytest.mark.needs("python:mpi4py", "mpiexec")
 def test_actions_of_an_mpi_program(flow: Workflow) -> None:
     """Every rank has its hooks, and serves its own files."""
-    if missing("mpiexec"):
-        pytest.skip("needs mpiexec")
     writer = """
     import h5py
     from mpi4py import MPI

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -82,8 +81,7 @@ def test_a_cap_of_two_steps_slows_and_loses_nothing(tmp_path: Path) -> None:
     assert max(peak[1] for peak in json.loads((tmp_path / "peaks.json").read_text())) <= 22 << 20
 
 
-@pytest.mark.needs("unshare", "mount")
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small /dev/shm needs root")
+@pytest.mark.needs("root", "unshare", "mount")
 @pytest.mark.parametrize("filled", [False, True], ids=["small", "full"])
 def test_shared_memory_too_small_or_full(tmp_path: Path, filled: bool) -> None:
     """A container's 64 MB, or a /dev/shm that others filled: one line that names the task, the file and the cure."""

@@ -90,9 +90,7 @@ def hidden_in(folder: Path) -> list[Path]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MB."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a small file system")
+    """A file system of 4 MB; its tests need root, to mount it."""
     folder = tmp_path / "disk"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=True)
@@ -314,6 +312,7 @@ time.sleep(600)
     assert not list(tmp_path.glob("*.h5"))
 
 
+@pytest.mark.needs("root", "mount")
 @MODES
 @pytest.mark.needs("python:h5py")
 def test_a_full_disk(small_disk: Path, mode: str) -> None:
@@ -332,6 +331,7 @@ def test_a_full_disk(small_disk: Path, mode: str) -> None:
     assert not hidden_in(small_disk)
 
 
+@pytest.mark.needs("root", "mount")
 @MODES
 @pytest.mark.needs("python:h5py")
 def test_a_folder_one_may_not_write_to(small_disk: Path, mode: str) -> None:

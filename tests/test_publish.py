@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import missing
 from programs.build import build, parallel_c
 
 from support import WILKINS, Finished, run_tree, write_program
@@ -641,16 +640,18 @@ def test_a_task_that_ends_between_the_opens_of_a_step(flow: Workflow) -> None:
 
 
 EVERY_RANK = [[10 * step + rank for rank in range(3)] for step in range(4)]
+MPIS = pytest.mark.parametrize(
+    "mpi",
+    [pytest.param(mpi, marks=pytest.mark.needs(f"h5pcc.{mpi}", f"mpiexec.{mpi}")) for mpi in ("mpich", "openmpi")],
+)
 PARALLEL = {"nyx": 2, "token": 4, "flush": "flush", "write": {"write": 1, "dset": "/x"}}
 
 
 @pytest.mark.parametrize("way", PARALLEL)
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
-@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+@MPIS
 def test_parallel_programs(flow: Workflow, mpi: str, static: bool, way: str) -> None:
     """Made by rank 0 and reopened by all (Nyx); opened by rank after rank; one file to the end, flushed or not."""
-    if missing(f"h5pcc.{mpi}") or missing(f"mpiexec.{mpi}"):
-        pytest.skip(f"needs {mpi}")
     program = build("publish.c", *parallel_c(mpi, static=static))
     launcher = "mpiexec.mpich" if mpi == "mpich" else "mpiexec.openmpi --oversubscribe"
     latest = ["latest"] if not static else []
@@ -664,10 +665,9 @@ def test_parallel_programs(flow: Workflow, mpi: str, static: bool, way: str) -> 
         assert flow.got() == EVERY_RANK
 
 
+@pytest.mark.needs("h5pcc.mpich", "mpiexec.mpich")
 def test_parallel_readers_open_each_step_twice(flow: Workflow) -> None:
     """`opens_per_step` where the ranks of the reader open files together, and each rank alone."""
-    if missing("h5pcc.mpich") or missing("mpiexec.mpich"):
-        pytest.skip("needs mpich")
     program = build("reopen.c", *parallel_c("mpich", static=False))
     flow.task(
         "writer",
