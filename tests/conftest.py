@@ -21,7 +21,7 @@ if os.geteuid() == 0:
 
 @cache
 def missing(thing: str) -> bool:
-    """Whether the machine lacks a program, a ``python:MODULE`` or a ``system-python:MODULE``, or the rights of ``root``."""
+    """Whether the machine lacks a program, ``python:MODULE``, ``system-python:MODULE``, or the rights of ``root``."""
     if thing == "root":
         return os.geteuid() != 0
     kind, _, name = thing.rpartition(":")

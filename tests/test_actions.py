@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from test_publish import Workflow
+from small_workflows import Workflow
 
 from support import WILKINS, run_tree
 
