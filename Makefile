@@ -9,7 +9,10 @@ NATIVE := $(wildcard transport/native/*)
 # `make soak` repeats the tests of races, waits and deaths that tools/soak lists.
 ROUNDS ?= 100
 
-.PHONY: help demo install test lint native-test bench soak clean
+# `make fuzz` runs so many random workflows; each prints the command that runs it again.
+CASES ?= 300
+
+.PHONY: help demo install test lint native-test bench soak fuzz clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
@@ -18,6 +21,7 @@ help:
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure against memcpy and files"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
+	@echo "make fuzz         run CASES=$(CASES) random workflows, and check what arrives and what is left"
 	@echo "make clean        remove what the above made"
 
 # The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
@@ -58,6 +62,9 @@ bench: $(VENV)/.installed-test
 
 soak: $(VENV)/.installed-test
 	PYTHON=$(abspath $(BIN)/python) tools/soak $(ROUNDS)
+
+fuzz: $(VENV)/.installed-test
+	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
 
 clean:
 	rm -rf $(VENV) build build-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

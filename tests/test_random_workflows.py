@@ -1,0 +1,32 @@
+"""Random workflows: every step that the policy promises arrives once, whole and in order; nothing else is left behind.
+
+``WILKINS_FUZZ=n`` runs n of them with fresh seeds (`make fuzz`), ``WILKINS_FUZZ_SEED=s`` the one of a seed again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from random_workflows import check, make, run
+
+CASES = 30
+"""Workflows of an ordinary round of tests: about a minute."""
+
+
+def seeds() -> list[int]:
+    """Those to be run: one, many fresh ones, those of a round of `make soak`, or always the same few."""
+    if one := os.environ.get("WILKINS_FUZZ_SEED"):
+        return [int(one)]
+    fresh = os.environ.get("WILKINS_FUZZ")
+    first = random.randrange(10**9) if fresh else 1000 * int(os.environ.get("WILKINS_TEST_SEED", "0")) % 10**9
+    return list(range(first, first + int(fresh or CASES)))
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_a_random_workflow(tmp_path: Path, seed: int) -> None:
+    print(f"again with: WILKINS_FUZZ_SEED={seed} python -m pytest tests/test_random_workflows.py")
+    case = make(seed)
+    check(case, tmp_path, run(case, tmp_path))
