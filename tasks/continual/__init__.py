@@ -1,18 +1,74 @@
-"""Continual learning on streams: the rehearsal buffer, one part per rank, together one population to draw from."""
+"""Continual learning on streams: the rehearsal buffer, one part per rank, together one population to draw from; and
+training on top of it, which needs torch: it is imported when the first of its names is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from wilkins.tasks.continual.arrays import concatenate
 from wilkins.tasks.continual.buffer import RehearsalBuffer
 from wilkins.tasks.continual.buffer_options import RehearsalOptions
-from wilkins.tasks.continual.errors import BadSample, CheckpointError, RankFailed, RehearsalError
+from wilkins.tasks.continual.errors import (
+    BadBatch,
+    BadSample,
+    CheckpointError,
+    LearningError,
+    RankFailed,
+    RehearsalError,
+)
 from wilkins.tasks.continual.statistics import Statistics
 
+if TYPE_CHECKING:
+    from wilkins.tasks.continual.learner import Evaluation, Learner, Position, Step
+    from wilkins.tasks.continual.strategies import (
+        DarkReplay,
+        FromScratch,
+        Incremental,
+        Rehearsal,
+        Strategy,
+        make_strategy,
+    )
+    from wilkins.tasks.continual.world import process_group
+
+_WITH_TORCH = {
+    **dict.fromkeys(("Evaluation", "Learner", "Position", "Step"), "learner"),
+    **dict.fromkeys(
+        ("DarkReplay", "FromScratch", "Incremental", "Rehearsal", "Strategy", "make_strategy"), "strategies"
+    ),
+    "process_group": "world",
+}
+
 __all__ = [
+    "BadBatch",
     "BadSample",
     "CheckpointError",
+    "DarkReplay",
+    "Evaluation",
+    "FromScratch",
+    "Incremental",
+    "Learner",
+    "LearningError",
+    "Position",
     "RankFailed",
+    "Rehearsal",
     "RehearsalBuffer",
     "RehearsalError",
     "RehearsalOptions",
     "Statistics",
+    "Step",
+    "Strategy",
     "concatenate",
+    "make_strategy",
+    "process_group",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        importlib.import_module("torch")
+    except ImportError as error:
+        raise ImportError(f"{name} needs PyTorch: pip install 'wilkins[torch]' ({error})") from error
+    return getattr(importlib.import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)

@@ -1,8 +1,23 @@
-"""What can go wrong with a rehearsal buffer, in words that a user can act on."""
+"""What can go wrong in learning on a stream, in words that a user can act on."""
 
 from __future__ import annotations
 
 from wilkins.tasks.errors import TaskError
+
+
+class LearningError(TaskError):
+    """Training cannot go on: data, model and loss do not fit each other, or a saved state does not fit the model."""
+
+
+class BadBatch(LearningError):
+    """A batch does not fit the model, the loss or the batches before; tells the port, the step and the tensor."""
+
+    def __init__(self, reason: str, *, port: str = "", step: int | None = None, tensor: str = "") -> None:
+        super().__init__(_told("training", reason, port, step, tensor))
+        self.reason = reason
+        self.port = port
+        self.step = step
+        self.tensor = tensor
 
 
 class RehearsalError(TaskError):
@@ -13,10 +28,8 @@ class BadSample(RehearsalError):
     """A batch does not fit the buffer; tells the port, the step and the tensor."""
 
     def __init__(self, reason: str, *, port: str = "", step: int | None = None, tensor: str = "") -> None:
-        where = [f"port {port!r}"] if port else []
-        where += [] if step is None else [f"step {step}"]
-        where += [f"tensor {tensor!r}"] if tensor else []
-        super().__init__(f"rehearsal buffer, {', '.join(where)}: {reason}" if where else reason)
+        where = _told("rehearsal buffer", reason, port, step, tensor)
+        super().__init__(where if port or step is not None or tensor else reason)
         self.reason = reason
         self.port = port
         self.step = step
@@ -32,4 +45,11 @@ class RankFailed(RehearsalError):
 
 
 class CheckpointError(RehearsalError):
-    """A saved buffer cannot be written, or cannot be restored here."""
+    """A saved buffer or learner cannot be written, or cannot be restored here."""
+
+
+def _told(who: str, reason: str, port: str, step: int | None, tensor: str) -> str:
+    where = [f"port {port!r}"] if port else []
+    where += [] if step is None else [f"step {step}"]
+    where += [f"tensor {tensor!r}"] if tensor else []
+    return f"{', '.join([who, *where])}: {reason}"

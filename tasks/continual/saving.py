@@ -1,0 +1,128 @@
+"""Saves a learner with its rehearsal buffer, so that a trainer that was killed goes on as if nothing had happened.
+
+A save is a file per rank, `own-<k>-of-<n>.step-<s>.pt`, the buffer's files in `buffer/`, and last `learner.step-<s>.pt`
+with what all ranks share, by rank 0. So a save is complete when the last one is there. Files are torch's; they are read
+with `weights_only`, which runs no code. All ranks see the same folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from wilkins.tasks.continual.errors import CheckpointError
+from wilkins.tasks.continual.world import gathered, rank_and_size
+
+if TYPE_CHECKING:
+    from wilkins.tasks.continual.learner import Learner
+
+KEPT = 2
+_SHARED = re.compile(r"learner\.step-(\d+)\.pt")
+
+
+def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any]) -> None:
+    """See `Learner.save`."""
+    folder, step = Path(folder), learner.steps
+    rank, ranks = rank_and_size()
+    shared, mine = _shared(folder, step), _own(folder, rank, ranks, step)
+    state = learner.state_dict()
+    own = {"own": state.pop("own"), "extra": dict(extra)}
+
+    def prepare() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if rank == 0:  # one of an earlier course: with the new files of ranks it would be no whole
+            shared.unlink(missing_ok=True)
+
+    _together(folder, prepare)
+    state["buffer"] = learner.strategy.save(folder / "buffer") if step else None
+    _together(folder, lambda: _write(mine, own))
+    _together(folder, lambda: _write(shared, state) if rank == 0 else None)
+    there = _steps(folder)
+    given_up = [one for one in there if one > step]
+    for one in [*given_up, *[one for one in there if one <= step][:-KEPT]]:
+        with contextlib.suppress(OSError):
+            if rank == 0:
+                _shared(folder, one).unlink(missing_ok=True)
+            _own(folder, rank, ranks, one).unlink(missing_ok=True)
+
+
+def load(learner: Learner, folder: str | PathLike[str]) -> dict[str, Any] | None:
+    """See `Learner.load`."""
+    folder = Path(folder)
+    if learner.steps:
+        raise CheckpointError("a saved learner is loaded before its first step")
+    rank, ranks = rank_and_size()
+    newest = gathered(str(max(_steps(folder), default=-1)))
+    if len(set(newest)) > 1:
+        raise CheckpointError(f"the ranks find different saves in {folder}: all must see the same folder")
+    step = int(newest[0])
+    if step < 0:
+        return None
+    found: dict[str, Any] = {}
+
+    def read() -> None:
+        mine = _own(folder, rank, ranks, step)
+        if not mine.exists():
+            raise ValueError(f"{mine.name} is missing: it was saved by another number of ranks than {ranks}")
+        found.update(_read(_shared(folder, step)), **_read(mine))
+        learner.load_state_dict(found)
+
+    _together(folder, read)
+    if found["buffer"] is not None:
+        learner.strategy.load(folder / "buffer", found["buffer"])
+    extra: dict[str, Any] = found["extra"]
+    return extra
+
+
+def _together(folder: Path, work: Callable[[], object]) -> None:
+    """Do something on all ranks, and go on when all have done it, or raise what went wrong on one of them on all."""
+    trouble = ""
+    try:
+        work()
+    except OSError as error:
+        trouble = f"cannot use {error.filename or folder}: {error.strerror or error}"
+    except (CheckpointError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        trouble = f"cannot restore a learner from {folder}: {error}"
+    for rank, told in enumerate(gathered(trouble)):
+        if told:
+            raise CheckpointError(f"rank {rank} {told}" if rank_and_size()[1] > 1 else told)
+
+
+def _write(path: Path, state: Mapping[str, Any]) -> None:
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as file:
+        torch.save(dict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    entry = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def _shared(folder: Path, step: int) -> Path:
+    return folder / f"learner.step-{step}.pt"
+
+
+def _own(folder: Path, rank: int, ranks: int, step: int) -> Path:
+    return folder / f"own-{rank}-of-{ranks}.step-{step}.pt"
+
+
+def _steps(folder: Path) -> list[int]:
+    """Of complete saves, in ascending order."""
+    return sorted(int(match[1]) for path in folder.glob("learner.*") if (match := _SHARED.fullmatch(path.name)))
