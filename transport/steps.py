@@ -37,14 +37,31 @@ def names(pattern: str = "") -> Iterator[str]:
         PermissionError: the port's ``nreaders`` leaves this rank out.
         InterruptedError: the run is being stopped.
     """
-    port = _library().wilkins_steps_port(os.fsencode(pattern)) if "WILKINS_RUN" in os.environ else -errno.ENODEV
-    if port == -errno.EACCES:
+    index = port(pattern)
+    return iter(on_disk(pattern)) if index is None else _from_port(index)
+
+
+def port(pattern: str) -> int | None:
+    """This task's in-port in memory, by number; None if there is none, as outside of a run.
+
+    Raises:
+        PermissionError: the port's ``nreaders`` leaves this rank out.
+    """
+    if "WILKINS_RUN" not in os.environ:
+        return None
+    index = int(_library().wilkins_steps_port(os.fsencode(pattern)))
+    if index == -errno.EACCES:
         raise PermissionError(
             errno.EACCES,
             "this rank is none of the port's readers; raise 'nreaders', or ask on the first ranks only",
             pattern,
         )
-    return _from_port(port) if port >= 0 else iter(_on_disk(pattern))
+    return index if index >= 0 else None
+
+
+def leave(port: int) -> None:
+    """The program is done with the last step of the in-port, and asks for no other."""
+    _library().wilkins_steps_leave(port)
 
 
 def _from_port(port: int) -> Iterator[str]:
@@ -56,10 +73,15 @@ def _from_port(port: int) -> Iterator[str]:
         if code != errno.ENOENT:
             raise InterruptedError(code, "the run is being stopped")
     finally:
-        library.wilkins_steps_leave(port)
+        leave(port)
 
 
-def _on_disk(pattern: str) -> list[str]:
+def on_disk(pattern: str) -> list[str]:
+    """The files that match, ``x2`` before ``x10``.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
     if not pattern:
         raise FileNotFoundError(
             errno.ENOENT, f"give the pattern of the files: there is not one in-port to choose{_in_memory()}"

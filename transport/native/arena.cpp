@@ -120,10 +120,8 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
     Mapping& kept = mappings_[static_cast<size_t>(slot)];
     const bool enough = kept.blocks && (kept.writable || !writable);
     if (!enough) {
-        const Mapping before = kept;
         if (int error = map_table(slot, writable, &kept)) return error;
-        if (before.bytes) munmap(before.bytes, before.length);
-        kept.bytes = nullptr;
+        kept.bytes = nullptr;  // a mapping that could only be read stays, for those who still do
     }
     *out = kept;
     if (kept.bytes) return 0;

@@ -38,6 +38,8 @@ public:
     uint64_t& offered(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.offered, source); }
     uint8_t& on(const SlotRecord& slot, int place) const { return at<uint8_t>(slot.on, place); }
     uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
+    Asked& asked(const PortRecord& port, int rank) const { return at<Asked>(port.asked, rank); }
+    uint64_t& given(const PortRecord& port, uint32_t n) const { return at<uint64_t>(port.given, static_cast<int>(n % port.log_room)); }
     FirstOpens& first_opens(const PortRecord& port, int rank) const { return at<FirstOpens>(port.firsts, rank); }
     Delivery& delivery(const PortRecord& port, uint32_t n) const { return at<Delivery>(port.log, static_cast<int>(n % port.log_room)); }
 

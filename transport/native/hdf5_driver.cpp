@@ -10,6 +10,7 @@
 #include <new>
 
 #include "actions.hpp"
+#include "channels.hpp"
 #include "hdf5.hpp"
 #include "snapshot.hpp"
 #include "step_file.hpp"
@@ -69,6 +70,7 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
         return lookup_step(match, &size, &identity, &when) ? open_step(match, Intent::look, 1, error) : nullptr;
     }
     if (!creates) {
+        if (!(flags & kReadWrite) && led_step(match.name)) return open_led(error);
         // A file that is being written by this process is one file for HDF5, however often it is opened.
         if (StepFile* same = find_open(match.name, true)) return same;
         if (Call::asking() == Asking::creating) {

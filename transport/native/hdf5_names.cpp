@@ -1,6 +1,7 @@
 // The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
 #include "actions.hpp"
 #include "behind.hpp"
+#include "channels.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
 #include "store.hpp"
@@ -58,7 +59,7 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
         if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
         return result;
     }
-    if (asking != Asking::creating && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, asking == Asking::opening)) {
+    if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, asking == Asking::opening)) {
         PassThrough passing(true);
         return call(fapl);
     }

@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 5;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 6;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -78,6 +78,12 @@ struct FirstOpens {
     uint64_t asked;        // 1 + RankRecord::files at the first mere look, 0 before it
 };
 
+// What a rank has asked of an in-port without waiting for it, and what it was given (see queue_asking.cpp).
+struct Asked {
+    uint64_t questions;
+    uint32_t steps;  // given to it, by waiting too
+};
+
 struct PortRecord {
     int32_t task;
     Direction direction;
@@ -100,6 +106,12 @@ struct PortRecord {
     uint64_t log;          // in, fixed: offset of Delivery[log_room]
     uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
     uint64_t firsts;       // in: offset of FirstOpens[nprocs]
+    uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
+    uint64_t asked;        // in: offset of Asked[nprocs]
+    uint64_t given;        // in: offset of uint64_t[log_room]: the question that each step was the answer to, 0: it was waited for
+    uint32_t given_end;    // in: steps given to the rank that has got most
+    uint64_t questions;    // in: of the rank that has asked most
+    uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here

@@ -53,7 +53,7 @@ bool full(const Board& board, const ChannelRecord& channel, int source_in_port, 
     const PortRecord& inport = board.port(channel.inport);
     if (channel.when_full != WhenFull::block || offered(board, channel, source_in_port) % channel.every != 0) return false;
     if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) return false;
-    return queued(board, channel, source_in_port) >= static_cast<int>(channel.queue);
+    return queued(board, channel, source_in_port) >= static_cast<int>(channel.queue + inport.ahead);
 }
 
 bool has_room(const Board& board, int source_index, const char* name) {

@@ -65,10 +65,26 @@ bool let_go(const Board& board, int inport, int reader, const char* name);
 
 // The rank takes its next step, whatever the name: of the steps it has not got to, the one published first, so that the
 // order is the same on all ranks. Until it asks again or leaves, the step's name means this step. -1: there is none now.
-int choose(const Board& board, int inport, int reader);
+// `polled`: it is the answer to a question (see poll).
+int choose(const Board& board, int inport, int reader, bool polled = false);
 
-// Is there a step that the rank could choose?
+// The slot of the step that the rank would choose, or -1; whether there is one.
+int next_choice(const Board& board, int inport, int reader);
 bool has_choice(const Board& board, int inport, int reader);
+
+// A rank asks for its next step without waiting: is there one to choose, none now, or none any more? The n-th question of every
+// rank of a task has the same answer, which is found when the first of them asks.
+enum class Answer { step, none, ended };
+Answer poll(const Board& board, int inport, int reader);
+
+// The rank was given its next step.
+void note_given(const Board& board, PortRecord& inport, int reader, bool polled);
+
+// A started program has asked nothing yet.
+void forget_questions(const Board& board, PortRecord& inport);
+
+// The rank is done with the step that it has chosen last, if it is this one, before it asks for the next.
+void finish(const Board& board, int inport, int reader, int slot);
 
 // Has the rank opened the one step for which its program was started? There is no next one for it.
 bool has_its_step(const Board& board, int inport, int reader);

@@ -47,8 +47,10 @@ void task_started(const Board& board, int index, bool one_step) {
     task.saw_end = 0;
     task.one_step = one_step;
     for (int p = 0; p < board.head().ports; ++p) {
-        const PortRecord& port = board.port(p);
+        PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
+        port.ahead = 0;
+        forget_questions(board, port);
         for (int k = 0; k < port.links; ++k) {
             ChannelRecord& channel = board.channel(board.link(port, k));
             channel.in_part = 0;

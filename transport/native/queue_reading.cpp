@@ -176,14 +176,28 @@ bool has_its_step(const Board& board, int index, int reader) {
 
 bool has_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot >= 0; }
 
-int choose(const Board& board, int index, int reader) {
-    const PortRecord& inport = board.port(index);
+int choose(const Board& board, int index, int reader, bool polled) {
+    PortRecord& inport = board.port(index);
     const Found found = find_choice(board, index, reader);
     if (found.slot < 0) return -1;
     take(board, index, reader, found);
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     board.mark(channel, place_in_port(board, board.source(board.slot(found.slot).source)), reader).keep = kCurrent;
+    note_given(board, inport, reader, polled);
     return found.slot;
+}
+
+int next_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot; }
+
+void finish(const Board& board, int index, int reader, int slot_index) {
+    const SlotRecord& slot = board.slot(slot_index);
+    const PortRecord& inport = board.port(index);
+    each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (mark.keep != kCurrent || mark.next != slot.sequence + 1 || board.port(channel.outport).first_source + s != slot.source) return;
+        mark.keep = kGone;
+        board.ring(channel.outport);
+    });
 }
 
 void leave(const Board& board, int index, int reader, bool for_next) {

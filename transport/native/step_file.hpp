@@ -27,6 +27,7 @@ struct StepFile::State {
     uint64_t place = 0;  // hash of the absolute path
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes
+    bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;
     State* previous = nullptr;
@@ -34,6 +35,9 @@ struct StepFile::State {
 
 // A second handle on a step of this name that this process has open for writing (`written`), or nullptr.
 StepFile* find_open(const char* name, bool written);
+
+// Maps a published step that this rank has just taken a hold on; without success the hold ends.
+StepFile* open_held(int slot, uint64_t stamp, const char* name, int* error);
 
 // Counts one write to a dataset of the file of this name, which this process has open for writing. True for every
 // `every`-th.

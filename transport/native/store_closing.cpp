@@ -81,7 +81,10 @@ void close_step(StepFile* file) {
             WILKINS_FAULT_POINT("close.begun");
             const int error = complete(file);
             WILKINS_FAULT_POINT("close.complete");
-            if (error) {
+            if (error == ECANCELED) {
+                log_line("task '%s' rank %d gives '%s' up: no consumer sees it", p.task_name(), p.context.rank, state->name);
+                give_up(p, state->slot, state->identity);
+            } else if (error) {
                 log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
                          p.context.rank, state->name, strerror(error));
                 give_up(p, state->slot, state->identity);
@@ -99,7 +102,7 @@ void close_step(StepFile* file) {
         } else if (state->role == Role::reader) {
             WILKINS_FAULT_POINT("close.reader");
             Board::Lock lock(p.board);
-            note_closed(p, state->slot);
+            if (!state->again) note_closed(p, state->slot);
             queue::drop_hold(p.board, p.rank_index, state->slot, state->pid);
         }
     }

@@ -38,7 +38,8 @@ void explain_missing(const Process& p, const Match& match, const char* why) {
     log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
 }
 
-// Maps a published step that this rank has just taken a hold on; without success the hold ends.
+}  // namespace
+
 StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     Process& p = process();
     WILKINS_FAULT_POINT("open.before-map");
@@ -54,8 +55,6 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     queue::drop_hold(p.board, p.rank_index, index, getpid());
     return nullptr;
 }
-
-}  // namespace
 
 bool may_read(const Board& board, int inport, int rank) {
     const PortRecord& port = board.port(inport);

@@ -1,0 +1,58 @@
+"""What can go wrong with channels: each error says who, what was attempted, why it is wrong and how to mend it."""
+
+from __future__ import annotations
+
+
+class ChannelError(Exception):
+    """Any error of channels; each is also the built-in error that fits."""
+
+
+class NoSuchDataset(ChannelError, KeyError):
+    """A step has no dataset of this path."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Released(ChannelError, ValueError):
+    """A step is used after it was released."""
+
+
+class StillReferenced(ChannelError, BufferError):
+    """A step cannot be let go of: arrays of it are referenced."""
+
+
+class TypeNotSupported(ChannelError, TypeError):
+    """An array's elements have a type that the other side does not know."""
+
+
+class BadSelection(ChannelError, IndexError):
+    """A selection does not fit the dataset."""
+
+
+class Unreadable(ChannelError, OSError):
+    """A step or a dataset cannot be read by HDF5."""
+
+
+class NotPublished(ChannelError, OSError):
+    """A step could not be written."""
+
+
+class TooManySteps(ChannelError, OSError):
+    """A rank holds as many steps as it can."""
+
+
+class WrongProcess(ChannelError, RuntimeError):
+    """A channel is used in a fork of the process that opened it."""
+
+
+def suggestion(word: str, known: list[str]) -> str:
+    """``"; did you mean 'a/x'?"``, or what there is, shortened."""
+    import difflib
+
+    if close := difflib.get_close_matches(word, known, n=1, cutoff=0.6):
+        return f"; did you mean {close[0]!r}?"
+    if not known:
+        return "; it has no datasets"
+    shown = ", ".join(repr(name) for name in known[:8])
+    return f"; there are {shown}" + (f" and {len(known) - 8} more" if len(known) > 8 else "")

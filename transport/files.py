@@ -1,0 +1,56 @@
+"""Steps that are real files, for programs that run without Wilkins: read by mapping, written by one rename."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+
+class StepOnDisk:
+    """A file that is mapped to be read. As long as it is held, HDF5 lets no program write to it (by a file lock)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self.size = os.fstat(self._fd).st_size
+        self._map = mmap.mmap(self._fd, 0, mmap.MAP_SHARED, mmap.PROT_READ) if self.size else None
+        self.address = np.frombuffer(self._map, np.uint8).ctypes.data if self._map is not None else 0
+
+    def open(self) -> h5py.File:
+        """The file, by HDF5."""
+        return h5py.File(self.name, "r")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._map = None
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+
+def read_ahead(name: str) -> None:
+    """Ask the system to read a file into its memory, and do not wait for it."""
+    with contextlib.suppress(OSError):
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(fd)
+
+
+def hidden_name(name: str) -> str:
+    """The name of a file that is being written, beside the one it will have."""
+    path = Path(name)
+    return str(path.with_name(f".{path.name}.{os.getpid()}.part"))

@@ -1,0 +1,245 @@
+"""Writing steps from arrays: in a run straight into the memory that consumers read, otherwise as files."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import h5py
+import numpy as np
+
+from wilkins.transport import files, memory
+from wilkins.transport.devices import Source, host
+from wilkins.transport.errors import NotPublished, StillReferenced, TypeNotSupported
+from wilkins.transport.views import Array, Memory
+
+MOST_KEPT = 8
+_ALIGNED_FROM, _ALIGNMENT = 4096, 256
+"""Bytes from which datasets begin at a multiple of so many, as array libraries like it."""
+
+
+def publish(
+    name: str,
+    arrays: Mapping[str, Any],
+    attrs: Mapping[str, Any] | None = None,
+    dset_attrs: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write and publish one step: an HDF5 file with these datasets, which any program can read.
+
+    In a run, where `name` matches an out-port, elements are copied once, into the step's memory. Otherwise this writes
+    the file, which takes its name when it is whole.
+
+    Args:
+        name: of the file.
+        arrays: by path; NumPy arrays, torch tensors, anything with ``__dlpack__`` or ``__array_interface__``, numbers,
+            text, and mappings of these, which become groups.
+        attrs: of the root group.
+        dset_attrs: by path of the dataset.
+
+    Raises:
+        TypeNotSupported: HDF5 has no type for an array's elements.
+        NotPublished: the step could not be written; consumers see nothing of it.
+    """
+    with create(name) as step:
+        for path, value in _flat(arrays):
+            step[path] = value
+        step.attrs.update(attrs or {})
+        for path, values in (dset_attrs or {}).items():
+            if path not in step.file:
+                raise NotPublished(
+                    f"{name}: dset_attrs name {path!r}, which is none of the arrays: {', '.join(step.file)}"
+                )
+            step.file[path].attrs.update(values)
+
+
+@contextlib.contextmanager
+def create(name: str) -> Iterator[NewStep]:
+    """A step to be filled in place, published at the end of the block; an exception in the block discards it::
+
+        with wilkins.transport.create("plt7.h5") as step:
+            u = step.empty("fields/u", (nx, ny), "f8")
+            solve(out=u)
+            step.attrs["time"] = t
+
+    Raises:
+        NotPublished: the step cannot be written.
+        StillReferenced: arrays of `MOST_KEPT` published steps are still referenced, whose memory cannot be used again.
+    """
+    place = _InMemory(name) if memory.produces(name) else _OnDisk(name)
+    step = NewStep(name, place)
+    try:
+        yield step
+    except BaseException:
+        step._end(whole=False)
+        raise
+    step._end(whole=True)
+
+
+class _Place(Protocol):
+    """Where a step is being written."""
+
+    file: h5py.File
+
+    def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A part of the file as an array that can be written."""
+
+    def copy(self, target: Array, source: Source) -> None:
+        """Fill such an array."""
+
+    def end(self, *, whole: bool) -> None:
+        """Close the file, and publish it if it is whole."""
+
+
+class NewStep:
+    """A step that is being written."""
+
+    def __init__(self, name: str, place: _Place) -> None:
+        self.filename = name
+        self._place = place
+        self._arrays: list[weakref.ref[Array]] = []
+        self.file = place.file
+        """The step by h5py, for all that arrays are not made for: compression, references, groups."""
+
+    @property
+    def attrs(self) -> h5py.AttributeManager:
+        """The attributes of the root group."""
+        return self.file.attrs
+
+    def empty(self, path: str, shape: int | Sequence[int], dtype: Any = "f8") -> Array:
+        """A new dataset as an array over the step's memory, to be filled before the block ends; it holds no values yet.
+
+        The block's end makes the array read-only. Parts of it that were made before (slices, tensors) are not to be
+        written to after that, for consumers read them.
+
+        Raises:
+            TypeNotSupported: elements of this type do not lie in an HDF5 file as NumPy has them.
+            NotPublished: the path is taken, or there is no room.
+        """
+        kind = np.dtype(dtype)
+        extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
+        array = self._new(path, extents, kind)
+        self._arrays.append(weakref.ref(array))
+        return array
+
+    def __setitem__(self, path: str, value: Any) -> None:
+        """A new dataset with the elements of an array (see `publish`)."""
+        source = host.source(value)
+        if source.dtype.kind in "OUS" or source.dtype.hasobject:
+            self._write_by_hdf5(path, value)
+        else:
+            target = self._new(path, source.shape, source.dtype)
+            if target.size:
+                self._place.copy(target, source)
+
+    def _write_by_hdf5(self, path: str, value: Any) -> None:
+        array = np.asarray(value)
+        if array.dtype.kind == "U":  # text of any length, as HDF5 has it
+            value = array.astype(object) if array.ndim else str(array)
+        try:
+            self.file[path] = value
+        except (TypeError, ValueError) as error:
+            raise TypeNotSupported(f"{path!r} in {self.filename!r}: HDF5 has no type for this: {error}") from error
+
+    def _new(self, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        try:
+            kind = h5py.h5t.py_create(dtype, logical=True)
+        except TypeError as error:
+            raise TypeNotSupported(f"{path!r} in {self.filename!r}: HDF5 has no type for {dtype}: {error}") from None
+        if dtype.hasobject:
+            raise TypeNotSupported(f"{path!r} in {self.filename!r}: {dtype} has no fixed size; assign the values")
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_layout(h5py.h5d.CONTIGUOUS)
+        properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        folder, _, last = path.strip("/").rpartition("/")
+        try:
+            parent = self.file.require_group(folder) if folder else self.file
+            dataset = h5py.h5d.create(parent.id, last.encode(), kind, space, properties)
+        except (ValueError, TypeError, OSError) as error:
+            raise NotPublished(f"{path!r} cannot be made in {self.filename!r}: {error}") from error
+        offset = dataset.get_offset()
+        if offset is None:
+            return np.empty(shape, dtype)
+        return self._place.array(path, offset, shape, dtype)
+
+    def _end(self, *, whole: bool) -> None:
+        for reference in self._arrays:
+            array = reference()
+            if array is not None:
+                array.flags.writeable = False
+        self._place.end(whole=whole)
+
+
+_written: weakref.WeakKeyDictionary[Memory, str] = weakref.WeakKeyDictionary()
+"""Memory that arrays of this process's own steps are based on, and the step's name."""
+
+
+class _InMemory:
+    """A step of this task's out-port."""
+
+    def __init__(self, name: str) -> None:
+        kept = sorted(set(_written.values()))
+        if len(kept) >= MOST_KEPT:
+            raise StillReferenced(
+                f"{name!r} cannot be created: arrays of {len(kept)} steps of this task ({', '.join(kept)}) are still "
+                "referenced, so their memory cannot be used again; let go of them, or copy what is needed longer"
+            )
+        self._name = name
+        try:
+            self.file = h5py.File(name, "w", alignment_threshold=_ALIGNED_FROM, alignment_interval=_ALIGNMENT)
+        except OSError as error:
+            raise NotPublished(error.errno, f"the step cannot be created: {error}", name) from error
+        self._step = memory.StepBeingWritten(name)
+
+    def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        base = Memory(self._step, path, self._step.memory(offset, size), size, writable=True)
+        _written[base] = self._name
+        return base.array(shape, dtype)
+
+    def copy(self, target: Array, source: Source) -> None:
+        self._step.copy(target, source)
+
+    def end(self, *, whole: bool) -> None:
+        if not whole:
+            self._step.give_up()
+        self.file.close()
+        del self._step  # lives as long as arrays over it
+
+
+class _OnDisk:
+    """A file, which has a hidden name until it is whole."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._hidden = files.hidden_name(name)
+        try:
+            self.file = h5py.File(self._hidden, "w", alignment_threshold=_ALIGNED_FROM, alignment_interval=_ALIGNMENT)
+        except OSError as error:
+            raise NotPublished(error.errno, f"the file cannot be created: {error}", name) from error
+
+    def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:  # noqa: ARG002
+        self.file.flush()  # gives the file its length
+        return np.memmap(self._hidden, dtype, "r+", offset, shape).view(np.ndarray)
+
+    def copy(self, target: Array, source: Source) -> None:
+        source.copy_to(target)
+
+    def end(self, *, whole: bool) -> None:
+        self.file.close()
+        if whole:
+            Path(self._hidden).replace(self._name)
+        else:
+            Path(self._hidden).unlink()
+
+
+def _flat(arrays: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in arrays.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}/")
+        else:
+            yield prefix + name, value

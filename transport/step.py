@@ -1,0 +1,244 @@
+"""A step that a task reads: its datasets as arrays, without a copy where they lie in the file as they are."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from types import EllipsisType, MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import h5py
+import numpy as np
+
+from wilkins.transport.devices import host
+from wilkins.transport.errors import (
+    BadSelection,
+    NoSuchDataset,
+    Released,
+    StillReferenced,
+    TypeNotSupported,
+    Unreadable,
+    suggestion,
+)
+from wilkins.transport.views import Array, Memory, offset_in_file
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Stored(Protocol):
+    """A step's file in memory that this process can read, until it is closed."""
+
+    name: str
+    address: int
+    size: int
+
+    def open(self) -> h5py.File:
+        """The file, by HDF5."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Step:
+    """One step of a channel: an HDF5 file that stays as it is while this object, or an array of it, is referenced."""
+
+    def __init__(self, stored: Stored, index: int) -> None:
+        self.filename = stored.name
+        """The name that the producer gave it."""
+        self.index = index
+        """0, 1, ... as this channel gave them."""
+        self._stored: Stored | None = stored
+        self._file: h5py.File | None = None
+        self._attrs: Mapping[str, Any] | None = None
+        self._alive: weakref.WeakSet[Memory] = weakref.WeakSet()
+
+    def __repr__(self) -> str:
+        return f"<step {self.index}, {self.filename!r}{', released' if self._stored is None else ''}>"
+
+    @property
+    def file(self) -> h5py.File:
+        """The step by h5py, for all that arrays are not made for: groups, text, references, attributes of datasets."""
+        stored = self._held()
+        if not self._file:  # not opened yet, or closed by the program
+            try:
+                self._file = stored.open()
+            except OSError as error:
+                raise Unreadable(error.errno, f"step {self.index} cannot be opened: {error}", self.filename) from error
+        return self._file
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes of the root group."""
+        if self._attrs is None:
+            self._attrs = MappingProxyType(dict(self.file.attrs.items()))
+        return self._attrs
+
+    def names(self) -> list[str]:
+        """The paths of all datasets, such as ``particles/position``."""
+        found: list[str] = []
+        self.file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+        return found
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and isinstance(self.file.get(path), h5py.Dataset)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __getitem__(self, key: str | tuple[Any, ...]) -> Array:
+        """A dataset, or a part of it: ``step["u"]``, ``step["u", 10:20]``, ``step["u", 0, ..., ::2]``.
+
+        A selection is as for h5py: integers, slices, ``...``, one list of increasing integers, or a mask. Where
+        elements lie in the file as NumPy has them (contiguous layout, no conversion), the result of integers and slices
+        is a view of the step's memory, which cannot be written to and keeps the step; otherwise HDF5 reads what is
+        selected, and nothing else, into a new array.
+
+        Raises:
+            NoSuchDataset: with what there is.
+            BadSelection: it does not fit the dataset's shape.
+            Unreadable: HDF5 cannot read it (a filter that is not there, a broken file).
+            Released: the step was released.
+        """
+        path, selection = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
+        dataset = self._dataset(path)
+        view = self._select(dataset, path, selection, writable=False)
+        return self._read(dataset, path, selection) if view is None else view
+
+    def buffer(self, path: str, selection: Any = ()) -> host.HostBuffer:
+        """The same as an object with the protocols by which array libraries share memory (`devices.Buffer`)."""
+        dataset = self._dataset(path)
+        selection = selection if isinstance(selection, tuple) else (selection,)
+        view = self._select(dataset, path, selection, writable=False)
+        if view is None:
+            view = self._read(dataset, path, selection)
+            return host.HostBuffer(view, view)
+        writable = self._select(dataset, path, selection, writable=True)
+        assert writable is not None
+        return host.HostBuffer(view, writable)
+
+    def torch(self, path: str, selection: Any = (), *, copy: bool = False) -> torch.Tensor:
+        """A dataset as a torch tensor: over the step's memory where `step[path]` is a view of native byte order.
+
+        torch has no tensors that cannot be written to: writing to this one in place ends the process with a
+        segmentation fault. With ``copy=True`` it is a tensor of its own, which keeps nothing and may be written.
+
+        Raises:
+            TypeNotSupported: torch has no such type (strings, compound types).
+        """
+        buffer = self.buffer(path, selection)
+        array = buffer.array
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if not array.flags.aligned or (copy and array is buffer.array and buffer.read_only):
+            array = array.copy()
+        if array is not buffer.array:
+            buffer = host.HostBuffer(array, array)
+        try:
+            return buffer.torch()  # type: ignore[no-any-return]
+        except TypeNotSupported as error:
+            raise TypeNotSupported(f"{self._says(path)}: {error}") from None
+
+    def release(self) -> None:
+        """Let go of the step now: its producer may use the memory again. A step that was released already stays so.
+
+        Raises:
+            StillReferenced: arrays of it are referenced, whose values would change.
+        """
+        if alive := sorted({memory.path for memory in self._alive}):
+            raise StillReferenced(
+                f"step {self.index} ({self.filename}) cannot be released: arrays of {', '.join(map(repr, alive))} are "
+                "still referenced; delete them first, or copy what is needed longer"
+            )
+        stored, self._stored = self._stored, None
+        file, self._file = self._file, None
+        if file:
+            file.close()
+        if stored is not None:
+            stored.close()
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the step; if the block has failed, its arrays may be referenced from the traceback, and keep it."""
+        if kind is None or not self._alive:
+            self.release()
+
+    def _held(self) -> Stored:
+        if self._stored is None:
+            raise Released(f"step {self.index} ({self.filename}) was released; read what you need of it before")
+        return self._stored
+
+    def _says(self, path: str) -> str:
+        return f"dataset {path!r} of step {self.index} ({self.filename})"
+
+    def _dataset(self, path: str) -> h5py.Dataset:
+        if not isinstance(path, str):
+            raise TypeError(f"step {self.index} ({self.filename}): a dataset's path is text, not {path!r}")
+        file = self.file
+        try:
+            found = file[path]
+        except KeyError as error:
+            hint = suggestion(path.strip("/"), self.names())
+            raise NoSuchDataset(f"step {self.index} ({self.filename}) has no {path!r}{hint}") from error
+        if not isinstance(found, h5py.Dataset):
+            kind = "group" if isinstance(found, h5py.Group) else "named datatype"
+            hint = suggestion(path, self.names())
+            raise NoSuchDataset(f"{path!r} in step {self.index} ({self.filename}) is a {kind}, no dataset{hint}")
+        return found
+
+    def _select(self, dataset: h5py.Dataset, path: str, selection: tuple[Any, ...], *, writable: bool) -> Array | None:
+        """A view of the step's memory, or None where there cannot be one."""
+        if not _is_plain(selection):
+            return None
+        stored = self._held()
+        offset = offset_in_file(dataset, self.file)
+        size = dataset.size * dataset.dtype.itemsize
+        if offset is None or offset + size > stored.size:
+            return None
+        memory = Memory(stored, path, stored.address + offset, size, writable=writable)
+        self._alive.add(memory)
+        whole = memory.array(dataset.shape, dataset.dtype)
+        if not selection:
+            return whole
+        if ... not in selection:
+            selection = (*selection, ...)  # so that the result is an array, also of one element
+        try:
+            part: Array = whole[selection]
+        except IndexError as error:
+            raise self._misfit(dataset, path, error) from None
+        return part
+
+    def _read(self, dataset: h5py.Dataset, path: str, selection: tuple[Any, ...]) -> Array:
+        if dataset.shape is None:
+            return np.empty(0, dataset.dtype)
+        try:
+            value = dataset[selection]
+        except (IndexError, ValueError, TypeError) as error:
+            raise self._misfit(dataset, path, error) from None
+        except OSError as error:
+            raise Unreadable(error.errno, f"{self._says(path)} cannot be read: {error}", self.filename) from error
+        if isinstance(value, np.ndarray) and not (dataset.dtype.hasobject and value.dtype != dataset.dtype):
+            return value
+        scalar = np.empty(1, dataset.dtype)
+        scalar[0] = value
+        return scalar.reshape(())
+
+    def _misfit(self, dataset: h5py.Dataset, path: str, error: Exception) -> BadSelection:
+        return BadSelection(
+            f"{self._says(path)} has the shape {dataset.shape}, which the selection does not fit: {error}"
+        )
+
+
+def _is_plain(selection: tuple[Any, ...]) -> bool:
+    """Whether NumPy and h5py understand the selection alike, and it needs no copy."""
+    for part in selection:
+        if isinstance(part, slice):
+            if part.step is not None and (not isinstance(part.step, (int, np.integer)) or part.step < 1):
+                return False
+        elif isinstance(part, bool) or not isinstance(part, (int, np.integer, EllipsisType)):
+            return False
+    return True

@@ -1,0 +1,52 @@
+"""Datasets as arrays over the memory that holds their file: which can be, and what keeps that memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def offset_in_file(dataset: h5py.Dataset, file: h5py.File) -> int | None:
+    """Where a dataset's elements lie in its file, one after the other and as NumPy has them; None if they do not."""
+    if dataset.shape is None or dataset.size == 0 or dataset.dtype.hasobject:
+        return None
+    properties = dataset.id.get_create_plist()
+    if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() > 0:
+        return None
+    offset: int | None = dataset.id.get_offset()  # of the file, a user block included; None: nothing was written
+    if offset is None:
+        return None
+    try:
+        in_memory = h5py.h5t.py_create(dataset.dtype, logical=True)
+    except TypeError:
+        return None
+    if not dataset.id.get_type().equal(in_memory):
+        return None
+    if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(file.id).fileno:  # by an external link
+        return None
+    return offset
+
+
+class Memory:
+    """What arrays over a step's memory are based on: keeps the step as long as one of them is referenced."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "_step", "path")
+
+    def __init__(self, step: object, path: str, address: int, size: int, *, writable: bool) -> None:
+        self._step = step
+        self.path = path
+        self.__array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, not writable),
+            "version": 3,
+        }
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """All of it as an array of these elements."""
+        array: Array = np.ndarray(shape, dtype, buffer=np.asarray(self))
+        return array
