@@ -131,6 +131,17 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
     return 0;
 }
 
+int Arenas::find(const void* address, Mapping* out) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (int s = 0; s < board_.head().slots; ++s) {
+        const Mapping& kept = mappings_[static_cast<size_t>(s)];
+        if (!kept.bytes || address < kept.bytes || address >= kept.bytes + kept.length) continue;
+        *out = kept;
+        return s;
+    }
+    return -1;
+}
+
 void Arenas::account(SlotRecord& slot, uint64_t bytes) {
     PortRecord& port = board_.port(board_.source(slot.source).port);
     BoardRecord& head = board_.head();
@@ -183,7 +194,7 @@ int Arenas::trim(int index, uint64_t size) {
     SlotRecord& slot = board_.slot(index);
     int fd = open(index, true);
     if (fd < 0) return errno;
-    slot.reserved.store(size);  // first: a process that dies in between must not leave word of memory that is gone
+    if (slot.reserved.exchange(size) > size) ++slot.cuts;  // first: a process that dies in between must not leave word of memory that is gone
     WILKINS_FAULT_POINT("trim.noted");
     int error = raw::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
     raw::close(fd);
@@ -215,6 +226,7 @@ bool Arenas::reclaim(int only_port, bool pressed) {
         int fd = open(s, true);
         if (fd < 0) continue;
         slot.reserved.store(0);  // first, as in trim
+        ++slot.cuts;
         WILKINS_FAULT_POINT("reclaim.noted");
         if (raw::ftruncate(fd, 0) == 0) {
             WILKINS_FAULT_POINT("reclaim.cut");

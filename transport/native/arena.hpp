@@ -37,6 +37,9 @@ public:
     // Gives back the memory of arenas that hold no needed step: of one port, or of all (port < 0). True if any had some.
     bool reclaim(int port, bool pressed);
 
+    // The slot whose kept mapping holds an address, and the mapping; -1 for other memory.
+    int find(const void* address, Mapping* out);
+
     // A new descriptor of the arena's file, or -1 with errno.
     int open(int slot, bool writable) const;
 

@@ -187,6 +187,7 @@ struct SlotRecord {
     uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it
     std::atomic<uint64_t> size;          // end of file
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
+    std::atomic<uint64_t> cuts;          // times it has lost memory: what devices have registered of it holds no longer
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
     uint32_t kept_back;                  // resting until its task's actions serve it

@@ -1,0 +1,88 @@
+"""Which device a port's data comes to, and by which path: decisions, as values."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Path = Literal["host", "pinned", "ipc"]
+VARIABLE = "WILKINS_DEVICES"
+
+
+@dataclass(frozen=True, slots=True)
+class PortDevice:
+    """What the launcher tells a task about the device of one of its ports."""
+
+    device: str = "host"
+    """``auto``, ``host``, ``pinned``, ``cuda`` or ``cuda:k``"""
+    path: Path = "host"
+    """``ipc``: device memory is shared with the other side; ``pinned``: through registered host memory"""
+
+
+HOST = PortDevice()
+
+
+def told(environment: Mapping[str, str] | None = None) -> dict[str, PortDevice]:
+    """What the launcher tells this task of its ports, by pattern; ports that are not named are on the host."""
+    text = (os.environ if environment is None else environment).get(VARIABLE, "{}")
+    return {
+        pattern: PortDevice(port.get("device", "host"), port.get("path", "host"))
+        for pattern, port in json.loads(text).items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where arrays are to be: on CUDA device number `cuda`, or on the host (None), perhaps in registered memory."""
+
+    cuda: int | None
+    pinned: bool
+    why: str
+
+    def __str__(self) -> str:
+        return f"cuda:{self.cuda}" if self.cuda is not None else "pinned" if self.pinned else "host"
+
+
+def choose(device: str, devices: int, why_none: str = "there is no CUDA device") -> Choice:
+    """Where arrays are to be that were asked for on `device`, in a process that can use `devices` CUDA devices.
+
+    ``auto`` takes the first GPU if there is one; ``cuda`` is ``cuda:0``, the first that the process sees.
+
+    Raises:
+        ValueError: there is no such kind of device.
+        LookupError: the GPU asked for is not there; `why_none` is part of the message.
+    """
+    match = re.fullmatch(r"(auto|host|cpu|pinned|cuda)(?::(\d+))?", device)
+    if not match or (match[2] and match[1] != "cuda"):
+        raise ValueError(f"'{device}' is no device: give auto, host, pinned, cuda or cuda:<number>")
+    kind, number = match[1], int(match[2] or 0)
+    if kind in ("host", "cpu"):
+        return Choice(None, False, "asked for")
+    if kind == "auto":
+        return Choice(0, True, "the first GPU") if devices else Choice(None, False, why_none)
+    if kind == "pinned":
+        return Choice(None, True, "asked for") if devices else Choice(None, False, why_none)
+    if number >= devices:
+        have = f"this process sees {devices}" if devices else why_none
+        raise LookupError(f"device '{device}' is not there: {have}; use 'auto' to fall back to the host")
+    return Choice(number, True, "asked for")
+
+
+def copy_runs(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, list[int]]:
+    """How to copy an array by runs of elements that lie together: elements per run, and each run's offset in elements.
+
+    The runs come in C order, so that one after the other they make a contiguous array.
+    """
+    inner = 1
+    axis = len(shape)
+    while axis > 0 and (shape[axis - 1] == 1 or strides[axis - 1] == inner):
+        inner *= shape[axis - 1]
+        axis -= 1
+    offsets = [0]
+    for extent, stride in zip(shape[:axis], strides[:axis], strict=True):
+        offsets = [offset + k * stride for offset in offsets for k in range(extent)]
+    return inner, offsets if 0 not in shape else []
