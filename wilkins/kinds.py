@@ -109,19 +109,30 @@ def boolean() -> Kind:
     return Parsed("true or false", {"enum": [True, False, 0, 1]}, parse)
 
 
-def choice(*values: str, unsupported: dict[str, str] | None = None) -> Kind:
-    """One of a few words; ``unsupported`` maps others to what to do instead."""
-    later = unsupported or {}
+def choice(*values: str) -> Kind:
+    """One of a few words."""
 
     def parse(value: str) -> str:
-        for other, cure in later.items():
-            if value == other or value.startswith(f"{other}:"):
-                raise ValueError(f"{value!r} is not supported yet; {cure}")
         if value not in values:
             raise ValueError(suggest(value, values).removeprefix("; "))
         return value
 
     return Parsed(" or ".join(f"'{value}'" for value in values), {"enum": list(values)}, parse)
+
+
+def device() -> Kind:
+    """Where a port's arrays are."""
+    words = ("auto", "host", "pinned", "cuda")
+
+    def parse(value: str) -> str:
+        if value in words or re.fullmatch(r"cuda:[0-9]{1,4}", value):
+            return value
+        known = {"cpu": "host", "gpu": "cuda"}.get(value.lower())
+        raise ValueError(f"did you mean {known!r}?" if known else suggest(value, words).removeprefix("; "))
+
+    numbered = {"type": "string", "pattern": "^cuda:[0-9]{1,4}$"}
+    meaning = "'auto', 'host', 'pinned', 'cuda' or 'cuda:k' with the number of a GPU"
+    return Parsed(meaning, {"anyOf": [{"enum": list(words)}, numbered]}, parse)
 
 
 def parse_duration(value: str) -> float:

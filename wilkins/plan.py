@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from wilkins.flow.publish import PublishRule
+from wilkins.transport.devices.ports import Path as DevicePath
 
 Kind = Literal["plain", "mpi"]
 Launch = Literal["alone", "one-job"]
@@ -50,6 +51,8 @@ class TaskPlan:
     strict_end: bool = False
     first_rank: int = 0
     """First rank of this task in the one job."""
+    gpus: tuple[str, ...] | None = None
+    """The GPUs that all its ranks see, as ``CUDA_VISIBLE_DEVICES`` in ``env`` names them; None if it is left alone."""
     origin: str = ""
     """``file:line:column`` of the task in the workflow file, for messages."""
 
@@ -90,6 +93,10 @@ class ChannelPlan:
     """Ranks of the reading task that read (the first ones)."""
     readers_given: bool = False
     """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
+    path: DevicePath = "host"
+    """How the data get from one device to another."""
+    why: str = ""
+    """Why they take that path; empty if the workflow file gives neither port a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,8 @@ class Plan:
     """Ranks a one-job launch needs (``mpiexec -n``)."""
     notes: tuple[str, ...] = field(default=())
     """Things the user should know (keys accepted and unused)."""
+    lacking: tuple[str, ...] = field(default=())
+    """Why this machine cannot run the plan: GPUs that it does not have."""
     folder: Path | None = None
     """Where records go, if not beside the workflow file: of a packaged workflow, where it was started."""
 

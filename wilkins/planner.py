@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import wilkins.tasks
+from wilkins import devices
 from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.publish import PublishRule
 from wilkins.graph import PortRef, Wiring, instance_name, wire
 from wilkins.load import Document, load
+from wilkins.machine import gpus_here
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
@@ -141,7 +143,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
             notes.append(f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}")
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
-    return Plan(
+    plan = Plan(
         name=str(workflow.name),
         source=document.path.resolve(),
         launch=launch,
@@ -152,6 +154,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
         notes=(*document.notes, *wiring.notes, *notes),
         folder=folder,
     )
+    return devices.place(plan, workflow, gpus_here()) if devices.asks(workflow) else plan
 
 
 def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:

@@ -37,14 +37,13 @@ class Where:
         return key in self.keys
 
 
-def key(kind: Kind, *, default: Any = REQUIRED, doc: str, unused: str = "", unsupported: str = "") -> Any:
+def key(kind: Kind, *, default: Any = REQUIRED, doc: str, unused: str = "") -> Any:
     """Declares a key of the workflow file.
 
     Args:
         unused: the key is accepted and has no effect; why, for the note the user gets.
-        unsupported: the key is rejected for now; what to do instead.
     """
-    metadata = {"kind": kind, "doc": doc, "unused": unused, "unsupported": unsupported, "required": default is REQUIRED}
+    metadata = {"kind": kind, "doc": doc, "unused": unused, "required": default is REQUIRED}
     return field(default=None if default is REQUIRED else default, metadata=metadata)
 
 
@@ -176,14 +175,11 @@ class Reader:
                 sections[name] = self.section(more[name], value, f"{who}, {name}")
                 continue
             if item is None:
-                offered = [*more, *(other for other, one in known.items() if not one.metadata["unsupported"])]
+                offered = [*more, *known]
                 hint = suggest(name, offered) or f"; known are {', '.join(offered)}"
                 self.problem(name_node, f"{who}: unknown key {name!r}{hint}")
                 continue
             positions[name] = self.position(value)
-            if item.metadata["unsupported"]:
-                self.problem(name_node, f"{who}: {name!r} is not supported yet; {item.metadata['unsupported']}")
-                continue
             values[name] = item.metadata["kind"].read(self, value, f"{who}: {name!r}")
             if item.metadata["unused"]:
                 self.note(

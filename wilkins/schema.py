@@ -130,9 +130,7 @@ def json_text() -> str:
 
 def _object_schema(section: type) -> dict[str, Any]:
     properties = {
-        item.name: {**item.metadata["kind"].schema(), "description": _meaning(item)}
-        for item in keys_of(section)
-        if not item.metadata["unsupported"]
+        item.name: {**item.metadata["kind"].schema(), "description": _meaning(item)} for item in keys_of(section)
     }
     docs = {task.key: task.doc for task in all_tasks().values()}
     for name, options in more_sections(section).items():
@@ -153,9 +151,9 @@ def _with_parts(section: type) -> list[type]:
 def _ordered(section: type) -> list[Any]:
     """Required keys first, those without effect last."""
 
-    def rank(item: Any) -> tuple[bool, bool, bool]:
+    def rank(item: Any) -> tuple[bool, bool]:
         about = item.metadata
-        return not about["required"], bool(about["unsupported"]), bool(about["unused"])
+        return not about["required"], bool(about["unused"])
 
     return sorted(keys_of(section), key=rank)
 
@@ -176,4 +174,4 @@ def _meaning(item: Any) -> str:
     text: str = item.metadata["doc"]
     if item.metadata["unused"]:
         return f"{text} Accepted and not used: {item.metadata['unused']}."
-    return f"Not supported yet: {item.metadata['unsupported']}." if item.metadata["unsupported"] else text
+    return text

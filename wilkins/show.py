@@ -32,11 +32,15 @@ def plan_table(plan: Plan) -> str:
     )
     counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
     parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)}"]
-    tasks = [_task_row(group) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
-    parts.append(text_table(("task", "ranks", "in a job", "kind", "command"), tasks))
+    gpus = any(task.gpus is not None for task in plan.tasks)
+    tasks = [_task_row(group, gpus) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
+    head = ("task", "ranks", "in a job", "kind", *(["GPUs"] if gpus else []), "command")
+    parts.append(text_table(head, tasks))
     if channels:
         rows = [_channel_row(plan, group) for group in channels]
         parts.append(text_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
+    if paths := [channel for channel in plan.channels if channel.why]:
+        parts.append(text_table(("channel", "files", "path", "why"), _path_rows(plan, paths)))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:
         parts.append("\n\n".join(joined))
     if files:
@@ -74,7 +78,7 @@ def _members(plan: Plan, tasks: Sequence[int]) -> str:
     return _base(plan, tasks[0]) + (numbers_text(numbers) if several else "")
 
 
-def _task_row(group: Sequence[TaskPlan]) -> tuple[str, ...]:
+def _task_row(group: Sequence[TaskPlan], gpus: bool) -> tuple[str, ...]:
     first, last = group[0], group[-1]
     ranks = (first.first_rank, last.first_rank + last.nprocs - 1)
     commands = [
@@ -86,8 +90,23 @@ def _task_row(group: Sequence[TaskPlan]) -> tuple[str, ...]:
         str(first.nprocs) if len(group) == 1 else f"{len(group)} x {first.nprocs}",
         f"{ranks[0]}-{ranks[1]}" if ranks[0] != ranks[1] else str(ranks[0]),
         first.kind,
+        *([braced([_gpus(task) for task in group])] if gpus else []),
         " ".join(braced([words_of([word]) for word in column]) for column in zip(*commands, strict=True)),
     )
+
+
+def _gpus(task: TaskPlan) -> str:
+    """Which GPUs a task sees; ``-`` if that is left as it is."""
+    return "-" if task.gpus is None else " ".join(task.gpus) or "none"
+
+
+def _path_rows(plan: Plan, channels: Sequence[ChannelPlan]) -> list[tuple[str, ...]]:
+    """By which path the data of channels go, and why."""
+    groups = _grouped(
+        channels,
+        lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), channel.path, channel.why),
+    )
+    return [(_between(plan, group), _files_of(plan, group), group[0].path, group[0].why) for group in groups]
 
 
 def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
@@ -105,9 +124,13 @@ def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
 
 
 def _channel_row(plan: Plan, group: Sequence[ChannelPlan]) -> tuple[str, ...]:
+    return _between(plan, group), _files_of(plan, group), *_how(plan, group[0])
+
+
+def _files_of(plan: Plan, group: Sequence[ChannelPlan]) -> str:
     written = braced([plan.ports[channel.outport].pattern for channel in group])
     read = braced([plan.ports[channel.inport].pattern for channel in group])
-    return _between(plan, group), written if written == read else f"{written} -> {read}", *_how(plan, group[0])
+    return written if written == read else f"{written} -> {read}"
 
 
 def _between(plan: Plan, group: Sequence[ChannelPlan]) -> str:

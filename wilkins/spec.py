@@ -23,6 +23,7 @@ from wilkins.kinds import (
     Words,
     boolean,
     choice,
+    device,
     duration,
     integer,
     number,
@@ -86,9 +87,11 @@ class Port:
         boolean(), default=None, doc="A hint.", unused="readers copy once, straight from shared memory"
     )
     device: str | None = key(
-        choice("auto", "host", unsupported={"pinned": "use 'host'", "cuda": "use 'host'"}),
+        device(),
         default=None,
-        doc="Where the reader's buffers are: `auto` or `host`.",
+        doc="Where the task's arrays of these files are: `host` (default); `pinned`, host memory that GPUs copy from "
+        "at full rate; `cuda`, the first GPU that the task sees, or `cuda:k`, the one of number k; `auto`, `cuda` if "
+        "`gpus` gives the task one, else `host`. `wilkins plan` shows the path of each channel (docs/launching.md).",
     )
     queue: int | None = key(
         integer(1),
@@ -277,7 +280,10 @@ class Task:
         "no code.",
     )
     gpus: int | None = key(
-        integer(0), default=None, doc="Not supported yet.", unsupported="set CUDA_VISIBLE_DEVICES under 'env'"
+        integer(0),
+        default=None,
+        doc="GPUs that each instance sees, all its ranks the same ones, by `CUDA_VISIBLE_DEVICES`; 0 hides all; left "
+        "out: the variable is as it was.",
     )
     where: Where
     sections: Mapping[str, Any] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
+from wilkins.errors import ResourceError
 from wilkins.launch import environment as env
 from wilkins.launch import process, summary
 from wilkins.launch.boardmap import BoardPorts, create_board
@@ -28,6 +29,8 @@ def run(plan: Plan, options: RunOptions) -> int:
     Raises:
         WilkinsError: the run could not be set up.
     """
+    if plan.lacking:
+        raise ResourceError("\n".join(plan.lacking))
     sweep()
     records = RunDirectory.create(plan, options.run_dir)
     make_folders(plan)

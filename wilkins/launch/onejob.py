@@ -171,6 +171,8 @@ def _plan(path: Path, options: RunOptions, here: Rank) -> Plan:
             f"{path} needs {plan.total_ranks} ranks, and this job has {here.size}; start it as: "
             f"{here.launcher} -n {plan.total_ranks} wilkins run {shown}"
         )
+    if plan.lacking:
+        raise ResourceError("\n".join(plan.lacking))
     for task in plan.tasks:
         if task.kind == "mpi" and env.takes_filename(task):
             raise UsageError(

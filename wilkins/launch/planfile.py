@@ -11,7 +11,7 @@ from wilkins.flow.publish import PublishRule
 from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder")
-_TUPLES = ("args", "prefix", "mpiexec", "notes")
+_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking")
 
 
 def dumps(plan: Plan) -> str:
@@ -47,7 +47,7 @@ def _restore(kind: Any, data: dict[str, Any]) -> Any:
         value = data[field.name]
         if field.name in _PATHS and value is not None:
             value = Path(value)
-        elif field.name in _TUPLES:
+        elif field.name in _TUPLES and value is not None:
             value = tuple(value)
         elif field.name == "publish":
             value = _restore(PublishRule, value)
