@@ -281,7 +281,10 @@ class Learner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.strategy.__exit__(kind, error, trace)
+        try:
+            self.strategy.__exit__(kind, error, trace)
+        finally:
+            self._replica.close()
 
     def _forward(self, samples: Batch, recalled: Batch) -> Tensor:
         """Outputs for the new samples, then the recalled ones."""

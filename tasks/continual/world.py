@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -47,10 +48,12 @@ def process_group(comm: MPI.Intracomm | None, device: str | torch.device = "cpu"
         )
     except (RuntimeError, ValueError) as error:
         raise LearningError(f"the ranks of the task do not find each other at {host}:{port}: {error}") from None
+    group = dist.group.WORLD  # held until the end: see Replica.close
     try:
         yield
     finally:
         dist.destroy_process_group()
+        del group
 
 
 def _free_address() -> list[str]:
@@ -123,7 +126,7 @@ class Replica:
     """A model whose gradients are averaged over all ranks as `backward` computes them."""
 
     def __init__(self, model: nn.Module, device: torch.device, *, find_unused_parameters: bool) -> None:
-        self._module: nn.Module = _OrNothing(model)
+        self._module: nn.Module | None = _OrNothing(model)
         if rank_and_size()[1] > 1:
             self._module = nn.parallel.DistributedDataParallel(
                 self._module,
@@ -134,5 +137,18 @@ class Replica:
 
     def __call__(self, x: Tensor | None) -> Tensor:
         """Outputs; without samples a zero whose `backward` takes this rank's part in averaging."""
+        if self._module is None:
+            raise LearningError("the learner was ended: no more steps can be made")
         outputs: Tensor = self._module(x)
         return outputs
+
+    def close(self) -> None:
+        """Give up averaging, while the process group is still there.
+
+        If DDP were the last to let go of the process group, it would join its threads with Python's lock held, for
+        which a thread waits that still holds a tensor of the last message: they would wait for each other for ever.
+        """
+        several = isinstance(self._module, nn.parallel.DistributedDataParallel)
+        self._module = None
+        if several:
+            gc.collect()
