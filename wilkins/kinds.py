@@ -304,6 +304,32 @@ class TextMap(Kind):
         return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
 
 
+class Values(Kind):
+    """A mapping of names to values, which may be lists or mappings in turn; what is quoted is a text."""
+
+    meaning = "a mapping of names to values: numbers, true or false, texts, lists and mappings of these"
+
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            return reader.problem(node, f"{who} must be {self.meaning}")
+        return self._value(reader, node, who)
+
+    def _value(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        if isinstance(node, yaml.SequenceNode):
+            items = [self._value(reader, item, f"{who} item {place}") for place, item in enumerate(node.value, 1)]
+            return INVALID if any(item is INVALID for item in items) else tuple(items)
+        if isinstance(node, yaml.MappingNode):
+            pairs = reader.pairs(node, who)
+            values = {name: self._value(reader, item, f"{who} {name!r}") for name, (_, item) in pairs.items()}
+            return INVALID if any(value is INVALID for value in values.values()) else values
+        if node.tag == "tag:yaml.org,2002:null":
+            return None
+        return Scalar().read(reader, node, who)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+
 class SectionList(Kind):
     """A list of sections, each read into a dataclass."""
 

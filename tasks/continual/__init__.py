@@ -1,25 +1,26 @@
 """Continual learning on streams: the rehearsal buffer, one part per rank, together one population to draw from; and
-training on top of it, which needs torch: it is imported when the first of its names is used."""
+training on top of it, which needs torch. Modules are imported when the first of their names is used: the front, which
+only reads the options of the task, loads neither torch nor NumPy.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from wilkins.tasks.continual.arrays import concatenate
-from wilkins.tasks.continual.buffer import RehearsalBuffer
-from wilkins.tasks.continual.buffer_options import RehearsalOptions
-from wilkins.tasks.continual.errors import (
-    BadBatch,
-    BadSample,
-    CheckpointError,
-    LearningError,
-    RankFailed,
-    RehearsalError,
-)
-from wilkins.tasks.continual.statistics import Statistics
-
 if TYPE_CHECKING:
+    from wilkins.tasks.continual.arrays import concatenate
+    from wilkins.tasks.continual.buffer import RehearsalBuffer
+    from wilkins.tasks.continual.buffer_options import RehearsalOptions
+    from wilkins.tasks.continual.errors import (
+        BadBatch,
+        BadSample,
+        CheckpointError,
+        LearningError,
+        RankFailed,
+        RehearsalError,
+    )
+    from wilkins.tasks.continual.statistics import Statistics
     from wilkins.tasks.continual.learner import Evaluation, Learner, Position, Step
     from wilkins.tasks.continual.strategies import (
         DarkReplay,
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
     )
     from wilkins.tasks.continual.world import process_group
 
+_PLACES = {
+    **dict.fromkeys(
+        ("BadBatch", "BadSample", "CheckpointError", "LearningError", "RankFailed", "RehearsalError"), "errors"
+    ),
+    "RehearsalBuffer": "buffer",
+    "RehearsalOptions": "buffer_options",
+    "Statistics": "statistics",
+    "concatenate": "arrays",
+}
 _WITH_TORCH = {
     **dict.fromkeys(("Evaluation", "Learner", "Position", "Step"), "learner"),
     **dict.fromkeys(
@@ -65,6 +75,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
     if name not in _WITH_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,0 +1,354 @@
+"""The options of training: what the section `train:` of a task may hold."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from wilkins.kinds import (
+    Kind,
+    ListOf,
+    Parsed,
+    Section,
+    Values,
+    boolean,
+    choice,
+    duration,
+    integer,
+    number,
+    size,
+    text,
+    words_of,
+)
+from wilkins.reading import Where, key
+from wilkins.tasks.registry import ReadyMade
+
+_CODE = re.compile(r"(?P<place>[^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
+_OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
+_WITH_MOMENTUM = ("sgd", "rmsprop")
+WITH_BUFFER = ("rehearsal", "der", "der++")
+"""Strategies that keep samples in a rehearsal buffer."""
+
+
+def is_code(value: str) -> bool:
+    """Whether a text names a function: ``module:name`` or ``file.py:name``."""
+    return _CODE.fullmatch(value) is not None
+
+
+def code(*words: str) -> Kind:
+    """A function or class by its place, or one of a few words."""
+
+    def parse(value: str) -> str:
+        if value not in words and not is_code(value):
+            raise ValueError
+        return value
+
+    meaning = "".join(f"'{word}', " for word in words) + ("or " if words else "") + "'module:name' or 'file.py:name'"
+    return Parsed(meaning, {"type": "string", "minLength": 1}, parse)
+
+
+def positive() -> Kind:
+    """A number above 0."""
+
+    def parse(value: str) -> float:
+        found = float(value)
+        if not 0 < found < float("inf"):
+            raise ValueError
+        return found
+
+    return Parsed("a number above 0", {"type": "number", "exclusiveMinimum": 0}, parse)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """The rehearsal buffer."""
+
+    samples: int | None = key(
+        integer(1), default=None, doc="Room of each rank's part, as a number of samples. Either this or `bytes`."
+    )
+    bytes: int | None = key(
+        size("a number of bytes such as 500MB or 1GiB"), default=None, doc="Room of each rank's part, in bytes."
+    )
+    candidates: int | None = key(
+        integer(1),
+        default=None,
+        doc="Samples of each batch that are offered to the buffer; left out: a quarter of `batch`.",
+    )
+    representatives: int | None = key(
+        integer(1),
+        default=None,
+        doc="Samples that a rank gets back with each batch and trains on too; left out: a quarter of `batch`.",
+    )
+    eviction: str = key(
+        choice("reservoir", "random", "fifo"), default="reservoir", doc="Which sample makes room for a new one."
+    )
+    balance: str = key(
+        choice("class", "proportional"),
+        default="class",
+        doc="Whether classes (of `label`) get equal room, or room by their share of the stream.",
+    )
+    device: str = key(text(), default="host", doc="Where samples are kept: `host`, or a torch device such as `cuda:0`.")
+    background: bool = key(
+        boolean(), default=True, doc="Whether samples are exchanged in a thread while a batch is trained."
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """How parameters are changed."""
+
+    name: str = key(
+        code(*_OPTIMIZERS),
+        default="sgd",
+        doc="An optimiser of torch, or a function that is called with the parameters and `args`.",
+    )
+    lr: float = key(positive(), default=0.01, doc="Learning rate.")
+    momentum: float | None = key(number(), default=None, doc="Of `sgd` and `rmsprop`.")
+    weight_decay: float | None = key(number(), default=None, doc="Weight decay.")
+    args: dict[str, Any] | None = key(
+        Values(), default=None, doc="More arguments by their names in torch, such as `{betas: [0.9, 0.99]}`."
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """When training ends, if not with the stream: as soon as one of these holds."""
+
+    updates: int | None = key(integer(1), default=None, doc="After so many optimiser steps.")
+    steps: int | None = key(integer(1), default=None, doc="After so many steps of the stream.")
+    seconds: float | None = key(duration(), default=None, doc="After this time, at the end of an optimiser step.")
+    loss: float | None = key(
+        positive(), default=None, doc="After a step of the stream whose mean training loss is at or below this."
+    )
+    error: float | None = key(
+        positive(),
+        default=None,
+        doc="After a step of the stream whose error, before it was trained on, is at or below this.",
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """When model versions go to the out-port. One comes at the end in any case."""
+
+    when: str = key(
+        choice("step", "update", "end"),
+        default="step",
+        doc="After steps of the stream, after optimiser steps, or only at the end.",
+    )
+    every: int = key(integer(1), default=1, doc="After every n-th of them.")
+    filename: str | None = key(
+        text(),
+        default=None,
+        doc="Name of the files, such as `model-{version:05}.h5`; left out: the out-port's, with the version for its "
+        "`*`.",
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save:
+    """What a trainer that is started again goes on from."""
+
+    folder: str = key(text(), default="saved", doc="Folder, relative to the task's; made if it is missing.")
+    every: int = key(
+        integer(1), default=100, doc="Save after every n-th optimiser step, and when training ends."
+    )
+    stream: str = key(
+        choice("replayed", "continued"),
+        default="replayed",
+        doc="What the stream is after a restart. `replayed`: it begins anew, and what was trained on is skipped. "
+        "`continued`: it goes on behind the last step that was trained on.",
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Samples in each step that are not trained on, on which the model is measured after this and every later step."""
+
+    inputs: str = key(text(), doc="Path of the dataset of inputs.")
+    targets: str = key(text(), doc="Path of the dataset of targets (classes, for `cross_entropy`).")
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What is written about the training."""
+
+    folder: str = key(text(), default=".", doc="Folder of `training.csv` (a row per step) and `training.json`.")
+    plot: bool = key(boolean(), default=False, doc="Whether to draw `training.png`, which needs matplotlib.")
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Train:
+    """How a model is trained on the steps of the in-port."""
+
+    model: str = key(
+        code(),
+        doc="Function or class that makes the model, a `torch.nn.Module`: `module:name`, or `file.py:name` with a file "
+        "relative to the task's folder or the workflow file's.",
+    )
+    model_args: dict[str, Any] | None = key(Values(), default=None, doc="Its arguments, by name.")
+    inputs: str = key(text(), doc="Path of the dataset of inputs, one sample after the other along the first axis.")
+    targets: str | None = key(
+        text(), default=None, doc="Path of the dataset of targets; left out: that of `label`. Either or both are given."
+    )
+    label: str | None = key(
+        text(),
+        default=None,
+        doc="Path of the dataset of each sample's class, a whole number from 0 on: the target of `cross_entropy`, and "
+        "what `balance: class` of the buffer goes by.",
+    )
+    classes: int | None = key(
+        integer(1), default=None, doc="Number of classes; left out: as many as the model's output has columns."
+    )
+    loss: str = key(
+        code("cross_entropy", "mse"),
+        default="cross_entropy",
+        doc="What is minimised: a function of outputs and targets that gives one number, the mean over the samples.",
+    )
+    error: str | None = key(
+        choice("wrong", "rmse", "relative", "loss"),
+        default=None,
+        doc="How errors are measured: `wrong`, the fraction of samples that are misclassified; `rmse`, the root mean "
+        "square; `relative`, the norm of the error by that of the targets; `loss`. Left out: `wrong` for "
+        "`cross_entropy`, `rmse` for `mse`, `loss` for others.",
+    )
+    strategy: str = key(
+        choice("incremental", "from-scratch", *WITH_BUFFER),
+        default="incremental",
+        doc="`incremental`: on new samples only; `from-scratch`: anew with each step, on all samples so far; "
+        "`rehearsal`: with representatives from a buffer; `der`, `der++`: dark experience replay.",
+    )
+    alpha: float | None = key(
+        positive(), default=None, doc="Of `der` and `der++`: weight of the distance from remembered outputs; 0.5."
+    )
+    beta: float | None = key(positive(), default=None, doc="Of `der++`: weight of the loss on representatives; 0.5.")
+    buffer: Buffer | None = key(Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy.")
+    optimizer: Optimizer | None = key(Section(Optimizer), default=None, doc="The optimiser; left out: `{name: sgd}`.")
+    batch: int = key(integer(1), default=32, doc="Samples per rank and optimiser step, at most.")
+    passes: int = key(integer(1), default=1, doc="How often each step's samples are gone through.")
+    nan: str = key(
+        choice("error", "skip", "keep"),
+        default="error",
+        doc="What to do with samples that hold NaN or infinity: stop, leave them out, or train on them.",
+    )
+    seed: int = key(integer(0), default=0, doc="All that is random follows from this.")
+    stop: Stop | None = key(
+        Section(Stop), default=None, doc="When training ends; left out: with the stream."
+    )
+    publish: Publish | None = key(
+        Section(Publish), default=None, doc="When model versions are published; left out: after each step."
+    )
+    save: Save | None = key(Section(Save), default=None, doc="Saves from which to go on; left out: none.")
+    held_out: HeldOut | None = key(
+        Section(HeldOut),
+        default=None,
+        doc="Samples to measure the model on: gives the matrix of errors by steps.",
+    )
+    results: Results | None = key(Section(Results), default=None, doc="Results in files; left out: none.")
+    device: str = key(
+        choice("auto", "cpu", "cuda"), default="auto", doc="Where to train; `auto`: on a GPU if there is one."
+    )
+    where: Where
+
+
+def torch_is_missing() -> str:
+    """What to tell a user without PyTorch; nothing if it is installed."""
+    if importlib.util.find_spec("torch") is None:
+        return "this task needs PyTorch, which this Python does not have; run: pip install 'wilkins[torch]'"
+    return ""
+
+
+def filename_problem(filename: str, pattern: str, fields: Mapping[str, Any]) -> str:
+    """What is wrong with the name of the files that go to an out-port, which may hold some fields."""
+    allowed = " and ".join(f"{{{name}}}" for name in fields)
+    try:
+        name = filename.format(**fields)
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return f"the 'filename' {filename!r} cannot be filled in; it may hold {allowed}"
+    want, have = PurePath(pattern).parts, PurePath(name).parts
+    parts = zip(reversed(want), reversed(have), strict=False)
+    if not all(fnmatch.fnmatchcase(part, one) for one, part in parts):
+        return f"the 'filename' {filename!r} gives {name!r}, which the out-port {pattern!r} does not match"
+    return ""
+
+
+def default_filename(pattern: str, field: str) -> str | None:
+    """The name of an out-port's files, with a field for its one `*`; None if the pattern is not so simple."""
+    if "{" in pattern or "}" in pattern:
+        pattern = pattern.replace("{", "{{").replace("}", "}}")
+    if any(letter in pattern for letter in "?[") or pattern.count("*") > 1:
+        return None
+    return pattern.replace("*", field)
+
+
+def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
+    if missing := torch_is_missing():
+        yield "model", missing
+    for noun, ports, least in (("in-port", task.inports, 1), ("out-port", task.outports, 0)):
+        if not least <= len(ports) <= 1:
+            what = "one" if least else "at most one"
+            yield "model", f"the task needs {what} {noun}, the {'samples' if least else 'model versions'}, and has " + str(
+                len(ports)
+            )
+    yield from _check_samples(options)
+    yield from _check_strategy(options)
+    optimizer = options.optimizer
+    if optimizer and optimizer.momentum is not None and optimizer.name not in _WITH_MOMENTUM:
+        yield "optimizer", f"'momentum' is of {' and '.join(_WITH_MOMENTUM)}, not of {optimizer.name!r}; remove it"
+    if task.outports:
+        pattern = task.outports[0].filename
+        name = options.publish and options.publish.filename
+        if name is None and default_filename(pattern, "") is None:
+            yield "publish", f"say what the files of the out-port {pattern!r} are called; add 'filename: ...'"
+        elif name and (problem := filename_problem(name, pattern, {"version": 1})):
+            yield "publish", problem
+    elif options.publish:
+        yield "publish", "the task has no out-port to publish to; add 'outports:', or remove 'publish'"
+
+
+def _check_samples(options: Train) -> Iterator[tuple[str, str]]:
+    if options.targets is None and options.label is None:
+        yield "inputs", "there is nothing to learn; add 'label: PATH' (classes), or 'targets: PATH'"
+    if options.error == "wrong" and options.loss != "cross_entropy":
+        yield "error", "'wrong' counts classes, and goes with 'loss: cross_entropy'; set rmse, relative or loss"
+    if options.error in ("rmse", "relative") and options.loss == "cross_entropy":
+        yield "error", f"{options.error!r} compares numbers, and 'loss: cross_entropy' has classes; set wrong or loss"
+    if options.loss == "mse" and options.targets is None:
+        yield "loss", "'mse' needs numbers to compare with; add 'targets: PATH'"
+
+
+def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
+    buffer = options.buffer
+    if options.strategy in WITH_BUFFER and buffer is None:
+        yield "strategy", f"{options.strategy!r} needs a buffer; add 'buffer: {{samples: 1000}}'"
+    if options.strategy not in WITH_BUFFER and buffer is not None:
+        yield "buffer", f"the strategy {options.strategy!r} has no buffer; set {words_of(WITH_BUFFER)}, or remove it"
+    if buffer and (buffer.samples is None) == (buffer.bytes is None):
+        yield "buffer", "the room of the buffer is given by either 'samples' or 'bytes', one of the two"
+    if buffer and (buffer.candidates or 1) > options.batch:
+        yield "buffer", f"'candidates' ({buffer.candidates}) must not exceed 'batch' ({options.batch})"
+    for name, strategies in (("alpha", ("der", "der++")), ("beta", ("der++",))):
+        if getattr(options, name) is not None and options.strategy not in strategies:
+            yield name, f"{name!r} is of the strategy {' and '.join(strategies)}, not of {options.strategy!r}; remove it"
+
+
+TASK = ReadyMade(
+    name="continual",
+    section="train",
+    doc="Trains a model on the samples of its in-port as they come, on all its ranks; publishes model versions.",
+    options=Train,
+    module="wilkins.tasks.continual.run",
+    check=_check,
+)
