@@ -4,7 +4,12 @@ import importlib
 import importlib.util
 import json
 import sys
+import time
+import traceback
 from pathlib import Path
+
+_PATIENCE = 20.0
+"""Seconds in which the rank that has something to tell ends the others."""
 
 
 def _told(error: Exception) -> str:
@@ -19,15 +24,23 @@ if __name__ == "__main__":
     if importlib.util.find_spec("wilkins") is None:  # a checkout that only this file's path leads to
         sys.path.append(str(Path(__file__).parents[2]))
     name, options, ports = sys.argv[1:]
-    from wilkins.tasks.errors import TaskError
+    from wilkins.tasks.errors import TaskError, ToldElsewhere
     from wilkins.tasks.ranks import ranks
     from wilkins.tasks.registry import Ports, all_tasks
 
     here = ranks()
+    inports, outports, folder = json.loads(ports)
     try:
         importlib.import_module(all_tasks()[name].module).main(
-            json.loads(options), Ports(*map(tuple, json.loads(ports))), here
+            json.loads(options), Ports(tuple(inports), tuple(outports), folder), here
         )
+    except ToldElsewhere:
+        time.sleep(_PATIENCE)
+        here.end(1)
     except (OSError, TaskError) as error:
         print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)
         here.end(1)  # also the ranks that wait for this one
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        here.end(1)  # a rank that ended by itself would wait in MPI for the others, and they for it

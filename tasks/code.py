@@ -30,7 +30,9 @@ def load(name: str, key: str, folders: Sequence[Path]) -> Callable[..., Any]:
     for part in path.split("."):
         if not hasattr(found, part):
             there = sorted(one for one, value in vars(module).items() if callable(value) and not one.startswith("_"))
-            raise TaskError(f"'{key}: {name}': {place} has no {path!r}; it has {', '.join(there[:20]) or 'no function'}")
+            raise TaskError(
+                f"'{key}: {name}': {place} has no {path!r}; it has {', '.join(there[:20]) or 'no function'}"
+            )
         found = getattr(found, part)
     if not callable(found):
         raise TaskError(f"'{key}: {name}': {path!r} is a {type(found).__name__}; name a function or a class")

@@ -3,3 +3,7 @@
 
 class TaskError(ValueError):
     """Shown as it is, without a traceback: what was attempted, why it is wrong, how to mend it."""
+
+
+class ToldElsewhere(TaskError):
+    """What keeps this rank from going on, and another rank tells."""

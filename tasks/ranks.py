@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wilkins.tasks.errors import TaskError, ToldElsewhere
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 _STARTED_BY_MPI = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE")
 
@@ -13,6 +18,8 @@ class Ranks(Protocol):
 
     rank: int
     size: int
+    comm: MPI.Intracomm | None
+    """Their communicator; None of one rank without MPI."""
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all ranks, on every rank."""
@@ -26,6 +33,7 @@ class Alone:
 
     rank = 0
     size = 1
+    comm: MPI.Intracomm | None = None
 
     def gather(self, value: Any) -> list[Any]:
         """The value."""
@@ -43,6 +51,7 @@ class Several:
         from mpi4py import MPI
 
         self._world = MPI.COMM_WORLD
+        self.comm: MPI.Intracomm | None = self._world
         self.rank = self._world.rank
         self.size = self._world.size
 
@@ -61,3 +70,16 @@ def ranks() -> Ranks:
     told = os.environ.get("WORLD_SIZE")
     several = int(told) > 1 if told else any(name in os.environ for name in _STARTED_BY_MPI)
     return Several() if several else Alone()
+
+
+def agree(ranks: Ranks, trouble: str) -> None:
+    """Goes on if no rank has trouble; all ranks call this together.
+
+    Raises:
+        TaskError: on the first rank that has some, with its own.
+        ToldElsewhere: on the others then.
+    """
+    found = ranks.gather(trouble)
+    first = next((rank for rank, text in enumerate(found) if text), None)
+    if first is not None:
+        raise TaskError(trouble) if first == ranks.rank else ToldElsewhere(f"rank {first} stopped: {found[first]}")

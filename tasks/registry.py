@@ -41,10 +41,12 @@ class ReadyMade:
 
 
 class Ports(NamedTuple):
-    """The patterns of a task's ports."""
+    """The patterns of a task's ports, and where the workflow file lies."""
 
     inports: tuple[str, ...]
     outports: tuple[str, ...]
+    folder: str = "."
+    """The workflow file's folder, where files lie that come with it; the task may run in another."""
 
 
 @cache

@@ -102,7 +102,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     nprocs=task.nprocs,
                     kind=_kind(task, launch),
                     executable=command.executable,
-                    args=(*command.script, *_ready_words(task, instance), *task.arguments(instance)),
+                    args=(*command.script, *_ready_words(task, instance, home), *task.arguments(instance)),
                     cwd=cwd,
                     makes_cwd=makes_cwd,
                     env=_environment(task, instance),
@@ -111,8 +111,9 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     stdin=stdin,
                     timeout=task.timeout,
                     on_failure=task.on_failure,
-                    rerun=task.rerun,
-                    strict_end=task.strict_end,
+                    # A ready-made task reads all it needs at its first start, and means every error that it tells.
+                    rerun="never" if ready_made(task) and task.rerun == "auto" else task.rerun,
+                    strict_end=task.strict_end or ready_made(task) is not None,
                     first_rank=first_rank,
                     origin=str(task.where.position),
                 )
@@ -205,14 +206,14 @@ def _environment(task: Task, instance: int) -> dict[str, str]:
     }
 
 
-def _ready_words(task: Task, instance: int) -> tuple[str, ...]:
-    """What a ready-made task is told: its name, its options and the patterns of its ports."""
+def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
+    """What a ready-made task is told: its name, its options, the patterns of its ports, the workflow file's folder."""
     name = ready_made(task)
     if name is None:
         return ()
     options = json.dumps(plain(task.sections[all_tasks()[name].key]))
     ports = [[port.pattern(instance) for port in ports] for ports in (task.inports, task.outports)]
-    return name, options.replace(INSTANCE, str(instance)), json.dumps(ports)
+    return name, options.replace(INSTANCE, str(instance)), json.dumps([*ports, str(home)])
 
 
 def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         RankFailed,
         RehearsalError,
     )
-    from wilkins.tasks.continual.statistics import Statistics
     from wilkins.tasks.continual.learner import Evaluation, Learner, Position, Step
+    from wilkins.tasks.continual.statistics import Statistics
     from wilkins.tasks.continual.strategies import (
         DarkReplay,
         FromScratch,

@@ -193,6 +193,11 @@ class Learner:
                     after_step(made)
         self.position, self._begun = Position(number + 1), False
 
+    def leave_experience(self) -> None:
+        """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""
+        if self._begun:
+            self.position, self._begun = Position(self.position.experience + 1), False
+
     def evaluate(self, data: Mapping[str, Array], batch: int = 256) -> Evaluation:
         """How good the model is on samples; each rank brings some, and all get the answer for all of them.
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from wilkins.kinds import (
     Kind,
-    ListOf,
     Parsed,
     Section,
     Values,
@@ -159,9 +158,7 @@ class Save:
     """What a trainer that is started again goes on from."""
 
     folder: str = key(text(), default="saved", doc="Folder, relative to the task's; made if it is missing.")
-    every: int = key(
-        integer(1), default=100, doc="Save after every n-th optimiser step, and when training ends."
-    )
+    every: int = key(integer(1), default=100, doc="Save after every n-th optimiser step, and when training ends.")
     stream: str = key(
         choice("replayed", "continued"),
         default="replayed",
@@ -244,9 +241,7 @@ class Train:
         doc="What to do with samples that hold NaN or infinity: stop, leave them out, or train on them.",
     )
     seed: int = key(integer(0), default=0, doc="All that is random follows from this.")
-    stop: Stop | None = key(
-        Section(Stop), default=None, doc="When training ends; left out: with the stream."
-    )
+    stop: Stop | None = key(Section(Stop), default=None, doc="When training ends; left out: with the stream.")
     publish: Publish | None = key(
         Section(Publish), default=None, doc="When model versions are published; left out: after each step."
     )
@@ -299,8 +294,10 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
     for noun, ports, least in (("in-port", task.inports, 1), ("out-port", task.outports, 0)):
         if not least <= len(ports) <= 1:
             what = "one" if least else "at most one"
-            yield "model", f"the task needs {what} {noun}, the {'samples' if least else 'model versions'}, and has " + str(
-                len(ports)
+            yield (
+                "model",
+                f"the task needs {what} {noun}, the {'samples' if least else 'model versions'}, and has "
+                + str(len(ports)),
             )
     yield from _check_samples(options)
     yield from _check_strategy(options)
@@ -341,7 +338,10 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
         yield "buffer", f"'candidates' ({buffer.candidates}) must not exceed 'batch' ({options.batch})"
     for name, strategies in (("alpha", ("der", "der++")), ("beta", ("der++",))):
         if getattr(options, name) is not None and options.strategy not in strategies:
-            yield name, f"{name!r} is of the strategy {' and '.join(strategies)}, not of {options.strategy!r}; remove it"
+            yield (
+                name,
+                f"{name!r} is of the strategy {' and '.join(strategies)}, not of {options.strategy!r}; remove it",
+            )
 
 
 TASK = ReadyMade(

@@ -30,7 +30,9 @@ def test_the_program_gets_its_options(case: Case) -> None:
     assert task.args[1] == "analysis"
     options = json.loads(task.args[2])
     assert options["folder"] == "out1"
-    assert [json.loads(word) for word in task.args[3:]] == [[["x*.h5"], []]]
+    assert [json.loads(word) for word in task.args[3:]] == [[["x*.h5"], [], str(case.path.parent.resolve())]]
+    assert task.rerun == "never"
+    assert task.strict_end
     assert options["moments"] == [{"dset": "/u", "filename": None}]
     assert options["slice"] == []
 

@@ -1,0 +1,382 @@
+"""Trains on the steps of a task's in-port: reads samples, measures, trains, publishes model versions, saves."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from wilkins import transport
+from wilkins.tasks import code
+from wilkins.tasks.continual import making
+from wilkins.tasks.continual.errors import BadBatch, BadSample, RankFailed
+from wilkins.tasks.continual.learner import Learner, Step
+from wilkins.tasks.continual.losses import problem_of
+from wilkins.tasks.continual.measure import kind_of_error, measure, of_all
+from wilkins.tasks.continual.model_file import ModelVersion, write_model
+from wilkins.tasks.continual.options import default_filename
+from wilkins.tasks.continual.report import Report
+from wilkins.tasks.continual.samples import Samples, Wanted
+from wilkins.tasks.continual.strategies import make_strategy
+from wilkins.tasks.continual.world import process_group
+from wilkins.tasks.errors import TaskError, ToldElsewhere
+from wilkins.tasks.ranks import Ranks, agree
+from wilkins.tasks.registry import Ports
+
+if TYPE_CHECKING:
+    from wilkins.transport.step import Step as StreamStep
+
+Options = Mapping[str, Any]
+
+
+def main(options: Options, ports: Ports, ranks: Ranks) -> None:
+    """Trains on all steps of the task's in-port, or until a rule stops it.
+
+    Args:
+        options: the section `train:` as plain data.
+        ports: the patterns of the in-port with the samples, and of the out-port for model versions, if there is one.
+
+    Raises:
+        TaskError: samples, model, loss or options do not fit each other, or training has diverged.
+        OSError: a file cannot be read or written.
+    """
+    folders = [Path.cwd(), Path(ports.folder)]
+    device = making.device_of(options["device"], ranks)
+    model = making.model_of(options["model"], options["model_args"] or {}, folders, options["seed"]).to(device)
+    loss = making.loss_of(options["loss"], folders)
+    optimizer = making.optimizer_of(options["optimizer"], model, folders)
+    with process_group(ranks.comm, device):
+        try:
+            strategy = make_strategy(
+                options["strategy"],
+                making.buffer_of(options),
+                ranks.comm,
+                alpha=options["alpha"] or 0.5,
+                beta=options["beta"] or 0.5,
+                port=ports.inports[0],
+            )
+        except RuntimeError as error:  # no MPI_THREAD_MULTIPLE
+            raise TaskError(f"'buffer': {error}") from error
+        with Learner(
+            model,
+            strategy,
+            optimizer,
+            loss,
+            batch=options["batch"],
+            device=device,
+            seed=options["seed"],
+            check_nan=False,
+            port=ports.inports[0],
+        ) as learner:
+            Training(options, ports, ranks, learner).run()
+
+
+class _Stopped(Exception):
+    """A rule ends training in the middle of a step."""
+
+
+class Training:
+    """The course of a training, on all ranks together."""
+
+    def __init__(self, options: Options, ports: Ports, ranks: Ranks, learner: Learner) -> None:
+        self._options = options
+        self._port = ports.inports[0]
+        self._ranks = ranks
+        self._learner = learner
+        self._kind = kind_of_error(options["error"], options["loss"])
+        dtype = making.dtype_of(learner.model)
+        self._samples = Samples(self._port, ranks, nan=options["nan"], dtype=dtype)
+        self._held_out_samples = Samples(self._port, ranks, dtype=dtype)
+        self._report = Report(options, ranks)
+        publish = options["publish"] or {"when": "step", "every": 1, "filename": None}
+        self._publish_when: str = publish["when"] if ports.outports else ""
+        self._publish_every: int = publish["every"]
+        self._filename = publish["filename"] or default_filename("".join(ports.outports), "{version:05}")
+        self._stop: Options = options["stop"] or dict.fromkeys(("updates", "steps", "seconds", "loss", "error"))
+        save = options["save"] or {"folder": "", "every": 0, "stream": ""}
+        self._folder: str = save["folder"]
+        self._save_every: int = save["every"]
+        self._stream: str = save["stream"]
+        self._began = time.monotonic()
+        self._classes: int | None = options["classes"]
+        self._like = "the number of 'classes'"
+        self._probed = False
+        self._versions = 0
+        self._published_at = -1
+        self._saved_at = -1
+        self._error = math.nan
+        self._loss = math.nan
+        self._sum = torch.zeros((), dtype=torch.float64)
+        self._count = 0
+        self._name = ""
+        self._held_out: list[Mapping[str, Tensor] | None] = []
+
+    def run(self) -> None:
+        """From the first step, or where a save leaves off, to the end."""
+        restored = self._restore()
+        skip = self._learner.position.experience if self._stream == "replayed" else 0
+        read = 0
+        if not self._is_enough():
+            with transport.open(self._port, prefetch=1) as stream:
+                for read, step in enumerate(stream, 1):
+                    with step:
+                        samples = None if read <= skip else self._samples_of(step)
+                        self._keep_held_out(step)
+                        self._check_name(step, last=read == skip)
+                    if samples is not None and self._train(step, samples):
+                        break
+        if not read and not restored:
+            raise TaskError(
+                f"port {self._port!r}: the stream has ended without a step, so there is nothing to train on; see to "
+                "the task that writes it"
+            )
+        if self._publish_when and self._published_at != self._learner.steps:
+            self._publish()
+        if self._folder and self._saved_at != self._learner.steps:
+            self._write_save()
+        self._report.end(self._learner, self._versions)
+
+    def _samples_of(self, step: StreamStep) -> dict[str, Tensor]:
+        """This rank's samples of a step, which fit the model and the loss."""
+        wanted = self._wanted()
+        samples = self._samples.read(step, wanted)
+        if not self._probed:
+            self._probe(step, samples, wanted)
+            self._probed = True
+            if self._classes is not None:
+                samples = self._samples.read(step, self._wanted())
+        return samples
+
+    def _wanted(self) -> dict[str, Wanted]:
+        options = self._options
+        by_class = self._learner.loss.classes
+        limits: dict[str, Any] = {"classes": True, "below": self._classes, "like": self._like}
+        wanted = {"x": Wanted(options["inputs"])}
+        if options["targets"] and options["targets"] != options["label"]:
+            wanted["y"] = Wanted(options["targets"], **limits if by_class else {})
+            if options["label"]:
+                wanted["label"] = Wanted(options["label"], classes=True, below=options["classes"])
+        else:
+            wanted["y"] = Wanted(options["label"], **limits)
+        return wanted
+
+    def _probe(self, step: StreamStep, samples: Mapping[str, Tensor], wanted: Mapping[str, Wanted]) -> None:
+        """Gives the model one sample, so that what does not fit is told before anything is trained."""
+        trouble = ""
+        x, y = (one[:1] if len(one) else one.new_zeros((1, *one.shape[1:])) for one in (samples["x"], samples["y"]))
+        try:
+            self._check_outputs(step, self._outputs(step, x), y, wanted)
+        except TaskError as error:
+            trouble = str(error)
+        agree(self._ranks, trouble)
+
+    def _outputs(self, step: StreamStep, x: Tensor) -> Tensor:
+        model, name, path = self._learner.model, self._options["model"], self._options["inputs"]
+        model.eval()
+        try:
+            with torch.no_grad():
+                outputs = model(x.to(self._learner.device))
+        except Exception as error:
+            given = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape[1:])}"
+            raise TaskError(
+                f"{self._samples.who(step, path)}: the model {name!r} does not take samples of {given}: "
+                f"{code.told(error)}; mend the model, or 'inputs'"
+            ) from error
+        if not isinstance(outputs, Tensor) or outputs.ndim < 1 or len(outputs) != 1:
+            what = f"of shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
+            raise TaskError(
+                f"{self._samples.who(step, path)}: the model {name!r} gives {what} for one sample; it must give one "
+                "tensor with a row for each sample"
+            )
+        return outputs
+
+    def _check_outputs(self, step: StreamStep, outputs: Tensor, y: Tensor, wanted: Mapping[str, Wanted]) -> None:
+        loss, who = self._learner.loss, self._samples.who(step, wanted["y"].path)
+        if loss.classes and outputs.ndim == 2 and y.ndim == 1:
+            columns = outputs.shape[1]
+            if self._classes is not None and self._classes > columns:
+                raise TaskError(
+                    f"{who}: 'classes' is {self._classes}, but the model {self._options['model']!r} gives {columns} "
+                    "numbers for a sample; it must give one for each class"
+                )
+            if self._classes is None:
+                self._classes, self._like = columns, f"the model gives {columns} numbers for a sample"
+            y = torch.zeros_like(y)  # values have been looked at, or will be
+        problem = problem_of(loss, outputs, y.to(outputs.device))
+        if not problem and self._kind in ("rmse", "relative") and outputs.shape != y.shape:
+            problem = (
+                f"a sample's target has the shape {tuple(y.shape[1:])}, the model gives {tuple(outputs.shape[1:])}: "
+                f"for 'error: {self._kind}' they must be the same"
+            )
+        if problem:
+            raise TaskError(f"{who}: {problem}")
+        try:
+            value = loss.function(outputs, y.to(outputs.device))
+        except Exception as error:
+            raise TaskError(f"{who}: the loss {self._options['loss']!r} fails: {code.told(error)}; mend it") from error
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            raise TaskError(
+                f"{who}: the loss {self._options['loss']!r} must give one number, the mean over the samples"
+            )
+
+    def _train(self, step: StreamStep, samples: dict[str, Tensor]) -> bool:
+        """Trains on a step; whether that is enough."""
+        learner = self._learner
+        number, began, updates = learner.position.experience, time.monotonic(), learner.steps
+        with self._told_with(step):
+            if not (learner.position.epoch or learner.position.batch):
+                self._error = self._measured(samples)
+                self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
+            self._name = step.filename
+            try:
+                learner.experience(samples, self._options["passes"], after_step=self._after_update)
+                stopped = False
+            except _Stopped:
+                stopped = True
+            means = self._ranks.gather((float(self._sum), len(samples["x"])))
+            self._loss = sum(mean for mean, _ in means) / max(1, self._count) / len(means)
+            self._report.step(
+                number=number,
+                file=step.filename,
+                samples=sum(count for _, count in means),
+                updates=learner.steps - updates,
+                error=self._error,
+                loss=self._loss,
+                seconds=time.monotonic() - began,
+                held_out=[math.nan if held is None else self._measured(held) for held in self._held_out],
+            )
+        if self._publish_when == "step" and not stopped and (number + 1) % self._publish_every == 0:
+            self._publish()
+        if self._stream == "continued" and learner.steps - self._saved_at >= self._save_every:
+            self._write_save()
+        return stopped or self._is_enough()
+
+    def _measured(self, samples: Mapping[str, Tensor]) -> float:
+        learner = self._learner
+        learner.model.eval()
+        mine = measure(learner.model, learner.loss, self._kind, samples, learner.device)
+        return of_all(self._ranks, mine).error(self._kind)
+
+    def _after_update(self, made: Step) -> None:
+        self._sum += made.objective.to("cpu", torch.float64)
+        self._count += 1
+        if self._publish_when == "update" and made.number % self._publish_every == 0:
+            self._publish()
+        if self._stream == "replayed" and made.number % self._save_every == 0:
+            self._write_save()
+        if self._are_enough_updates():
+            raise _Stopped
+
+    def _are_enough_updates(self) -> bool:
+        limit, seconds = self._stop["updates"], self._stop["seconds"]
+        if limit is not None and self._learner.steps >= limit:
+            return True
+        return seconds is not None and bool(self._ranks.gather(time.monotonic() - self._began > seconds)[0])
+
+    def _is_enough(self) -> bool:
+        rules, made = self._stop, {"loss": self._loss, "error": self._error}
+        low = any(rules[name] is not None and value <= float(rules[name]) for name, value in made.items())
+        steps = rules["steps"]
+        enough = steps is not None and self._learner.position.experience >= int(steps)
+        return enough or low or self._are_enough_updates()
+
+    @contextmanager
+    def _told_with(self, step: StreamStep) -> Iterator[None]:
+        """Says of errors in training at which step of which port they come up; leaves those of other ranks to these."""
+        names = {name: one.path for name, one in self._wanted().items()}
+        try:
+            yield
+        except (BadBatch, BadSample) as error:
+            raise TaskError(
+                f"{self._samples.who(step, names.get(error.tensor, error.tensor))}: {error.reason}"
+            ) from error
+        except RankFailed as error:
+            raise ToldElsewhere(f"{self._samples.who(step)}: {error}") from error
+        except TaskError as error:
+            raise TaskError(f"{self._samples.who(step)}: {error}") from error
+        except OSError:
+            raise
+        except Exception as error:
+            message = f"{self._samples.who(step)}: training fails: {code.told(error)}"
+            # Ranks that wait for one that has stopped are told so by their connections.
+            raise (ToldElsewhere if self._ranks.size > 1 else TaskError)(message) from error
+
+    def _keep_held_out(self, step: StreamStep) -> None:
+        section = self._options["held_out"]
+        if section is None:
+            return
+        by_class = self._learner.loss.classes
+        targets = Wanted(section["targets"], classes=by_class, below=self._classes, like=self._like)
+        self._held_out.append(self._held_out_samples.read(step, {"x": Wanted(section["inputs"]), "y": targets}))
+
+    def _publish(self) -> None:
+        learner, self._published_at = self._learner, self._learner.steps
+        if self._ranks.rank == 0:
+            write_model(
+                str(self._filename).format(version=self._versions),
+                ModelVersion(
+                    version=self._versions,
+                    step=learner.steps,
+                    steps_seen=learner.position.experience,
+                    factory=self._options["model"],
+                    factory_args=self._options["model_args"] or {},
+                    loss=self._loss,
+                    error=self._error,
+                    state=learner.model.state_dict(),
+                ),
+            )
+        self._versions += 1
+
+    def _write_save(self) -> None:
+        self._saved_at = self._learner.steps
+        extra = {
+            "versions": self._versions,
+            "error": self._error,
+            "loss": self._loss,
+            "sum": float(self._sum),
+            "count": self._count,
+            "name": self._name,
+            "seconds": time.monotonic() - self._began,
+            "rows": self._report.rows,
+        }
+        self._learner.save(self._folder, extra)
+
+    def _restore(self) -> bool:
+        """Goes on from a save, if there is one."""
+        extra = self._learner.load(self._folder) if self._folder else None
+        if extra is None:
+            return False
+        self._versions, self._name = extra["versions"], extra["name"]
+        self._error, self._loss = extra["error"], extra["loss"]
+        self._sum, self._count = torch.tensor(extra["sum"], dtype=torch.float64), extra["count"]
+        self._began = time.monotonic() - extra["seconds"]
+        self._report.restore(extra["rows"])
+        self._saved_at = self._learner.steps
+        seen = self._learner.position.experience
+        if self._stream == "continued":
+            self._learner.leave_experience()
+            seen = self._learner.position.experience
+            self._held_out = [None] * seen
+        if self._ranks.rank == 0:
+            print(f"goes on from {self._learner.steps} optimiser steps, {seen} steps of the stream", flush=True)
+        if self._publish_when:
+            self._publish()
+        return True
+
+    def _check_name(self, step: StreamStep, *, last: bool) -> None:
+        """The last step that is skipped must be the one that was trained on last."""
+        if (
+            last
+            and self._learner.position == type(self._learner.position)(step.index + 1)
+            and step.filename != self._name
+        ):
+            raise TaskError(
+                f"{self._samples.who(step)}: the save in {self._folder!r} was trained up to {self._name!r}, so "
+                "this stream is another one; if it goes on behind that step, set 'stream: continued' under 'save'"
+            )

@@ -1,0 +1,1 @@
+"""Serving predictions of a model that is trained meanwhile."""
