@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -324,6 +325,8 @@ def test_a_full_disk(small_disk: Path, mode: str) -> None:
     done = run(small_disk, "--run-dir", str(small_disk.parent / "records"), code=1)
     assert "task 'sim' rank 0: 'out" in done.err
     assert "free some" in done.err
+    record = json.loads((small_disk.parent / "records" / "summary.json").read_text())
+    assert [task["outcome"] for task in record["tasks"] if task["name"] == "sim"] != ["done"]
     files = sorted(small_disk.glob("out*.h5"))
     assert 1 <= len(files) < 6
     for path in files:

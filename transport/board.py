@@ -300,7 +300,7 @@ class Board:
     def report(self) -> dict[str, Any]:
         """Everything on the board, as plain data::
 
-        {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "saw_end",
+        {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "saw_end", "met_failure",
                     "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
                                    "seconds", "on": [[task, rank], ...]}]}],

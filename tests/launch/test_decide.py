@@ -16,6 +16,7 @@ CONSUMER = Facts(
     opened=1,
     read=1,
     at_end=False,
+    met_failure=False,
     untouched=(),
 )
 PRODUCER = replace(CONSUMER, in_ports=0, opened=0, read=0, at_end=True)
@@ -34,6 +35,7 @@ PRODUCER = replace(CONSUMER, in_ports=0, opened=0, read=0, at_end=True)
         pytest.param(0, PRODUCER, "done", id="producer"),
         pytest.param(0, replace(PRODUCER, untouched=("*.h5",)), "untouched", id="producer that never wrote"),
         pytest.param(1, PRODUCER, "failed", id="failing producer"),
+        pytest.param(0, replace(PRODUCER, met_failure=True), "failed", id="producer whose file could not be stored"),
         pytest.param(1, CONSUMER, "failed", id="failing consumer"),
         pytest.param(1, replace(CONSUMER, at_end=True), "ended at end of stream", id="after the end"),
         pytest.param(1, replace(CONSUMER, at_end=True, strict_end=True), "failed", id="strict"),

@@ -81,6 +81,7 @@ void append_task(const Board& board, int t, std::string& out) {
     field(out, "nprocs", static_cast<uint64_t>(task.nprocs));
     field(out, "starts", task.starts);
     out += std::string(",\"saw_end\":") + (task.saw_end ? "true" : "false");
+    out += std::string(",\"met_failure\":") + (task.met_failure ? "true" : "false");
     field(out, "moved_bytes", moved);
     seconds(out, "waiting_s", waiting);
     seconds(out, "moving_s", moving);

@@ -129,6 +129,7 @@ void fail_run(const Process& p, const char* format, ...) {
     va_end(arguments);
     char* failure = p.board.head().failure;
     if (!failure[0]) strcpy(failure, text);
+    p.board.task(p.context.task).met_failure = 1;
     log_line("error: %s", text);
 }
 

@@ -53,6 +53,7 @@ struct TaskRecord {
     uint32_t starts;
     uint32_t one_step;  // started for one step: a fixed name means that step, however often it is opened
     uint32_t saw_end;  // since its last start, an open failed because the stream had ended
+    uint32_t met_failure;  // an error that no program can mend (see fail_run)
 };
 
 struct RankRecord {

@@ -52,6 +52,8 @@ class Facts:
     """Steps the task read in all, over its starts."""
     at_end: bool
     """Since this start, an open failed because the stream had ended."""
+    met_failure: bool
+    """It met an error that no program can mend, such as a disk that was full when its file was to be stored."""
     untouched: tuple[str, ...]
     """Patterns of memory ports no start of the task ever used."""
 
@@ -63,6 +65,8 @@ Verdict = Literal["again"] | Final
 
 def after_exit(ended: Exit, facts: Facts) -> Verdict:
     """The rules of "one step or a loop" and of "end of stream"."""
+    if facts.met_failure:
+        return "failed"
     if not ended.clean:
         at_end = facts.in_ports > 0 and facts.read > 0 and facts.at_end and ended.by_signal is None
         return "ended at end of stream" if at_end and not facts.strict_end else "failed"

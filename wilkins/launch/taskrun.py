@@ -192,5 +192,6 @@ class TaskRun:
             opened=self._board.steps_opened(self.plan.index),
             read=sum(report[port]["steps"] for port in self._in_ports),
             at_end=whole["tasks"][self.plan.index]["saw_end"],
+            met_failure=whole["tasks"][self.plan.index]["met_failure"],
             untouched=tuple(report[port]["pattern"] for port in self._ports if not report[port]["touched"]),
         )
