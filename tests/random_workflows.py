@@ -1,7 +1,8 @@
 """Random workflows of h5py programs, made from a seed: what runs, and what must then have arrived and lie on the disk.
 
-A seed decides everything: the rule by which steps are published, mode, policies, names, libver, sizes, pauses, the
-numbers of producers, consumers, instances and ranks, how consumers ask for their steps, and delays inside the layer.
+A seed decides everything: the rule by which steps are published, mode, policies, names, libver, sizes, limits of
+memory, pauses, the numbers of producers, consumers, instances and ranks, how consumers ask for their steps, and delays
+inside the layer.
 """
 
 from __future__ import annotations
@@ -183,6 +184,8 @@ class Case:
     written for."""
     consumers: dict[str, Consumer] = field(default_factory=dict)
     relay_mode: str = "memory"
+    memory: int = 0
+    """Most bytes that the producers' steps may take in shared memory; 0: no limit."""
 
     @property
     def ranks(self) -> int:
@@ -216,6 +219,10 @@ def make(seed: int) -> Case:
         tag = f"sim{instance}"
         case.producers[tag], case.steps[tag] = _plan(case, of_file, draw)
     unique = names == "numbered" and not isinstance(case.publish, dict) and case.publish != "flush"
+    if draw.random() < 0.2:
+        most = max(len(step.get("parts", step.get("frames", ()))) for steps in case.steps.values() for step in steps)
+        # Of the file being written, its snapshot and a step that is read; chunks may double what a file takes.
+        case.memory = 6 * instances * (most * max(case.sizes) * 8 + (1 << 17))
     for number in range(draw.choice([1, 1, 2, 3])):
         case.consumers[f"ana{number}"] = _consumer(case, unique, draw)
     if draw.random() < 0.25:
@@ -306,7 +313,9 @@ def _consumer(case: Case, unique: bool, draw: random.Random, relays: bool = Fals
 
 def workflow(case: Case) -> dict[str, Any]:
     """As a workflow file says it."""
-    outport = {"filename": case.pattern, "publish": case.publish, "mode": case.mode}
+    outport: dict[str, Any] = {"filename": case.pattern, "publish": case.publish, "mode": case.mode}
+    if case.memory:
+        outport["memory"] = case.memory
     producer: dict[str, Any] = {"name": "sim", "func": "./write.py", "args": ["sim{instance}"], "outports": [outport]}
     tasks = [producer | {"taskCount": len(case.producers)}]
     for name, consumer in case.consumers.items():
