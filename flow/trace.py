@@ -60,6 +60,15 @@ class Event:
     """Size of the step; -1 where there is none."""
 
 
+class BrokenTraceError(ValueError):
+    """A line of a trace is none, as where a disk was full for a while; the message names it."""
+
+    def __init__(self, message: str, before: list[Event]) -> None:
+        super().__init__(message)
+        self.before = before
+        """What can be read: the events of the lines before, in the order of their times."""
+
+
 def line(event: Event) -> str:
     """The event as a line of the file, with its end."""
     return "\t".join(_clean(str(value)) for value in astuple(event)) + "\n"
@@ -76,12 +85,12 @@ def read_trace(path: str | Path) -> list[Event]:
 
     Raises:
         OSError: there is no such file.
-        ValueError: the file is not a trace; the message names the line.
+        BrokenTraceError: a line of the file is not one of a trace.
     """
     path = Path(path)
     path = path / FILE_NAME if path.is_dir() else path
     whole, _, _ = path.read_text(encoding="utf-8", errors="surrogateescape").rpartition("\n")
-    events = []
+    events: list[Event] = []
     for number, text in enumerate(whole.split("\n") if whole else [], start=1):
         words = text.split("\t")
         try:
@@ -90,5 +99,10 @@ def read_trace(path: str | Path) -> list[Event]:
             time_ns, kind, task, rank, pattern, name, sequence, size = words
             events.append(Event(int(time_ns), kind, task, int(rank), pattern, name, int(sequence), int(size)))  # type: ignore[arg-type]
         except ValueError:
-            raise ValueError(f"{path}:{number}: not a line of a run's trace: {text[:80]!r}") from None
+            message = f"{path}:{number}: not a line of a run's trace: {text[:80]!r}"
+            raise BrokenTraceError(message, _in_time(events)) from None
+    return _in_time(events)
+
+
+def _in_time(events: list[Event]) -> list[Event]:
     return sorted(events, key=lambda event: event.time_ns)

@@ -156,3 +156,20 @@ def test_a_torn_last_line_is_passed_over_and_a_strange_one_named(tmp_path: Path)
         read_trace(path)
     path.write_text("")
     assert read_trace(path) == []
+
+
+def test_a_trace_with_a_broken_line_is_shown_up_to_it(tmp_path: Path) -> None:
+    """As where a full disk cut a line short, and there was room again for what came later."""
+    traced(tmp_path)
+    path = (tmp_path / "wilkins-runs" / "latest" / "trace.tsv").resolve()
+    whole = path.read_text().splitlines(keepends=True)
+    broken = next(number for number, text in enumerate(whole) if "\topen\t" in text) + 2
+    path.write_text("".join(whole[:broken]) + whole[broken][:20] + "".join(whole[broken + 1 :]))
+    ran = run_tree([*WILKINS, "trace", "--format", "text", "wilkins-runs/latest"], 60, tmp_path)
+    assert ran.code == 0, ran.err
+    assert f"trace.tsv:{broken + 1}: not a line of a run's trace" in ran.err
+    assert "is shown" in ran.err
+    assert "look" in ran.out
+    path.write_text("nothing\n" + "".join(whole))
+    ran = run_tree([*WILKINS, "trace", "wilkins-runs/latest"], 60, tmp_path)
+    assert ran.code == 2 and "trace.tsv:1: not a line" in ran.err

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from wilkins.errors import UsageError
 from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
-from wilkins.flow.trace import read_trace
+from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch import planfile
 from wilkins.plan import Plan
 
 
 def timeline_of_run(folder: Path) -> Timeline:
-    """The timeline of a run, as it happened.
+    """The timeline of a run, as it happened; of a trace with a broken line, up to that, and a line on stderr says so.
 
     Raises:
         UsageError: the folder holds no trace, or one that cannot be read.
@@ -23,6 +24,14 @@ def timeline_of_run(folder: Path) -> Timeline:
     except (FileNotFoundError, NotADirectoryError):
         there = "holds no trace" if folder.exists() else "there is no such folder"
         raise UsageError(f"{folder}: {there}; give the folder of a run, or first run the workflow here") from None
+    except BrokenTraceError as error:
+        if not error.before:
+            raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
+        print(
+            f"note: {error}; what comes before that line is shown. A disk that was full breaks a trace like this",
+            file=sys.stderr,
+        )
+        events = error.before
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
     if not events:
