@@ -1,0 +1,334 @@
+"""The checkpointer: hands a state over, waits for its capture, and restores it."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint.capture import Capture, Job, Saved
+from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.flush import Flush
+from wilkins.tasks.checkpoint.layout import BLOCK, append, blocks, share_bytes, shares, up
+from wilkins.tasks.checkpoint.ranks import make_ranks
+from wilkins.tasks.checkpoint.restore import Restored, restore
+from wilkins.tasks.checkpoint.ring import Ring
+from wilkins.tasks.checkpoint.schedule import Schedule, When
+from wilkins.tasks.checkpoint.sources import Source, source_of
+from wilkins.tasks.checkpoint.tree import encode
+
+EAGER = 65536
+"""Arrays of at most so many bytes are copied when they are handed over: running statistics, counters, random state."""
+
+
+IN_FLIGHT = 2
+"""Versions on their way at most: `save` waits for the one before the last."""
+
+
+class Checkpointer:
+    """Saves states of this program's ranks as versions in a folder, behind the program's back.
+
+        ckpt = Checkpointer("checkpoints", keep=2)
+        ckpt.attach(optimizer)
+        restored = ckpt.restore()
+        for step in ...:
+            ckpt.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+            loss(model(x)).backward()
+            optimizer.step()
+
+    A state is nested dicts, lists and tuples of torch tensors, NumPy arrays, `Shard`s and plain values. Arrays are
+    read after `save` has returned, until `wait_captured` returns: they must not be changed in between. Small ones
+    (64 KiB), and those named by `eager`, are copied by `save` itself and may change at once.
+
+    Args:
+        folder: where the versions are; made if it is missing, shared by all ranks.
+        ranks: None for one process, an mpi4py communicator, or `torch` for torch.distributed's default group.
+        replicated: patterns of paths (`model*`; a name stands for all below it) whose arrays are the same on all
+            ranks. They are written once, a part by each rank. True: all arrays are.
+        vote: whether ranks compare their replicas byte by byte (by digests) before a version is committed.
+        eager: patterns of paths that forward or backward change.
+        keep: how many versions are kept.
+        files: how many files the streams of the ranks go into; left out: one per rank.
+        ring: bytes of memory set aside for capturing; left out: what the first state takes on this rank.
+        rate: bytes per second and rank that storage is written at, at most.
+        when: which steps `save_if_due` saves.
+        niceness: of the threads that copy and write, on top of the program's.
+
+    Raises:
+        CheckpointError: another program writes there.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        ranks: Any = None,
+        replicated: Sequence[str] | bool = (),
+        vote: bool = True,
+        eager: Sequence[str] = (),
+        keep: int = 2,
+        files: int | None = None,
+        ring: int | None = None,
+        rate: float | None = None,
+        when: When = When(),  # noqa: B008 - frozen
+        niceness: int = 5,
+    ) -> None:
+        if keep < 1 or (files is not None and files < 1) or (rate is not None and rate <= 0):
+            raise CheckpointError(f"keep={keep}, files={files}, rate={rate}: each must be positive")
+        self.folder = Path(folder).absolute()
+        self._replicated = ("*",) if replicated is True else tuple(replicated or ())
+        self._eager = tuple(eager)
+        self._vote = vote
+        self._keep, self._files, self._rate, self._niceness = keep, files, rate, niceness
+        self._ring_bytes = ring
+        self._ranks = make_ranks(ranks)
+        self._behind = self._ranks.another()
+        self._schedule = Schedule(when, time.monotonic())
+        self._lock: versions.Lock | None = None
+        self._capture: Capture | None = None
+        self._flush: Flush | None = None
+        self._ring: Ring | None = None
+        self._job: Job | None = None
+        self._jobs: deque[Job] = deque()
+        self._blocked = 0.0
+        self._told = threading.Lock()
+        self._hooks: list[Any] = []
+        self._last_asked: tuple[float, float] | None = None
+        self.history: deque[Saved] = deque(maxlen=1000)
+        """What became of the latest versions, in order."""
+        self._open()
+
+    def _open(self) -> None:
+        trouble = ""
+        if self._ranks.rank == 0:
+            try:
+                self._lock = versions.Lock(self.folder)
+                versions.tidy(self.folder)
+            except CheckpointError as error:
+                trouble = str(error)
+            except OSError as error:
+                trouble = f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
+        trouble = self._ranks.tell(trouble)[0]
+        if trouble:
+            raise CheckpointError(trouble)
+
+    def save(self, step: int, state: Any) -> None:
+        """Hand a state over; returns before it is copied. Collective.
+
+        Raises:
+            CheckpointError: an earlier version could not be written.
+            Unsupported: the state holds what cannot be kept exactly.
+        """
+        self.wait_captured()
+        began = time.monotonic()
+        while len(self._jobs) >= IN_FLIGHT:
+            self._end_first()
+        while self._ranks.size == 1 and self._jobs and self._jobs[0].done.is_set():
+            self._end_first()
+        job = self._plan(step, state, began)
+        capture, flush = self._start(job)
+        self._job = job
+        self._jobs.append(job)
+        self.history.append(job.saved)
+        self._schedule.begin(began)
+        flush.add(job)
+        capture.add(job)
+        hit("save.planned", self._ranks.rank)
+        self._took(job, began)
+
+    def save_if_due(self, step: int, state: Callable[[], Any]) -> bool:
+        """Save what `state` returns if this step is due by `when`; returns whether it was. Collective."""
+        if not self.due(step):
+            return False
+        self.save(step, state())
+        return True
+
+    def due(self, step: int) -> bool:
+        """Whether this step is to be saved, by `when`; to be asked once per step. Collective if time decides."""
+        now = time.monotonic()
+        if self._last_asked is not None:
+            busy = any(not job.done.is_set() for job in self._jobs)
+            took, blocked = now - self._last_asked[0], self._blocked - self._last_asked[1]
+            with self._told:
+                self._schedule.step_took(took, blocked, busy=busy)
+        self._last_asked = (now, self._blocked)
+        mine = self._schedule.due(step, now)
+        if self._schedule.when.by_time and self._ranks.size > 1:
+            return self._ranks.tell(str(int(mine)))[0] == "1"
+        return mine
+
+    def wait_captured(self) -> None:
+        """Return when the state that was handed over is copied and may change; copies what is left itself."""
+        job, self._job = self._job, None
+        if job is None or self._capture is None:
+            return
+        began = time.monotonic()
+        self._capture.finish(job)
+        job.check()
+        self._took(job, began)
+
+    def attach(self, optimizer: Any) -> None:
+        """Let a torch optimizer wait for the capture before each of its steps."""
+        self._hooks.append(optimizer.register_step_pre_hook(lambda *_: self.wait_captured()))
+
+    def wait(self) -> None:
+        """Return when all that was saved is on storage.
+
+        Raises:
+            CheckpointError: a version could not be written.
+        """
+        self.wait_captured()
+        while self._jobs:
+            self._end_first()
+
+    def restore(
+        self, state: Any = None, *, step: int | None = None, only: Sequence[str] | None = None
+    ) -> Restored | None:
+        """The newest version that verifies on all ranks, or that of a step; None if there is none. Collective.
+
+        With a `state`, its arrays, tensors and shards are filled in place. See `wilkins.tasks.checkpoint.restore`.
+        """
+        self.wait()
+        return restore(self.folder, self._ranks, state, step=step, only=only)
+
+    def close(self) -> None:
+        """Wait until everything is on storage, and free what was set up. Collective.
+
+        Raises:
+            CheckpointError: a version could not be written.
+        """
+        try:
+            self.wait()
+        finally:
+            for hook in self._hooks:
+                hook.remove()
+            self._hooks.clear()
+            if self._capture is not None and self._flush is not None:
+                self._capture.close()
+                self._flush.close()
+                self._capture = self._flush = self._ring = None
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end_first(self) -> None:
+        """Wait for the oldest version on its way. All ranks meet its trouble here, in the same call."""
+        job = self._jobs.popleft()
+        job.done.wait()
+        if job.saved.trouble:
+            raise CheckpointError(f"the checkpoint of step {job.step} was not written: {job.saved.trouble}")
+
+    def _took(self, job: Job, began: float) -> None:
+        seconds = time.monotonic() - began
+        job.saved.blocked += seconds
+        self._blocked += seconds
+
+    def _report(self, job: Job, trouble: str) -> None:
+        job.saved.trouble, job.saved.durable = trouble, time.monotonic() - job.began
+        with self._told:
+            self._schedule.ended()
+
+    def _plan(self, step: int, state: Any, began: float) -> Job:
+        if not isinstance(step, int) or step < 0:
+            raise CheckpointError(f"step {step!r} cannot be saved; number steps 0, 1, ...")
+        sources: list[Source] = []
+        known: dict[Any, int] = {}
+
+        def leaf(key: str, value: Any) -> int:
+            source = source_of(key, value, replica=_matches(key, self._replicated))
+            same = _identity(source)
+            if same is not None and same in known:
+                return known[same]
+            sources.append(source)
+            if same is not None:
+                known[same] = len(sources) - 1
+            return len(sources) - 1
+
+        tree = encode(state, leaf)
+        order = sorted(range(len(sources)), key=lambda one: sources[one].spec.placement != "replica")
+        number = {old: new for new, old in enumerate(order)}
+        tree = _renumbered(tree, number)
+        sources = [sources[one] for one in order]
+        replicas = sum(one.spec.placement == "replica" for one in sources)
+        parts = shares([one.spec.nbytes for one in sources[:replicas]], self._ranks.size)
+        mine = parts[self._ranks.rank]
+        own, end = append(share_bytes(mine), [(n, one.spec.nbytes) for n, one in enumerate(sources) if n >= replicas])
+        for source in sources:
+            if source.spec.nbytes <= EAGER or _matches(source.spec.key, self._eager):
+                source.freeze()
+        length = max(end, share_bytes(mine))
+        checked = [
+            (rank, blocks(share, share_bytes(share)))
+            for rank, share in enumerate(parts)
+            if self._vote and rank != self._ranks.rank
+        ]
+        cut = blocks([*mine, *own], length)
+        job = Job(step, Saved(step), tree, sources, cut, length, replicas, parts, own, checked, began)
+        devices = {one.value.device for one in sources if one.on_device}
+        if len(devices) > 1:
+            raise Unsupported(
+                f"the state is on several devices ({', '.join(sorted(map(str, devices)))}); give each a Checkpointer"
+            )
+        for device in devices:
+            import torch
+
+            job.ready = (device, torch.cuda.current_stream(device).record_event())
+        return job
+
+    def _start(self, job: Job) -> tuple[Capture, Flush]:
+        if self._capture is None or self._flush is None:
+            size = self._ring_bytes or up(job.length, BLOCK)
+            self._ring = Ring(size, pinned=job.ready is not None)
+            self._capture = Capture(self._ring, self._ranks.rank, self._niceness)
+            self._flush = Flush(
+                self.folder,
+                self._behind,
+                self._ring,
+                files=self._files or self._ranks.size,
+                keep=self._keep,
+                rate=self._rate,
+                niceness=self._niceness,
+                report=self._report,
+            )
+        return self._capture, self._flush
+
+
+def _matches(key: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in patterns)
+
+
+def _identity(source: Source) -> Any:
+    """What is the same for two references to the same values, such as tied weights; None for what has no address."""
+    spec, value = source.spec, source.value
+    if spec.placement == "shard" or not spec.nbytes:
+        return None
+    where = value.data_ptr() if spec.library == "torch" else value.ctypes.data
+    strides = value.stride() if spec.library == "torch" else value.strides
+    return (where, spec.library, spec.dtype, spec.shape, tuple(strides), spec.placement, spec.grad, spec.parameter)
+
+
+def _renumbered(tree: Any, number: dict[int, int]) -> Any:
+    """The tree with other numbers for its arrays."""
+    if isinstance(tree, list):
+        return [_renumbered(one, number) for one in tree]
+    if isinstance(tree, dict):
+        if "array" in tree:
+            return {"array": number[tree["array"]]}
+        return {name: _renumbered(one, number) for name, one in tree.items()}
+    return tree

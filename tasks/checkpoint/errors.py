@@ -1,0 +1,15 @@
+"""What goes wrong with checkpoints and a user can mend."""
+
+from wilkins.tasks.errors import TaskError
+
+
+class CheckpointError(TaskError):
+    """A checkpoint cannot be written, found or read: what was attempted, why it is wrong, how to mend it."""
+
+
+class Damaged(CheckpointError):
+    """A version does not hold what was written."""
+
+
+class Unsupported(CheckpointError):
+    """The state holds a value that cannot be kept exactly."""

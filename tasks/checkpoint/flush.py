@@ -1,0 +1,319 @@
+"""From the ring to storage: blocks are digested and written, ranks vote, a version is committed. In the background."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import queue
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint.capture import Filled, Job, calm, clear, digest
+from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
+from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.ring import Ring
+from wilkins.tasks.checkpoint.versions import Manifest, Stream
+from wilkins.tasks.checkpoint.vote import Dissent, compare, explain
+
+WRITERS = 2
+"""Threads that digest and write: one writes while the other digests."""
+
+
+class Pace:
+    """At most so many bytes per second, over all threads of a rank."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._lock = threading.Lock()
+        self._free = 0.0
+
+    def wait(self, size: int) -> None:
+        """Until `size` more bytes may be written."""
+        if self._rate is None:
+            return
+        with self._lock:
+            begin = max(self._free, time.monotonic())
+            self._free = begin + size / self._rate
+        time.sleep(max(0.0, begin - time.monotonic()))
+
+
+class File:
+    """A file of streams, written at any offset: past the page cache where the file system lets us."""
+
+    def __init__(self, path: Path, place: Place, length: int) -> None:
+        self._base = place.offset
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._direct = -1
+        try:
+            if length:
+                _reserve(self._descriptor, place.offset, up(length, PAGE))
+            with contextlib.suppress(OSError, AttributeError):
+                self._direct = os.open(path, os.O_WRONLY | os.O_DIRECT)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, data: memoryview, offset: int) -> None:
+        """Write whole pages from memory that begins at one."""
+        offset += self._base
+        while data:
+            try:
+                written = os.pwrite(self._direct if self._direct >= 0 else self._descriptor, data, offset)
+            except OSError as error:
+                if error.errno != errno.EINVAL or self._direct < 0:
+                    raise
+                os.close(self._direct)
+                self._direct = -1
+                continue
+            if written % PAGE and self._direct >= 0:  # the disk is full, or a limit reached: let it say so
+                os.close(self._direct)
+                self._direct = -1
+            data, offset = data[written:], offset + written
+
+    def sync(self) -> None:
+        """Make the bytes last."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close it."""
+        for descriptor in (self._direct, self._descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._direct = self._descriptor = -1
+
+
+def _reserve(descriptor: int, offset: int, length: int) -> None:
+    """Let a full disk show before anything is written, and the file system lay the file out in one piece."""
+    try:
+        os.posix_fallocate(descriptor, offset, length)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+
+
+class Flush:
+    """The thread that makes versions of what was captured, one after the other."""
+
+    def __init__(
+        self,
+        folder: Path,
+        ranks: Ranks,
+        ring: Ring,
+        *,
+        files: int,
+        keep: int,
+        rate: float | None,
+        niceness: int,
+        report: Callable[[Job, str], None],
+    ) -> None:
+        self._folder, self._ranks, self._ring = folder, ranks, ring
+        self._files, self._keep = files, keep
+        self._pace = Pace(rate)
+        self._niceness = niceness
+        self._report = report
+        self._broken = ""
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="checkpoint-flush", daemon=True)
+        self._thread.start()
+
+    def add(self, job: Job) -> None:
+        """Make it a version after those before it."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """End when all are versions, or have failed."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        calm(self._niceness)
+        while (job := self._jobs.get()) is not None:
+            trouble = self._broken
+            try:
+                trouble = trouble or self._flush(job)
+            except Exception as error:
+                # Ranks that do not answer any more cannot agree on later versions either.
+                trouble = self._broken = f"the ranks cannot agree on a version: {error}"
+            self._drain(job)
+            job.sources.clear()
+            self._report(job, trouble)
+            job.done.set()
+            del job
+
+    def _drain(self, job: Job) -> None:
+        """Free what is captured and will not be written, so that nobody waits for room in the ring."""
+        while job.blocks and (found := self._next(job)) is not None:
+            self._ring.give(found[1])
+
+    def _next(self, job: Job) -> Filled | None:
+        """The next captured block; None after the last, for every thread that asks."""
+        found = job.filled.get()
+        if found is None:
+            job.filled.put(None)
+            return None
+        if found[2] is not None:
+            found[2].synchronize()
+        return found
+
+    def _flush(self, job: Job) -> str:
+        """Returns why there is no version, or nothing. Collective: ranks meet here three times, whatever happens."""
+        plan = {"step": job.step, "bytes": job.length, "replicas": _signature(job)}
+        told = [json.loads(text) for text in self._ranks.tell(json.dumps(plan))]
+        for name, what in (("step", "steps"), ("replicas", "replicated state")):
+            if len({one[name] for one in told}) > 1:
+                values = ", ".join(f"rank {rank}: {one[name]}" for rank, one in enumerate(told))
+                return f"ranks gave different {what} ({values}); give the same state and step on all ranks"
+        begun, trouble = ["", 0], ""
+        if self._ranks.rank == 0:
+            try:
+                serial, path = versions.begin(self._folder, job.step)
+                begun = [path.name, serial]
+            except OSError as error:
+                trouble = _cannot(error, self._folder)
+        begun, trouble = json.loads(self._ranks.tell(json.dumps([begun, trouble]))[0])
+        if trouble:
+            return str(trouble)
+        path = self._folder / begun[0]
+        hit("flush.begun", self._ranks.rank)
+        where, sizes = places([one["bytes"] for one in told], self._files)
+        mine = self._write(job, path, where[self._ranks.rank])
+        answers = [json.loads(text) for text in self._ranks.tell(json.dumps(mine))]
+        hit("commit.voted", self._ranks.rank)
+        return self._commit(job, path, begun[1], answers, sizes)
+
+    def _write(self, job: Job, path: Path, place: Place) -> dict[str, Any]:
+        """Write this rank's stream and index; returns what the others must know."""
+        rank, crc32, votes = self._ranks.rank, [0] * len(job.blocks), [0] * len(job.blocks)
+        trouble, stream = "", None
+        name, index = f"data-{place.file}.bin", f"index-{rank}.json"
+        try:
+            file = File(path / name, place, job.length)
+            try:
+                self._write_blocks(job, file, crc32, votes)
+                hit("flush.written", rank)
+                file.sync()
+            finally:
+                file.close()
+            text = _index(job, rank)
+            versions.write_whole(path / index, text)
+            versions.sync(path)
+            raw = text.encode()
+            stream = Stream(
+                name, place.offset, job.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
+            )
+            hit("flush.synced", rank)
+        except OSError as error:
+            trouble = _cannot(error, path)
+        # The capture notes its troubles before the last block is here.
+        if job.checked:
+            job.votes[rank] = votes[: len(blocks(job.shares[rank], share_bytes(job.shares[rank]), self._ring.block))]
+        told = [job.votes.get(one, []) for one in range(self._ranks.size)]
+        return {"trouble": trouble or job.trouble, "stream": stream and asdict(stream), "votes": told}
+
+    def _write_blocks(self, job: Job, file: File, crc32: list[int], votes: list[int]) -> None:
+        troubles: list[OSError] = []
+
+        def work() -> None:
+            calm(self._niceness)
+            while (found := self._next(job)) is not None:
+                index, slot, _ = found
+                try:
+                    if not troubles:
+                        self._write_block(job, file, index, slot, crc32, votes)
+                except OSError as error:
+                    troubles.append(error)
+                finally:
+                    self._ring.give(slot)
+
+        others = [threading.Thread(target=work, name="checkpoint-write", daemon=True) for _ in range(WRITERS - 1)]
+        for other in others:
+            other.start()
+        work()
+        for other in others:
+            other.join()
+        if troubles:
+            raise troubles[0]
+
+    def _write_block(self, job: Job, file: File, index: int, slot: int, crc32: list[int], votes: list[int]) -> None:
+        size, parts = job.block_bytes(index, self._ring.block), job.blocks[index]
+        padded = up(size, PAGE)
+        clear(self._ring.address(slot), parts, padded)
+        view = self._ring.view(slot, padded)
+        crc32[index] = zlib.crc32(view[:size])
+        if job.checked:
+            votes[index] = digest(view, [part for part in parts if part.array < job.replicas])
+        self._pace.wait(padded)
+        file.write(view, index * self._ring.block)
+        hit("flush.block", self._ranks.rank)
+
+    def _commit(self, job: Job, path: Path, serial: int, answers: list[dict[str, Any]], sizes: list[int]) -> str:
+        """Rank 0 decides and tells the others."""
+        trouble = ""
+        if self._ranks.rank == 0:
+            bad = [(rank, one["trouble"]) for rank, one in enumerate(answers) if one["trouble"]]
+            if bad:
+                trouble = f"rank {bad[0][0]}: {bad[0][1]}" if self._ranks.size > 1 else bad[0][1]
+            elif dissents := compare([one["votes"] for one in answers]):
+                trouble = explain(dissents, _disputed(job, dissents, self._ring.block))
+            if not trouble:
+                streams = tuple(Stream(**{**one["stream"], "crc32": tuple(one["stream"]["crc32"])}) for one in answers)
+                files = {f"data-{number}.bin": size for number, size in enumerate(sizes)}
+                manifest = Manifest(serial, job.step, versions.now(), self._ring.block, files, streams)
+                try:
+                    versions.commit(path, manifest)
+                    versions.prune(self._folder, self._keep)
+                except OSError as error:
+                    trouble = _cannot(error, self._folder)
+            if trouble:
+                versions.drop(path)
+        return self._ranks.tell(trouble)[0]
+
+
+def _cannot(error: OSError, path: Path) -> str:
+    """What to tell of a system's refusal."""
+    cure = {
+        errno.ENOSPC: "; free space there, keep fewer versions, or give another folder",
+        errno.EDQUOT: "; the quota is used up: free space, keep fewer versions, or give another folder",
+        errno.EFBIG: "; files may not be so large here (ulimit -f): raise the limit, or write more files",
+        errno.EACCES: "; give a folder that may be written to",
+    }.get(error.errno or 0, "")
+    return f"cannot write {error.filename or path}: {error.strerror or error}{cure}"
+
+
+def _signature(job: Job) -> str:
+    """Tells whether the replicated arrays are of the same names, kinds and shapes on all ranks."""
+    specs = [(one.spec.key, one.spec.dtype, one.spec.shape) for one in job.sources[: job.replicas]]
+    return f"{len(specs)} arrays, {hashlib.sha256(repr(specs).encode()).hexdigest()[:12]}"
+
+
+def _disputed(job: Job, dissents: list[Dissent], block: int) -> list[str]:
+    """The arrays in the blocks that ranks do not agree on."""
+    found: dict[str, None] = {}
+    for one in dissents:
+        share = job.shares[one.owner]
+        for part in blocks(share, share_bytes(share), block)[one.block]:
+            found[job.sources[part.array].spec.key] = None
+    return list(found)
+
+
+def _index(job: Job, rank: int) -> str:
+    """A rank's state as JSON: the tree, and of each array what it is and where its bytes stand."""
+    where: list[list[tuple[int, int, int, int]]] = [[] for _ in job.sources]
+    for owner, share in enumerate(job.shares):
+        for part in share:
+            where[part.array].append((owner, part.offset, part.start, part.length))
+    for part in job.own:
+        where[part.array].append((rank, part.offset, part.start, part.length))
+    arrays = [{**asdict(one.spec), "parts": parts} for one, parts in zip(job.sources, where, strict=True)]
+    return json.dumps({"tree": job.tree, "arrays": arrays}, separators=(",", ":"))

@@ -1,0 +1,112 @@
+"""Where bytes go: which rank writes what of the replicas, how a rank's stream is laid out, which file takes it. Pure.
+
+A rank writes one stream: its share of the replicated arrays, then its own arrays and shards. The replicated bytes of
+all arrays, taken as one row, are cut into as many equal parts as there are ranks, so shares are disjoint and differ
+by an alignment at most. Streams of several ranks go into one file, at offsets that are prefix sums of their lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+BLOCK = 8 << 20
+"""Bytes of a block: the unit of copying, of digests and of writing."""
+PAGE = 4096
+"""Streams begin and end at multiples of it, so that they can be written past the page cache."""
+ALIGN = 64
+"""Arrays begin at multiples of it in a stream."""
+
+
+class Part(NamedTuple):
+    """Some bytes of an array in a rank's stream."""
+
+    array: int
+    """Number of the array."""
+    start: int
+    """First byte of it."""
+    length: int
+    offset: int
+    """Where they stand in the stream."""
+
+
+def up(value: int, unit: int) -> int:
+    """The least multiple of `unit` that is not below `value`."""
+    return -(-value // unit) * unit
+
+
+def shares(sizes: Sequence[int], ranks: int) -> list[list[Part]]:
+    """Which bytes of the replicated arrays, of `sizes` bytes, each rank writes, and where in its stream.
+
+    `array` counts along `sizes`. Arrays of no bytes have no part.
+    """
+    begins = [0]
+    for size in sizes:
+        begins.append(begins[-1] + up(size, ALIGN))
+    step = up(-(-begins[-1] // ranks), ALIGN)
+    found: list[list[Part]] = []
+    array = 0
+    for rank in range(ranks):
+        low, high = rank * step, min((rank + 1) * step, begins[-1])
+        while array and begins[array] > low:
+            array -= 1
+        parts = []
+        while array < len(sizes) and begins[array] < high:
+            start = max(low - begins[array], 0)
+            length = min(sizes[array], high - begins[array]) - start
+            if length > 0:
+                parts.append(Part(array, start, length, begins[array] + start - low))
+            array += 1
+        found.append(parts)
+    return found
+
+
+def share_bytes(parts: Sequence[Part]) -> int:
+    """Bytes that a rank's share takes at the begin of its stream."""
+    return up(parts[-1].offset + parts[-1].length, ALIGN) if parts else 0
+
+
+def append(offset: int, sizes: Sequence[tuple[int, int]]) -> tuple[list[Part], int]:
+    """Lay whole arrays, given as (number, bytes), out from `offset` on; returns also where they end."""
+    parts = []
+    for array, size in sizes:
+        if size:
+            parts.append(Part(array, 0, size, offset))
+            offset += up(size, ALIGN)
+    return parts, offset
+
+
+def blocks(parts: Sequence[Part], length: int, block: int = BLOCK) -> list[list[Part]]:
+    """The parts cut at the blocks of a stream of `length` bytes; `offset` then counts within the block."""
+    found: list[list[Part]] = [[] for _ in range(-(-length // block))]
+    for part in parts:
+        start, offset, left = part.start, part.offset, part.length
+        while left:
+            index, within = divmod(offset, block)
+            size = min(left, block - within)
+            found[index].append(Part(part.array, start, size, within))
+            start, offset, left = start + size, offset + size, left - size
+    return found
+
+
+class Place(NamedTuple):
+    """Where a rank's stream stands."""
+
+    file: int
+    offset: int
+
+
+def places(lengths: Sequence[int], files: int) -> tuple[list[Place], list[int]]:
+    """Where each rank's stream goes in `files` files (at most one per rank), and the files' sizes.
+
+    Neighbouring ranks share a file; offsets are the prefix sums of the lengths, at multiples of a page.
+    """
+    count = len(lengths)
+    files = max(1, min(files, count))
+    sizes = [0] * files
+    found = []
+    for rank, length in enumerate(lengths):
+        file = rank * files // count
+        found.append(Place(file, sizes[file]))
+        sizes[file] += up(length, PAGE)
+    return found, sizes

@@ -1,0 +1,139 @@
+"""The ranks that write a checkpoint together: alone, over MPI, or over torch.distributed. They exchange short texts.
+
+A version is agreed on in the background while the program talks to its own ranks, so each `Ranks` has a communicator
+of its own, and waiting sleeps rather than spins.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from wilkins.tasks.checkpoint.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 2e-3
+
+
+class Ranks(Protocol):
+    """What the ranks do together. All methods are collective."""
+
+    rank: int
+    size: int
+
+    def tell(self, text: str) -> list[str]:
+        """Every rank's text, on every rank."""
+
+    def another(self) -> Ranks:
+        """The same ranks with a communicator of its own."""
+
+    def close(self) -> None:
+        """Free the communicator."""
+
+
+class Alone:
+    """One process."""
+
+    rank = 0
+    size = 1
+
+    def tell(self, text: str) -> list[str]:
+        return [text]
+
+    def another(self) -> Alone:
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+class MPIRanks:
+    """The ranks of an mpi4py communicator, which is duplicated."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        from mpi4py import MPI
+
+        if comm.size > 1 and MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise CheckpointError(
+                "checkpoints are agreed on in the background, but MPI was started without MPI_THREAD_MULTIPLE; set "
+                "mpi4py.rc.thread_level = 'multiple' before mpi4py.MPI is imported"
+            )
+        self._mpi = MPI
+        self._comm = comm.Dup()
+        self.rank, self.size = self._comm.rank, self._comm.size
+
+    def tell(self, text: str) -> list[str]:
+        mine = np.frombuffer(text.encode(), np.uint8)
+        lengths = np.empty(self.size, np.int64)
+        self._wait(self._comm.Iallgather(np.array([len(mine)], np.int64), lengths))
+        ends = np.cumsum(lengths)
+        every = np.empty(int(ends[-1]), np.uint8)
+        kind = self._mpi.BYTE
+        self._wait(
+            self._comm.Iallgatherv([mine, kind], [every, lengths.tolist(), (ends - lengths).tolist(), kind]),
+        )
+        return [part.tobytes().decode() for part in np.split(every, ends[:-1])]
+
+    def _wait(self, request: MPI.Request) -> None:
+        pause = _FIRST_PAUSE
+        while not request.Test():
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+
+    def another(self) -> MPIRanks:
+        return MPIRanks(self._comm)
+
+    def close(self) -> None:
+        self._comm.Free()
+
+
+class TorchRanks:
+    """The ranks of torch.distributed's default group, over a gloo group of their own: sockets, which sleep."""
+
+    def __init__(self) -> None:
+        import torch.distributed as dist
+
+        self._dist = dist
+        self._group = dist.new_group(backend="gloo")
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def tell(self, text: str) -> list[str]:
+        import torch
+
+        mine = torch.frombuffer(bytearray(text.encode() or b" "), dtype=torch.uint8)
+        length = torch.tensor([len(text.encode())])
+        lengths = [torch.zeros_like(length) for _ in range(self.size)]
+        self._dist.all_gather(lengths, length, group=self._group)
+        longest = max(1, *(int(one) for one in lengths))
+        padded = torch.zeros(longest, dtype=torch.uint8)
+        padded[: len(mine)] = mine[:longest]
+        every = [torch.empty_like(padded) for _ in range(self.size)]
+        self._dist.all_gather(every, padded, group=self._group)
+        return [bytes(one[: int(n)].tolist()).decode() for one, n in zip(every, lengths, strict=True)]
+
+    def another(self) -> TorchRanks:
+        return TorchRanks()
+
+    def close(self) -> None:
+        self._dist.destroy_process_group(self._group)
+
+
+def make_ranks(ranks: Any) -> Ranks:
+    """From None (one process), an mpi4py communicator, or the word `torch` (torch.distributed, initialised)."""
+    if ranks is None:
+        return Alone()
+    if ranks == "torch":
+        return TorchRanks()
+    if hasattr(ranks, "Iallgather"):
+        return MPIRanks(ranks)
+    if hasattr(ranks, "tell"):
+        found: Ranks = ranks
+        return found
+    raise CheckpointError(
+        f"ranks={ranks!r} says nothing of the ranks; give None (one process), an mpi4py communicator such as "
+        "MPI.COMM_WORLD, or 'torch' for those of torch.distributed"
+    )

@@ -1,0 +1,271 @@
+"""Restoring: the newest version that verifies on all ranks, whole or in part, onto any number of ranks."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wilkins.tasks.checkpoint.contents import Contents, Entry, Index
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.sources import (
+    Bytes,
+    Shard,
+    Spec,
+    bytes_of,
+    empty,
+    finished,
+    is_tensor,
+    numpy_dtype,
+    source_of,
+)
+from wilkins.tasks.checkpoint.tree import MISSING, arrays_in, decode
+from wilkins.tasks.checkpoint.versions import Version, versions
+
+_LOG = logging.getLogger("wilkins.checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored.
+
+    On as many ranks as saved it, each rank gets what it saved. On another number of ranks, a rank gets the plain
+    values of the rank of its number (modulo the old number), replicas, the whole of shards, and its own arrays if a
+    rank of its number saved some; what it does not get is in `missing`. With a state to be filled, shards fill the
+    boxes that are asked for.
+    """
+
+    step: int
+    name: str
+    """Of the version's folder."""
+    state: Any
+    """As it was handed to `save`; holds the arrays of the state that was given to be filled, where there was one."""
+    missing: tuple[str, ...]
+    """Paths of arrays that this rank asked for, or would have, and that no version of it holds."""
+    skipped: tuple[str, ...]
+    """Newer versions that do not verify, and why."""
+
+
+def restore(
+    folder: Path, ranks: Ranks, state: Any = None, *, step: int | None = None, only: Sequence[str] | None = None
+) -> Restored | None:
+    """The newest version that verifies on all ranks, or that of a step. Collective.
+
+    Args:
+        folder: that of the versions.
+        ranks: those that restore; each gets its part.
+        state: arrays, tensors and shards to be filled in place, in dicts, lists and tuples like those that were saved.
+        step: this version and no other.
+        only: patterns of paths; all else is left out.
+
+    Raises:
+        CheckpointError: there are versions and none verifies; there is none of that step; `state` does not fit.
+    """
+    names = json.loads(ranks.tell(json.dumps([one.name for one in versions(folder)]) if ranks.rank == 0 else "")[0])
+    found = [one for one in versions(folder) if one.name in set(names)]
+    if ranks.size > 1 and len({*ranks.tell(json.dumps([one.name for one in found]))}) > 1:
+        raise CheckpointError(f"ranks do not see the same versions in {folder}; give a folder that all of them share")
+    if step is not None:
+        found = [one for one in found if one.step == step]
+        if not found:
+            raise CheckpointError(f"{folder} holds no version of step {step}; `wilkins ckpt list {folder}` lists them")
+    skipped: list[str] = []
+    for version in reversed(found):
+        trouble = _agree(ranks, _verify(version, ranks))
+        if trouble:
+            skipped.append(f"{version.name}: {trouble}")
+            if ranks.rank == 0:
+                _LOG.warning("the checkpoint %s is left out: %s", version.name, trouble)
+            continue
+        hit("restore.verified", ranks.rank)
+        return _load(version, ranks, state, only, tuple(skipped))
+    if skipped:
+        raise CheckpointError(f"no version in {folder} verifies: {'; '.join(skipped)}")
+    return None
+
+
+def _verify(version: Version, ranks: Ranks) -> str:
+    """Ranks share the reading; returns what is wrong."""
+    try:
+        with Contents(version.path) as contents:
+            contents.verify(range(ranks.rank, contents.ranks, ranks.size))
+    except Damaged as error:
+        return str(error)
+    return ""
+
+
+def _agree(ranks: Ranks, trouble: str) -> str:
+    return next((one for one in ranks.tell(trouble) if one), "")
+
+
+def _load(version: Version, ranks: Ranks, state: Any, only: Sequence[str] | None, skipped: tuple[str, ...]) -> Restored:
+    trouble, found = "", None
+    missing: tuple[str, ...] = ()
+    try:
+        with Contents(version.path) as contents:
+            found, missing = load(contents, ranks.rank, ranks.size, state, only)
+        hit("restore.read", ranks.rank)
+    except CheckpointError as error:
+        trouble = str(error)
+    trouble = _agree(ranks, trouble)
+    if trouble:
+        raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
+    return Restored(version.step, version.name, found, missing, skipped)
+
+
+def load(
+    contents: Contents, rank: int, size: int, state: Any = None, only: Sequence[str] | None = None
+) -> tuple[Any, tuple[str, ...]]:
+    """What a rank of `size` gets of a version, and the paths of what it does not get. Not collective."""
+    return _Loader(contents, rank, size, state, only).load()
+
+
+class _Loader:
+    """Makes one rank's state."""
+
+    def __init__(self, contents: Contents, rank: int, size: int, state: Any, only: Sequence[str] | None) -> None:
+        self._contents = contents
+        self._rank = rank
+        self._same = size == contents.ranks
+        self._only = only
+        self._index = contents.index(rank % contents.ranks)
+        self._targets = {} if state is None else dict(arrays_in(state))
+        self._missing: list[str] = []
+
+    def load(self) -> tuple[Any, tuple[str, ...]]:
+        filled: dict[int, Any] = {}
+        for key, target in self._targets.items():
+            if not self._wanted(key):
+                continue
+            number = self._index.paths.get(key)
+            if number is None or not self._has(self._index.entries[number]):
+                self._missing.append(key)
+                continue
+            self._fill(key, self._index.entries[number], target)
+            filled[number] = target
+
+        def leaf(number: int) -> Any:
+            if number not in filled:
+                filled[number] = self._new(self._index.entries[number])
+            return filled[number]
+
+        return decode(self._index.tree, leaf, self._wanted), tuple(self._missing)
+
+    def _wanted(self, key: str) -> bool:
+        if self._only is None:
+            return True
+        return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in self._only)
+
+    def _has(self, entry: Entry) -> bool:
+        """Whether this rank may have it: an array that was one rank's own is nobody else's."""
+        return entry.spec.placement != "local" or self._rank < self._contents.ranks
+
+    def _new(self, entry: Entry) -> Any:
+        spec = entry.spec
+        if not self._has(entry):
+            self._missing.append(spec.key)
+            return MISSING
+        if spec.placement == "shard" and not self._same:
+            array, memory = empty(spec, spec.whole)
+            self._fill_box(spec.key, spec, _elements(memory, spec, spec.whole), (0,) * len(spec.whole))
+            return finished(spec, array)
+        array, memory = empty(spec, spec.shape)
+        self._contents.read(entry, memory)
+        array = finished(spec, array)
+        return Shard(array, spec.whole, spec.offsets) if spec.placement == "shard" else array
+
+    def _fill(self, key: str, entry: Entry, target: Any) -> None:
+        """Write what was saved to an array that the program has."""
+        spec, given = entry.spec, source_of(key, target, replica=False).spec
+        if (given.library, given.dtype) != (spec.library, spec.dtype):
+            raise CheckpointError(
+                f"{key} was saved as {spec.library} {spec.dtype}, and is to be restored to {given.library} "
+                f"{given.dtype}; give an array of the same type"
+            )
+        if given.whole != spec.whole:
+            raise CheckpointError(f"{key} was saved with shape {spec.whole}, and is to be restored to {given.whole}")
+        array = _array_of(target)
+        direct = array if is_tensor(array) and array.is_contiguous() and array.device.type == "cpu" else None
+        if direct is None and isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable:
+            direct = array
+        memory = np.empty(given.nbytes, np.uint8) if direct is None else bytes_of(direct)
+        if spec.placement == "shard" and (given.shape, given.offsets) != (spec.shape, spec.offsets):
+            self._fill_box(key, spec, _elements(memory, spec, given.shape), given.offsets)
+        else:
+            if given.shape != spec.shape:
+                raise CheckpointError(
+                    f"{key} was saved whole, with shape {spec.shape}, and is to be restored to a box of {given.shape}; "
+                    "save it as a Shard"
+                )
+            self._contents.read(entry, memory)
+        if direct is None:
+            _copy_back(array, memory, spec, given.shape)
+
+    def _fill_box(self, key: str, spec: Spec, box: NDArray[Any], offsets: tuple[int, ...]) -> None:
+        """Fill a box of an array from the boxes that the ranks saved of it."""
+        covered = np.zeros(box.shape, bool)
+        for rank in range(self._contents.ranks):
+            index: Index = self._contents.index(rank)
+            if key not in index.paths:
+                continue
+            entry = index.entries[index.paths[key]]
+            if entry.spec.placement != "shard" or entry.spec.whole != spec.whole or entry.spec.dtype != spec.dtype:
+                raise Damaged(f"{key} was not saved alike by all ranks")
+            cut = _overlap(offsets, box.shape, entry.spec.offsets, entry.spec.shape)
+            if cut is None or covered[cut[0]].all():
+                continue
+            saved = _elements(self._contents.read(entry), entry.spec, entry.spec.shape)
+            box[cut[0]] = saved[cut[1]]
+            covered[cut[0]] = True
+        if not covered.all():
+            raise CheckpointError(f"{key}: no rank saved all of the box of shape {box.shape} at {offsets}")
+
+
+def _overlap(
+    offsets: Sequence[int], shape: Sequence[int], others: Sequence[int], other_shape: Sequence[int]
+) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+    """Where two boxes meet, as slices of each; None if they do not."""
+    mine, theirs = [], []
+    for begin, size, other, other_size in zip(offsets, shape, others, other_shape, strict=True):
+        low, high = max(begin, other), min(begin + size, other + other_size)
+        if low >= high:
+            return None
+        mine.append(slice(low - begin, high - begin))
+        theirs.append(slice(low - other, high - other))
+    return tuple(mine), tuple(theirs)
+
+
+def _elements(memory: Bytes, spec: Spec, shape: Sequence[int]) -> NDArray[Any]:
+    """Bytes as elements of the right size, whatever they mean."""
+    return memory.view(np.dtype(f"V{spec.itemsize}")).reshape(tuple(shape))
+
+
+def _array_of(target: Any) -> Any:
+    """The memory that a target of a restore stands for."""
+    if isinstance(target, Shard):
+        return _array_of(target.array)
+    if is_tensor(target):
+        target = target.detach()
+        return target.to_local() if type(target).__name__ == "DTensor" else target
+    return target
+
+
+def _copy_back(array: Any, memory: Bytes, spec: Spec, shape: Sequence[int]) -> None:
+    """Copy to memory that is not contiguous, or on a GPU."""
+    if is_tensor(array):
+        whole, data = empty(spec, shape)
+        data[...] = memory
+        array.copy_(whole)
+    else:
+        if not array.flags.writeable:
+            raise CheckpointError(f"{spec.key} is to be restored to an array that may not be written; give another")
+        array[...] = memory.view(numpy_dtype(spec.dtype)).reshape(tuple(shape))

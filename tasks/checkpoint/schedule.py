@@ -1,0 +1,88 @@
+"""When a state is saved: every n steps, every t seconds, or as often as a share of the time allows. Pure.
+
+`Schedule` is asked once per step, on one rank; what it is told of earlier versions tunes the share while running.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wilkins.tasks.checkpoint.errors import CheckpointError
+
+WEIGHT = 0.3
+"""Of the latest measurement in the running mean of what a version costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Which steps are saved; several conditions are alternatives, none means every step that is asked for."""
+
+    steps: int | None = None
+    """Every n-th step."""
+    seconds: float | None = None
+    """When this time has passed since the last one began."""
+    overhead: float | None = None
+    """As often as keeps the time that training is held up below this share of all time, such as 0.02."""
+
+    def __post_init__(self) -> None:
+        good = (
+            (self.steps is None or self.steps >= 1)
+            and (self.seconds is None or self.seconds >= 0)
+            and (self.overhead is None or 0 < self.overhead < 1)
+        )
+        if not good:
+            raise CheckpointError(
+                f"{self} cannot be followed; give steps of 1 or more, seconds of 0 or more, an overhead between 0 and 1"
+            )
+
+    @property
+    def by_time(self) -> bool:
+        """Whether it depends on time, which ranks must agree on."""
+        return self.seconds is not None or self.overhead is not None
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The state of a `When`: pass it the time, in seconds of a clock that never jumps."""
+
+    when: When
+    began: float
+    """When the last version was begun, or the program."""
+    cost: float = field(default=0.0)
+    """Mean of what a version holds training up, in seconds: blocked, and what steps take longer meanwhile."""
+    saved: int = field(default=0)
+    quiet: float = field(default=0.0)
+    """Mean time of a step without a version on its way, in seconds."""
+
+    def due(self, step: int, now: float) -> bool:
+        """Whether this step is to be saved."""
+        when = self.when
+        if when == When():
+            return True
+        if when.steps is not None and step % when.steps == 0:
+            return True
+        if when.seconds is not None and now - self.began >= when.seconds:
+            return True
+        if when.overhead is None:
+            return False
+        # The first version is saved at once: nothing is known of its cost before.
+        return self.saved == 0 or (now - self.began) * when.overhead >= self.cost
+
+    def begin(self, now: float) -> None:
+        """A version is begun."""
+        self.began = now
+        self.saved += 1
+
+    def step_took(self, seconds: float, blocked: float, *, busy: bool) -> None:
+        """A step took `seconds`, of which it was `blocked`; `busy` if a version was on its way."""
+        if not busy:
+            self.quiet = seconds if not self.quiet else (1 - WEIGHT) * self.quiet + WEIGHT * seconds
+            return
+        self._extra += blocked + (max(0.0, seconds - blocked - self.quiet) if self.quiet else 0.0)
+
+    _extra: float = field(default=0.0)
+
+    def ended(self) -> None:
+        """A version is on storage, or has failed: what it cost is known."""
+        self.cost = self._extra if not self.cost else (1 - WEIGHT) * self.cost + WEIGHT * self._extra
+        self._extra = 0.0

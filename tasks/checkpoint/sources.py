@@ -1,0 +1,266 @@
+"""Tensors and arrays as bytes: what a state holds, described so that it can be copied, written and made again.
+
+torch is never imported here: a state that holds a tensor has imported it already.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wilkins.tasks.checkpoint.errors import Damaged, Unsupported
+
+Bytes = NDArray[np.uint8]
+Placement = Literal["local", "replica", "shard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """This rank's box of an array that the ranks hold together.
+
+    `array` is a torch tensor or a NumPy array, `shape` the whole array's, `offsets` where the box begins, per axis.
+    Saved by any number of ranks, it is restored by any other. Boxes may overlap where they hold the same values.
+    """
+
+    array: Any
+    shape: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What an array is, without its values; how it stands in a checkpoint's index."""
+
+    key: str
+    """Its path in the state, with slashes."""
+    library: str
+    """`torch` or `numpy`."""
+    dtype: str
+    """A torch dtype's name, such as `bfloat16`, or a NumPy one's description, such as `<f8`."""
+    shape: tuple[int, ...]
+    """Of what this rank holds."""
+    placement: Placement
+    whole: tuple[int, ...]
+    """Shape of the array that the ranks hold together; differs from `shape` for shards."""
+    offsets: tuple[int, ...]
+    """Where this rank's box begins in it."""
+    grad: bool = False
+    parameter: bool = False
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        if self.library == "torch":
+            return int(torch_dtype(self.dtype).itemsize)
+        return np.dtype(numpy_dtype(self.dtype)).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what this rank holds."""
+        return self.itemsize * math.prod(self.shape)
+
+
+@dataclass(slots=True)
+class Source:
+    """A live array that is to be copied: `fill` gives any part of its bytes."""
+
+    spec: Spec
+    value: Any
+    """Detached tensor or array; its memory is read when it is copied, not before."""
+    version: int | None
+    """torch's count of changes in place when the state was handed over."""
+    _flat: Any = field(default=None, init=False)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether its memory is a GPU's."""
+        return self.spec.library == "torch" and self.value.device.type != "cpu"
+
+    def changed(self) -> bool:
+        """Whether torch has counted a change in place since the state was handed over."""
+        return self.version is not None and self.value._version != self.version
+
+    def fill(self, address: int, start: int, length: int) -> None:
+        """Copy `length` bytes from the `start`-th on to `address`, without holding the interpreter's lock."""
+        flat = self._contiguous()
+        base = flat.data_ptr() if self.spec.library == "torch" else flat.ctypes.data
+        ctypes.memmove(address, base + start, length)
+
+    def flat_bytes(self) -> Any:
+        """A tensor on its device as bytes, in one dimension."""
+        import torch
+
+        return self._contiguous().reshape(-1).view(torch.uint8)
+
+    def freeze(self) -> None:
+        """Copy it now, so that it may change at once. On a GPU the copy is one on its current stream."""
+        if self.spec.library == "torch":
+            import torch
+
+            self.value = self.value.clone(memory_format=torch.contiguous_format)
+        else:
+            self.value = self.value.copy(order="C")
+        self.version = None
+
+    def _contiguous(self) -> Any:
+        if self._flat is None:
+            if self.spec.library == "torch":
+                self._flat = self.value.contiguous()
+            else:
+                self._flat = np.ascontiguousarray(self.value)
+        return self._flat
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a torch tensor; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def source_of(key: str, value: Any, *, replica: bool) -> Source:
+    """Describe a tensor, an array or a `Shard`.
+
+    Raises:
+        Unsupported: its bytes cannot be kept exactly: objects, sparse, quantised or meta tensors.
+    """
+    if isinstance(value, Shard):
+        inner = source_of(key, value.array, replica=False)
+        shape, whole, offsets = inner.spec.shape, tuple(map(int, value.shape)), tuple(map(int, value.offsets))
+        fits = len(shape) == len(whole) == len(offsets) and all(
+            begin >= 0 and begin + size <= full for begin, size, full in zip(offsets, shape, whole, strict=True)
+        )
+        if not fits:
+            raise Unsupported(
+                f"{key}: a box of shape {shape} at {offsets} does not lie in an array of shape {whole}; give the "
+                "whole array's shape, and where the box begins on each of its axes"
+            )
+        return Source(_placed(inner.spec, "shard", whole, offsets), inner.value, inner.version)
+    placement: Placement = "replica" if replica else "local"
+    if isinstance(value, np.ndarray):
+        return _numpy_source(key, value, placement)
+    return _torch_source(key, value, placement)
+
+
+def _placed(spec: Spec, placement: Placement, whole: tuple[int, ...], offsets: tuple[int, ...]) -> Spec:
+    return Spec(spec.key, spec.library, spec.dtype, spec.shape, placement, whole, offsets, spec.grad, spec.parameter)
+
+
+def _numpy_source(key: str, value: NDArray[Any], placement: Placement) -> Source:
+    if type(value) is not np.ndarray:
+        raise Unsupported(f"{key}: a {type(value).__name__} is not kept; give a plain array (np.asarray)")
+    if value.dtype.hasobject or value.dtype.names is not None:
+        raise Unsupported(
+            f"{key}: an array of dtype {value.dtype} is not kept, only numbers, times and strings of fixed length are; "
+            "convert it, or give its parts as arrays of their own"
+        )
+    spec = Spec(key, "numpy", value.dtype.str, value.shape, placement, value.shape, (0,) * value.ndim)
+    return Source(spec, value, None)
+
+
+def _torch_source(key: str, value: Any, placement: Placement) -> Source:
+    import torch
+
+    whole: tuple[int, ...] | None = None
+    offsets: tuple[int, ...] = ()
+    tensor = value.detach()
+    if type(tensor).__name__ == "DTensor":
+        tensor, whole, offsets, placement = _local_of(tensor)
+    if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+        raise Unsupported(f"{key}: a {type(value).__name__} is not kept; give plain tensors")
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        what = "meta" if tensor.device.type == "meta" else "quantised" if tensor.is_quantized else str(tensor.layout)
+        raise Unsupported(f"{key}: a {what} tensor is not kept; give its values as plain (strided) tensors")
+    tensor = tensor.resolve_conj().resolve_neg()
+    shape = tuple(tensor.shape)
+    parameter = isinstance(value, torch.nn.Parameter)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    torch_dtype(dtype)
+    spec = Spec(
+        key, "torch", dtype, shape, placement, whole or shape, offsets or (0,) * len(shape),
+        bool(value.requires_grad) and value.is_leaf, parameter,
+    )  # fmt: skip
+    return Source(spec, tensor, tensor._version)
+
+
+def _local_of(tensor: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...], Placement]:
+    """This rank's box of a DTensor, as torch.distributed.checkpoint computes it."""
+    import torch.distributed as dist
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    local = tensor.to_local().detach()
+    mesh, placements = tensor.device_mesh, tensor.placements
+    everywhere = all(isinstance(one, Replicate) for one in placements) and mesh.size() == dist.get_world_size()
+    _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
+    offsets = tuple(offsets) if local.numel() else (0,) * local.dim()
+    return local, tuple(tensor.shape), offsets, "replica" if everywhere else "shard"
+
+
+def torch_dtype(name: str) -> Any:
+    """The torch dtype of that name.
+
+    Raises:
+        Damaged: this torch has none.
+    """
+    import torch
+
+    found = getattr(torch, name, None) if name.isidentifier() else None
+    if not isinstance(found, torch.dtype):
+        raise Damaged(f"torch {torch.__version__} has no dtype {name!r}; read it with the torch that wrote it")
+    return found
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype described so.
+
+    Raises:
+        Damaged: there is none, or it holds objects.
+    """
+    try:
+        found = np.dtype(name)
+    except (TypeError, ValueError) as error:
+        raise Damaged(f"NumPy knows no dtype {name!r}") from error
+    if found.hasobject:
+        raise Damaged(f"a checkpoint holds no objects, and this one names the dtype {name!r}")
+    return found
+
+
+def empty(spec: Spec, shape: Sequence[int]) -> tuple[Any, Bytes]:
+    """A new tensor or array of `shape`, in main memory, and its bytes."""
+    if spec.library == "torch":
+        import torch
+
+        tensor = torch.empty(tuple(shape), dtype=torch_dtype(spec.dtype))
+        return tensor, bytes_of(tensor)
+    array = np.empty(tuple(shape), numpy_dtype(spec.dtype))
+    return array, bytes_of(array)
+
+
+def bytes_of(array: Any) -> Bytes:
+    """The memory of a contiguous array or tensor in main memory, as bytes that can be written."""
+    if is_tensor(array):
+        nbytes = array.numel() * array.element_size()
+        if not nbytes:
+            return np.empty(0, np.uint8)
+        memory = (ctypes.c_ubyte * nbytes).from_address(array.data_ptr())
+        found: Bytes = np.frombuffer(memory, np.uint8)
+        return found
+    return array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)
+
+
+def finished(spec: Spec, value: Any) -> Any:
+    """A restored tensor as it was: a parameter, or one that needs a gradient."""
+    if spec.library != "torch":
+        return value
+    import torch
+
+    if spec.parameter:
+        return torch.nn.Parameter(value, requires_grad=spec.grad)
+    return value.requires_grad_() if spec.grad else value

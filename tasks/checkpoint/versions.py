@@ -1,0 +1,277 @@
+"""Versions on storage: a folder each, which is whole or does not exist; how it comes to be, is found, and goes.
+
+    DIR/000012-step-4000/manifest.json    which files there are, their blocks' digests; sealed by its own digest
+                         index-0.json     per rank: its state as JSON, its arrays, where their bytes stand
+                         data-0.bin       streams of one or several ranks
+    DIR/latest                            link to the newest version
+    DIR/.000013-step-5000.new             a version being written; .000002-step-500.old: one being removed
+
+The number in front counts commits: it orders versions, whatever the clock says and wherever training was resumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.faults import hit
+
+FORMAT = "wilkins-checkpoint"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+LATEST = "latest"
+_NAME = re.compile(r"(?P<serial>\d{6,})-step-(?P<step>\d+)")
+_UNFINISHED = re.compile(r"\.\d{6,}-step-\d+\.(new|old)|\.latest\.new")
+_FILES = re.compile(r"data-\d+\.bin")
+_INDICES = re.compile(r"index-\d+\.json")
+_LOCKED: set[Path] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a rank wrote: bytes of a file, and its index."""
+
+    file: str
+    offset: int
+    bytes: int
+    crc32: tuple[int, ...]
+    """Of each block."""
+    index: str
+    index_bytes: int
+    index_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a version consists of."""
+
+    serial: int
+    step: int
+    time: float
+    """Seconds since 1970 by the clock of the machine that wrote it: for people; nothing depends on it."""
+    block: int
+    files: Mapping[str, int]
+    """Sizes in bytes."""
+    streams: tuple[Stream, ...]
+    """One per rank."""
+
+    def text(self) -> str:
+        """As it is written."""
+        body = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "serial": self.serial,
+            "step": self.step,
+            "time": self.time,
+            "block": self.block,
+            "files": dict(self.files),
+            "streams": [{name: getattr(one, name) for name in Stream.__slots__} for one in self.streams],
+        }
+        return json.dumps({"sha256": _seal(body), **body}, indent=1) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version's folder, by its name."""
+
+    path: Path
+    serial: int
+    step: int
+
+    @property
+    def name(self) -> str:
+        """Of the folder."""
+        return self.path.name
+
+
+def _seal(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def name_of(serial: int, step: int) -> str:
+    """What a version's folder is called."""
+    return f"{serial:06d}-step-{step}"
+
+
+def versions(folder: Path) -> list[Version]:
+    """All versions in a folder, oldest first; whether they verify is another matter."""
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    found = [
+        Version(folder / name, int(match["serial"]), int(match["step"]))
+        for name in names
+        if (match := _NAME.fullmatch(name))
+    ]
+    return sorted(found, key=lambda one: one.serial)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a version.
+
+    Raises:
+        Damaged: it is missing, or is not what was written.
+    """
+    file = path / MANIFEST
+    try:
+        values = json.loads(file.read_bytes())
+        seal = values.pop("sha256")
+        if values.get("format") != FORMAT or _seal(values) != seal:
+            raise Damaged(f"{file} is not what was written: its digest does not match")
+        if values["version"] != FORMAT_VERSION:
+            raise Damaged(f"{file} has version {values['version']} of the format; this Wilkins reads {FORMAT_VERSION}")
+        streams = tuple(Stream(**{**one, "crc32": tuple(one["crc32"])}) for one in values["streams"])
+        if not all(_FILES.fullmatch(one.file) and _INDICES.fullmatch(one.index) for one in streams):
+            raise Damaged(f"{file} names files that no version has")
+        return Manifest(values["serial"], values["step"], values["time"], values["block"], values["files"], streams)
+    except OSError as error:
+        raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, Damaged):
+            raise
+        raise Damaged(f"{file} is no manifest of a checkpoint") from error
+
+
+class Lock:
+    """That one job at a time writes to a folder. Held by a process, so one that dies never leaves it taken.
+
+    The record lock is the process's own: programs that it starts do not keep it.
+
+    Raises:
+        CheckpointError: another process, or another part of this one, writes there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder.resolve()
+        file = self._folder / ".lock"
+        if self._folder in _LOCKED:
+            raise CheckpointError(f"checkpoints in {folder} are written by this process already; close() that first")
+        self._file: IO[str] = file.open("a+")
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.seek(0)
+            who = self._file.read().strip() or "another process"
+            self._file.close()
+            raise CheckpointError(
+                f"checkpoints in {folder} are being written by {who}; wait for it to end, or give another folder"
+            ) from error
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
+        self._file.flush()
+        _LOCKED.add(self._folder)
+
+    def close(self) -> None:
+        """Let others write."""
+        _LOCKED.discard(self._folder)
+        self._file.close()
+
+
+def sync(path: Path) -> None:
+    """Make the names in a folder, or the bytes of a file, last."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file and make its bytes last."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a killed job left unfinished. The folder's lock must be held."""
+    for entry in folder.iterdir():
+        if _UNFINISHED.fullmatch(entry.name):
+            _remove(entry)
+    newest = versions(folder)
+    if newest and not (folder / LATEST).exists():
+        point(folder, newest[-1].name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def begin(folder: Path, step: int) -> tuple[int, Path]:
+    """Make the folder that the next version is written to under a temporary name; returns also its number."""
+    found = versions(folder)
+    serial = found[-1].serial + 1 if found else 1
+    path = folder / f".{name_of(serial, step)}.new"
+    if path.exists():
+        _remove(path)
+    path.mkdir(mode=0o700)
+    return serial, path
+
+
+def drop(path: Path) -> None:
+    """Remove a version that was not finished."""
+    with contextlib.suppress(OSError):
+        _remove(path)
+
+
+def commit(path: Path, manifest: Manifest) -> Version:
+    """Make what was written and synced under a temporary name a version, and let `latest` lead to it."""
+    folder = path.parent
+    write_whole(path / MANIFEST, manifest.text())
+    sync(path)
+    hit("commit.manifest", 0)
+    final = folder / name_of(manifest.serial, manifest.step)
+    path.rename(final)
+    sync(folder)
+    hit("commit.renamed", 0)
+    point(folder, final.name)
+    hit("commit.latest", 0)
+    return Version(final, manifest.serial, manifest.step)
+
+
+def point(folder: Path, name: str) -> None:
+    """Let `latest` lead to a version: at every moment it leads to the old one or the new one."""
+    new = folder / ".latest.new"
+    new.unlink(missing_ok=True)
+    new.symlink_to(name)
+    new.rename(folder / LATEST)
+    sync(folder)
+
+
+def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
+    """Remove all but the newest `keep` versions, and those named; returns the names of the removed."""
+    gone = []
+    newest = versions(folder)
+    for version in newest[: max(0, len(newest) - max(keep, 1))]:
+        if version.name in spared:
+            continue
+        hidden = folder / f".{version.name}.old"
+        version.path.rename(hidden)
+        hit("prune.hidden", 0)
+        _remove(hidden)
+        hit("prune.removed", 0)
+        gone.append(version.name)
+    return gone
+
+
+def now() -> float:
+    """The clock, for people."""
+    return time.time()
