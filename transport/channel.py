@@ -14,7 +14,7 @@ from wilkins.transport.step import Step, Stored
 MOST_AHEAD = 8
 
 
-def open(pattern: str = "", *, prefetch: int = 0) -> Channel:
+def open(pattern: str | os.PathLike[str] = "", *, prefetch: int = 0) -> Channel:
     """The steps of an in-port of this task, as they come; outside of a run, the files on disk that match::
 
         for step in wilkins.transport.open("plt*.h5"):
@@ -39,6 +39,7 @@ def open(pattern: str = "", *, prefetch: int = 0) -> Channel:
         raise ValueError(
             f"prefetch is {prefetch}, but can be 0 to {MOST_AHEAD}; more room is given by the port's 'flow: queue'"
         )
+    pattern = os.fspath(pattern)
     port = steps.port(pattern)
     return Channel(_Files(steps.on_disk(pattern), prefetch) if port is None else _Port(port, prefetch))
 
@@ -146,9 +147,7 @@ class Channel:
 
     def _take(self, *, wait: bool) -> Step | None:
         if self._process != os.getpid():
-            raise WrongProcess(
-                "a channel is read by the process that opened it, not by its forks; open one of your own there"
-            )
+            raise WrongProcess("a channel is read by the process that opened it, not by a fork of it; open one there")
         if self._source is None or self._ended:
             return None
         try:

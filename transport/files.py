@@ -13,7 +13,11 @@ import numpy as np
 
 
 class StepOnDisk:
-    """A file that is mapped to be read. As long as it is held, HDF5 lets no program write to it (by a file lock)."""
+    """A file that is mapped to be read.
+
+    As long as it is held, HDF5 lets no program open it to add to it (by a file lock). A program that empties it first,
+    by mode ``w``, is not kept from it: HDF5 asks for the lock after that.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

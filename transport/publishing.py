@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ _ALIGNED_FROM, _ALIGNMENT = 4096, 256
 
 
 def publish(
-    name: str,
+    name: str | os.PathLike[str],
     arrays: Mapping[str, Any],
     attrs: Mapping[str, Any] | None = None,
     dset_attrs: Mapping[str, Mapping[str, Any]] | None = None,
@@ -49,14 +50,12 @@ def publish(
         step.attrs.update(attrs or {})
         for path, values in (dset_attrs or {}).items():
             if path not in step.file:
-                raise NotPublished(
-                    f"{name}: dset_attrs name {path!r}, which is none of the arrays: {', '.join(step.file)}"
-                )
+                raise NotPublished(f"{name!r}: dset_attrs names {path!r}, which is not in the step")
             step.file[path].attrs.update(values)
 
 
 @contextlib.contextmanager
-def create(name: str) -> Iterator[NewStep]:
+def create(name: str | os.PathLike[str]) -> Iterator[NewStep]:
     """A step to be filled in place, published at the end of the block; an exception in the block discards it::
 
         with wilkins.transport.create("plt7.h5") as step:
@@ -68,7 +67,8 @@ def create(name: str) -> Iterator[NewStep]:
         NotPublished: the step cannot be written.
         StillReferenced: arrays of `MOST_KEPT` published steps are still referenced, whose memory cannot be used again.
     """
-    place = _InMemory(name) if memory.produces(name) else _OnDisk(name)
+    name = os.fspath(name)
+    place: _Place = _InMemory(name) if memory.produces(name) else _OnDisk(name)
     step = NewStep(name, place)
     try:
         yield step
@@ -127,7 +127,7 @@ class NewStep:
     def __setitem__(self, path: str, value: Any) -> None:
         """A new dataset with the elements of an array (see `publish`)."""
         source = host.source(value)
-        if source.dtype.kind in "OUS" or source.dtype.hasobject:
+        if source.dtype.hasobject or source.dtype.kind == "U" or not source.dtype.itemsize:
             self._write_by_hdf5(path, value)
         else:
             target = self._new(path, source.shape, source.dtype)

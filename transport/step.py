@@ -150,12 +150,7 @@ class Step:
                 f"step {self.index} ({self.filename}) cannot be released: arrays of {', '.join(map(repr, alive))} are "
                 "still referenced; delete them first, or copy what is needed longer"
             )
-        stored, self._stored = self._stored, None
-        file, self._file = self._file, None
-        if file:
-            file.close()
-        if stored is not None:
-            stored.close()
+        self._let_go()
 
     def __enter__(self) -> Step:
         return self
@@ -163,9 +158,16 @@ class Step:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the step; if the block has failed, its arrays may be referenced from the traceback, and keep it."""
-        if kind is None or not self._alive:
-            self.release()
+        """Let go of the step; arrays of it that are still referenced keep it for as long as they are."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        stored, self._stored = self._stored, None
+        file, self._file = self._file, None
+        if file:
+            file.close()
+        if stored is not None and not self._alive:
+            stored.close()
 
     def _held(self) -> Stored:
         if self._stored is None:
@@ -196,8 +198,10 @@ class Step:
             return None
         stored = self._held()
         offset = offset_in_file(dataset, self.file)
+        if offset is None:
+            return None
         size = dataset.size * dataset.dtype.itemsize
-        if offset is None or offset + size > stored.size:
+        if offset + size > stored.size:
             return None
         memory = Memory(stored, path, stored.address + offset, size, writable=writable)
         self._alive.add(memory)

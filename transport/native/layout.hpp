@@ -109,7 +109,7 @@ struct PortRecord {
     uint64_t firsts;       // in: offset of FirstOpens[nprocs]
     uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;        // in: offset of Asked[nprocs]
-    uint64_t given;        // in: offset of uint64_t[log_room]: the question that each step was the answer to, 0: it was waited for
+    uint64_t given;        // in: offset of uint64_t[log_room]: the first question that each step may be the answer to
     uint32_t given_end;    // in: steps given to the rank that has got most
     uint64_t questions;    // in: of the rank that has asked most
     uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet

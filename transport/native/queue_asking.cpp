@@ -7,8 +7,11 @@ Answer poll(const Board& board, int index, int reader) {
     PortRecord& inport = board.port(index);
     Asked& me = board.asked(inport, reader);
     ++me.questions;
-    if (me.steps < inport.given_end)  // another rank has got this step
-        return board.given(inport, me.steps) <= me.questions ? Answer::step : Answer::none;
+    for (; me.steps < inport.given_end; ++me.steps) {  // another rank has got this step
+        if (board.given(inport, me.steps) > me.questions) return Answer::none;
+        if (has_choice(board, index, reader)) return Answer::step;
+        // Its producer has removed it since.
+    }
     if (me.questions <= inport.questions)  // another rank has asked this, and got none
         return inport.ended_at && inport.ended_at <= me.questions ? Answer::ended : Answer::none;
     inport.questions = me.questions;
@@ -21,7 +24,7 @@ Answer poll(const Board& board, int index, int reader) {
 void note_given(const Board& board, PortRecord& inport, int reader, bool polled) {
     Asked& me = board.asked(inport, reader);
     if (me.steps == inport.given_end) {
-        board.given(inport, me.steps) = polled ? me.questions : 0;
+        board.given(inport, me.steps) = polled ? me.questions : me.questions + 1;  // no question before has this answer
         ++inport.given_end;
     }
     ++me.steps;
