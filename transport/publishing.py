@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from wilkins.transport import files, memory
-from wilkins.transport.devices import Source, host
+from wilkins.transport.devices import Source, sources
 from wilkins.transport.errors import NotPublished, StillReferenced, TypeNotSupported
 from wilkins.transport.views import Array, Memory
 
@@ -35,8 +35,8 @@ def publish(
 
     Args:
         name: of the file.
-        arrays: by path; NumPy arrays, torch tensors, anything with ``__dlpack__`` or ``__array_interface__``, numbers,
-            text, and mappings of these, which become groups.
+        arrays: by path; NumPy arrays, torch tensors, anything with ``__dlpack__``, ``__array_interface__`` or
+            ``__cuda_array_interface__``, also on a GPU, numbers, text, and mappings of these, which become groups.
         attrs: of the root group.
         dset_attrs: by path of the dataset.
 
@@ -126,7 +126,7 @@ class NewStep:
 
     def __setitem__(self, path: str, value: Any) -> None:
         """A new dataset with the elements of an array (see `publish`)."""
-        source = host.source(value)
+        source = sources.source(value)
         if source.dtype.hasobject or source.dtype.kind == "U" or not source.dtype.itemsize:
             self._write_by_hdf5(path, value)
         else:

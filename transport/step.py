@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import h5py
 import numpy as np
 
-from wilkins.transport.devices import host
+from wilkins.transport.devices import Buffer, bring, host, paths
 from wilkins.transport.errors import (
     BadSelection,
     NoSuchDataset,
@@ -23,7 +23,10 @@ from wilkins.transport.errors import (
 from wilkins.transport.views import Array, Memory, offset_in_file
 
 if TYPE_CHECKING:
+    import cupy
     import torch
+
+    from wilkins.transport.devices.cuda import CudaBuffer
 
 
 class Stored(Protocol):
@@ -52,6 +55,7 @@ class Step:
         self._file: h5py.File | None = None
         self._attrs: Mapping[str, Any] | None = None
         self._alive: weakref.WeakSet[Memory] = weakref.WeakSet()
+        self._brought = bring.Brought()
 
     def __repr__(self) -> str:
         return f"<step {self.index}, {self.filename!r}{', released' if self._stored is None else ''}>"
@@ -105,8 +109,33 @@ class Step:
         view = self._select(dataset, path, selection, writable=False)
         return self._read(dataset, path, selection) if view is None else view
 
-    def buffer(self, path: str, selection: Any = ()) -> host.HostBuffer:
-        """The same as an object with the protocols by which array libraries share memory (`devices.Buffer`)."""
+    def buffer(self, path: str, selection: Any = (), *, device: str | None = None) -> Buffer:
+        """The same as an object with the protocols by which array libraries share memory (`devices.Buffer`).
+
+        On a GPU that is a copy, of which there is one per dataset, selection and GPU: all who ask for it share it.
+
+        Args:
+            path: of the dataset.
+            selection: as for `step[path, ...]`.
+            device: ``host``, ``cuda``, ``cuda:<number>`` or ``auto`` (a GPU if there is one); None: what the workflow
+                file says of the port, else the host.
+
+        Raises:
+            LookupError: the GPU asked for is not there.
+            CudaError: the GPU has no room for it.
+        """
+        number = bring.choose(device or paths.port_of(self.filename).device).cuda
+        if number is not None:
+            return self._on_gpu(path, selection, number)
+        return self._on_host(path, selection)
+
+    def _on_gpu(self, path: str, selection: Any, number: int) -> CudaBuffer:
+        parts = selection if isinstance(selection, tuple) else (selection,)
+        key = (path.strip("/"), repr(parts)) if _is_plain(parts) else object()
+        asked = (path, *parts)
+        return self._brought.bring(key, number, lambda: self[asked])
+
+    def _on_host(self, path: str, selection: Any) -> host.HostBuffer:
         dataset = self._dataset(path)
         selection = selection if isinstance(selection, tuple) else (selection,)
         view = self._select(dataset, path, selection, writable=False)
@@ -117,8 +146,11 @@ class Step:
         assert writable is not None
         return host.HostBuffer(view, writable)
 
-    def torch(self, path: str, selection: Any = (), *, copy: bool = False) -> torch.Tensor:
+    def torch(self, path: str, selection: Any = (), *, device: str | None = None, copy: bool = False) -> torch.Tensor:
         """A dataset as a torch tensor: over the step's memory where `step[path]` is a view of native byte order.
+
+        On a GPU (see `buffer`) it is the step's one copy there, ready on torch's current stream, and may be written to;
+        it may outlive the step.
 
         torch has no tensors that cannot be written to: writing to this one in place ends the process with a
         segmentation fault. With ``copy=True`` it is a tensor of its own, which keeps nothing and may be written.
@@ -126,7 +158,13 @@ class Step:
         Raises:
             TypeNotSupported: torch has no such type (strings, compound types).
         """
-        buffer = self.buffer(path, selection)
+        number = bring.choose(device or paths.port_of(self.filename).device).cuda
+        if number is not None:
+            try:
+                return self._on_gpu(path, selection, number).torch()  # type: ignore[no-any-return]
+            except (TypeNotSupported, BufferError) as error:
+                raise TypeNotSupported(f"{self._says(path)}: {error}") from None
+        buffer = self._on_host(path, selection)
         array = buffer.array
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
@@ -139,12 +177,26 @@ class Step:
         except TypeNotSupported as error:
             raise TypeNotSupported(f"{self._says(path)}: {error}") from None
 
+    def cupy(self, path: str, selection: Any = (), *, device: str = "cuda") -> cupy.ndarray:
+        """A dataset as a CuPy array on a GPU (see `buffer`), ready on CuPy's current stream; it may outlive the step.
+
+        Raises:
+            LookupError: the GPU is not there.
+        """
+        choice = bring.choose(device)
+        if choice.cuda is None:
+            raise LookupError(f"{self._says(path)} cannot be a CuPy array: {choice.why}")
+        return self._on_gpu(path, selection, choice.cuda).cupy()
+
     def release(self) -> None:
         """Let go of the step now: its producer may use the memory again. A step that was released already stays so.
+
+        Waits for copies to GPUs that are under way.
 
         Raises:
             StillReferenced: arrays of it are referenced, whose values would change.
         """
+        self._brought.settle()
         if alive := sorted({memory.path for memory in self._alive}):
             raise StillReferenced(
                 f"step {self.index} ({self.filename}) cannot be released: arrays of {', '.join(map(repr, alive))} are "

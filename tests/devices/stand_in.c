@@ -616,6 +616,16 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, CUs
     return OK;
 }
 
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t size) {
+    const CUresult result = cuMemcpyHtoDAsync_v2(to, from, size, NULL);
+    return result ? result : cuStreamSynchronize(NULL);
+}
+
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t size) {
+    const CUresult result = cuMemcpyDtoHAsync_v2(to, from, size, NULL);
+    return result ? result : cuStreamSynchronize(NULL);
+}
+
 /* Between processes */
 
 CUresult cuIpcGetMemHandle(Handle* handle, CUdeviceptr address) {

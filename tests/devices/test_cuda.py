@@ -16,7 +16,8 @@ sys.path.insert(0, {here!r})
 import numpy as np
 from gpu_memory import DeviceArray, STAND_IN, count, peek, poke
 from wilkins.transport.devices import cuda, dlpack
-from wilkins.transport.devices.cuda import Stream, borrowed, gpu
+from wilkins.transport.devices.cuda import borrow, gpu
+from wilkins.transport.devices.frameworks import Stream
 from wilkins.transport.devices.driver import CudaError, NoCuda, driver
 """
 
@@ -138,7 +139,8 @@ def test_host_memory_is_held_until_it_was_copied_and_no_longer(tmp_path: Path, w
         device = gpu(0)
         with device.current():
             array = np.ones(1 << 16).view(Memory)
-            device.driver("cuMemHostRegister_v2", array.ctypes.data & ~4095, 1 << 20, 0)
+            first, last = array.ctypes.data & ~4095, (array.ctypes.data + array.nbytes + 4095) & ~4095
+            device.driver("cuMemHostRegister_v2", first, last - first, 0)
         buffer = device.upload(array)
         del array
         while not held:
@@ -157,27 +159,26 @@ def test_device_arrays_of_others_come_to_the_host(tmp_path: Path, cuda: dict[str
         values = np.arange(24, dtype="i4").reshape(4, 6)
         for stream in (None, 1, 2):
             array = DeviceArray(values, stream=stream)
-            with borrowed(array) as (device, found):
-                out = np.empty(found.shape, found.dtype)
-                device.copy_to_host(out, found.address, found.strides)
-            assert np.array_equal(out, values)
-        array.shape, array.strides = (6, 4), (4, 24)
-        with borrowed(array) as (device, found):
+            device, found = borrow(array)
             out = np.empty(found.shape, found.dtype)
             device.copy_to_host(out, found.address, found.strides)
+            assert np.array_equal(out, values)
+        array.shape, array.strides = (6, 4), (4, 24)
+        device, found = borrow(array)
+        out = np.empty(found.shape, found.dtype)
+        device.copy_to_host(out, found.address, found.strides)
         assert np.array_equal(out, values.T)
 
         buffer = gpu(0).upload(values)
-        with borrowed(buffer) as (device, found):
-            out = np.empty(found.shape, found.dtype)
-            device.copy_to_host(out, found.address, found.strides)
+        device, found = borrow(buffer)
+        out = np.empty(found.shape, found.dtype)
+        device.copy_to_host(out, found.address, found.strides)
         assert np.array_equal(out, values)
 
         for wrong in (np.zeros(3), type("X", (), {"__cuda_array_interface__": {
                 "data": (out.ctypes.data, False), "shape": (3,), "typestr": "<f4", "version": 3}})()):
             try:
-                with borrowed(wrong):
-                    pass
+                borrow(wrong)
             except BufferError as error:
                 assert "CUDA device" in str(error)
             else:
@@ -193,13 +194,13 @@ def test_pieces_without_end_are_refused(tmp_path: Path, cuda: dict[str, str]) ->
         """
         array = DeviceArray(np.zeros(1 << 18))
         array.shape, array.strides = (1 << 17,), (16,)
-        with borrowed(array) as (device, found):
-            try:
-                device.copy_to_host(np.empty(found.shape), found.address, found.strides)
-            except BufferError as error:
-                assert "131072 pieces" in str(error)
-            else:
-                raise AssertionError("131072 copies")
+        device, found = borrow(array)
+        try:
+            device.copy_to_host(np.empty(found.shape), found.address, found.strides)
+        except BufferError as error:
+            assert "131072 pieces" in str(error)
+        else:
+            raise AssertionError("131072 copies")
         """,
     )
 

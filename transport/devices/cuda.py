@@ -11,13 +11,12 @@ import atexit
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wilkins.transport.devices import dlpack
+from wilkins.transport.devices import dlpack, frameworks
 from wilkins.transport.devices.driver import (
     EVENT_BLOCKING_SYNC,
     EVENT_DISABLE_TIMING,
@@ -26,6 +25,7 @@ from wilkins.transport.devices.driver import (
     Driver,
     driver,
 )
+from wilkins.transport.devices.frameworks import Stream
 from wilkins.transport.devices.paths import copy_runs
 from wilkins.transport.devices.pinned import Registrations, arena_at, undo_at_exit
 
@@ -35,20 +35,6 @@ _KEPT = 8
 """Free allocations that are kept to be used again."""
 _MOST_RUNS = 1 << 16
 """Pieces in which an array that is not contiguous is copied at most."""
-
-
-class Stream:
-    """A stream of somebody else's on which an array is used."""
-
-    def __init__(self, handle: int, owner: object = None) -> None:
-        """A stream's handle; `owner` keeps it alive. Without one the stream may be gone when the array is let go of."""
-        self.handle = handle
-        self.owner = owner
-
-    @property
-    def lasts(self) -> bool:
-        """Whether the stream is there for as long as this is."""
-        return self.owner is not None or self.handle <= 2
 
 
 class Memory:
@@ -132,6 +118,7 @@ class CudaBuffer:
         self.address = address
         self.shape = shape
         self.dtype = dtype
+        self.read_only = False
 
     @property
     def nbytes(self) -> int:
@@ -172,6 +159,18 @@ class CudaBuffer:
         self._use.on(stream)
         with self._gpu.current():
             self._gpu.driver("cuStreamWaitEvent", stream.handle, self._ready.event, 0)
+
+    def torch(self) -> Any:
+        """A torch tensor of the same memory, ready on torch's current stream of the device.
+
+        Raises:
+            TypeNotSupported: torch has no such type of elements.
+        """
+        return frameworks.torch_tensor(self)
+
+    def cupy(self) -> Any:
+        """A CuPy array of the same memory, ready on CuPy's current stream of the device."""
+        return frameworks.cupy_array(self)
 
     def capsule(self, *, versioned: bool = False) -> object:
         """A DLPack capsule for one who has called `use_on`."""
@@ -397,51 +396,52 @@ def gpu(number: int) -> Gpu:
     return _gpu(number)
 
 
-@contextlib.contextmanager
-def borrowed(array: Any) -> Iterator[tuple[Gpu, dlpack.Array]]:
-    """A device array of torch, CuPy or another library, to be read on our stream, which waits for what made it.
+class Borrowed(NamedTuple):
+    """Somebody else's device array, to be read on our stream, which waits for what made it."""
 
-    After the block, the array's library may change it: its stream then waits for what this device's stream was given.
+    gpu: Gpu
+    array: dlpack.Array
+
+
+def borrow(value: Any) -> Borrowed:
+    """A device array of torch, CuPy or another library.
+
+    Whoever reads it waits for that on the host before its owner may change it: its owner's stream knows nothing of it.
 
     Raises:
-        BufferError: the array is not on a CUDA device, or in memory that only its library can read.
+        BufferError: the array is not on a CUDA device, or of a type without a name.
+        NoCuda: this process can use no CUDA device.
     """
-    gpu_, described, follow = _described(array)
-    try:
-        yield gpu_, described
-    finally:
-        follow()
-
-
-def _described(array: Any) -> tuple[Gpu, dlpack.Array, Callable[[], None]]:
-    if hasattr(array, "__dlpack__"):
-        kind, number = array.__dlpack_device__()
+    if hasattr(value, "__dlpack__"):
+        kind, number = value.__dlpack_device__()
         if int(kind) not in (dlpack.CUDA, dlpack.CUDA_MANAGED):
             raise BufferError(f"an array on DLPack device {(int(kind), number)}, not on a CUDA device")
         device = gpu(int(number))
-        source = array.detach() if hasattr(array, "detach") else array
-        return device, dlpack.read(source.__dlpack__(stream=device.stream)), device.settle
-    interface = array.__cuda_array_interface__
-    calls = driver()
+        source = value.detach() if hasattr(value, "detach") else value
+        return Borrowed(device, dlpack.read(source.__dlpack__(stream=device.stream)))
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is None:
+        raise BufferError("an array that is not on a CUDA device")
     address = int(interface["data"][0])
-    found = calls.device_of(address) if address else 0
+    found = driver().device_of(address) if address else 0
     if found is None:
         raise BufferError("the array's memory is not a CUDA device's")
     device = gpu(found)
     dtype = np.dtype(interface["typestr"])
     shape = tuple(interface["shape"])
     strides = interface.get("strides")
-    described = dlpack.Array(
-        address,
-        shape,
-        tuple(stride // dtype.itemsize for stride in strides) if strides else dlpack.contiguous_strides(shape),
-        dtype,
-        dlpack.Device(dlpack.CUDA, found),
-        read_only=bool(interface["data"][1]),
-        alive=array,
+    # Without a stream, the protocol's older versions leave it to the producer to be done.
+    if (stream := interface.get("stream")) is not None:
+        device.after_stream(stream)
+    return Borrowed(
+        device,
+        dlpack.Array(
+            address,
+            shape,
+            tuple(stride // dtype.itemsize for stride in strides) if strides else dlpack.contiguous_strides(shape),
+            dtype,
+            dlpack.Device(dlpack.CUDA, found),
+            read_only=bool(interface["data"][1]),
+            alive=value,
+        ),
     )
-    stream = interface.get("stream")
-    if stream is None:
-        return device, described, device.settle
-    device.after_stream(stream)
-    return device, described, lambda: device.before_stream(stream)

@@ -16,15 +16,12 @@ import numpy as np
 
 CPU = 1
 CUDA = 2
-CUDA_HOST = 3
 CUDA_MANAGED = 13
 
 _FLAG_READ_ONLY = 1
-_FLAG_COPIED = 2
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _NAMES = {code: kind for kind, code in _KINDS.items()}
-_BFLOAT = 4
 
 
 class Device(NamedTuple):
@@ -105,7 +102,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def capsule(array: Array, release: Callable[[], None], *, versioned: bool = False, copied: bool = False) -> object:
+def capsule(array: Array, release: Callable[[], None], *, versioned: bool = False) -> object:
     """A DLPack capsule of an array; `release` is called once, when whoever took it (or nobody) is done with it.
 
     Raises:
@@ -127,7 +124,7 @@ def capsule(array: Array, release: Callable[[], None], *, versioned: bool = Fals
         0,
     )
     if versioned:
-        flags = _FLAG_READ_ONLY * array.read_only | _FLAG_COPIED * copied
+        flags = _FLAG_READ_ONLY if array.read_only else 0
         managed: _Managed | _Versioned = _Versioned(1, 0, None, _deleter, flags, tensor)
     else:
         managed = _Managed(tensor, None, _deleter)
@@ -151,12 +148,11 @@ def read(source: object) -> Array:
         raise BufferError(f"a DLPack capsule of version {managed.major}; this reads version 1")
     tensor = managed.tensor
     kind = _NAMES.get(tensor.dtype.code)
-    if tensor.dtype.lanes != 1 or (kind is None and tensor.dtype.code != _BFLOAT):
+    if tensor.dtype.lanes != 1 or kind is None:
         raise BufferError(
             f"elements of a type without a NumPy name (DLPack code {tensor.dtype.code}, {tensor.dtype.bits} bits)"
         )
-    # bfloat16 travels as its bits: HDF5 has no such type either.
-    dtype = np.dtype(f"{kind}{tensor.dtype.bits // 8}") if kind else np.dtype("u2")
+    dtype = np.dtype(f"{kind}{tensor.dtype.bits // 8}")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = contiguous_strides(shape)
     if tensor.strides:

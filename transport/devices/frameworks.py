@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wilkins.transport.devices.cuda import CudaBuffer, Stream
+from wilkins.transport.errors import TypeNotSupported
+
+if TYPE_CHECKING:
+    from wilkins.transport.devices.cuda import CudaBuffer
+
+
+class Stream:
+    """A stream of somebody else's on which an array is used."""
+
+    def __init__(self, handle: int, owner: object = None) -> None:
+        """A stream's handle; `owner` keeps it alive. Without one the stream may be gone when the array is let go of."""
+        self.handle = handle
+        self.owner = owner
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the stream is there for as long as this is."""
+        return self.owner is not None or self.handle <= 2
 
 
 def library(name: str, extra: str) -> Any:
@@ -23,11 +40,18 @@ def library(name: str, extra: str) -> Any:
 
 
 def torch_tensor(buffer: CudaBuffer) -> Any:
-    """A torch tensor of a buffer's memory, to be used on torch's current stream of its device."""
+    """A torch tensor of a buffer's memory, to be used on torch's current stream of its device.
+
+    Raises:
+        TypeNotSupported: torch has no such type of elements.
+    """
     torch = library("torch", "wilkins[torch]")
     stream = torch.cuda.current_stream(buffer.device.number)
     buffer.use_on(Stream(stream.cuda_stream, stream))
-    return torch.utils.dlpack.from_dlpack(buffer.capsule())
+    try:
+        return torch.utils.dlpack.from_dlpack(buffer.capsule())
+    except (BufferError, RuntimeError) as error:
+        raise TypeNotSupported(f"torch has no type for {buffer.dtype}: {error}") from None
 
 
 def cupy_array(buffer: CudaBuffer) -> Any:

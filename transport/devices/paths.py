@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
 from typing import Literal
 
 Path = Literal["host", "pinned", "ipc"]
@@ -33,6 +35,22 @@ def told(environment: Mapping[str, str] | None = None) -> dict[str, PortDevice]:
         pattern: PortDevice(port.get("device", "host"), port.get("path", "host"))
         for pattern, port in json.loads(text).items()
     }
+
+
+@cache
+def _told() -> dict[str, PortDevice]:
+    return told()
+
+
+def port_of(name: str) -> PortDevice:
+    """What the launcher tells of the port that a file belongs to."""
+    parts = name.split("/")
+    for pattern, port in _told().items():
+        wanted = pattern.split("/")
+        last = parts[-len(wanted) :]
+        if len(last) == len(wanted) and all(fnmatchcase(part, want) for part, want in zip(last, wanted, strict=True)):
+            return port
+    return HOST
 
 
 @dataclass(frozen=True, slots=True)

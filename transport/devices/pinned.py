@@ -16,7 +16,6 @@ from functools import cache
 from typing import NamedTuple
 
 from wilkins.transport.board import native_library
-from wilkins.transport.devices import dlpack
 from wilkins.transport.devices.driver import (
     ATTRIBUTE_READ_ONLY_HOST_REGISTER,
     DEINITIALIZED,
@@ -25,15 +24,8 @@ from wilkins.transport.devices.driver import (
     CudaError,
     Driver,
 )
-from wilkins.transport.devices.host import HostBuffer
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-class PinnedBuffer(HostBuffer):
-    """An array in host memory that is registered with CUDA; DLPack calls that memory CUDA's host memory."""
-
-    kind = dlpack.CUDA_HOST
 
 
 class ArenaPart(NamedTuple):

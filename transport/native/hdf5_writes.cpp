@@ -1,4 +1,5 @@
-// HDF5's calls that flush files and write to datasets, after which a port's rule may publish what the file holds.
+// HDF5's calls that flush files and write to datasets, after which a port's rule may publish what the file holds. Buffers in a
+// GPU's memory are staged.
 #include <cstddef>
 #include <cstring>
 
@@ -6,6 +7,7 @@
 #include "behind.hpp"
 #include "context.hpp"
 #include "hdf5.hpp"
+#include "hdf5_device.hpp"
 #include "match.hpp"
 #include "process.hpp"
 #include "snapshot.hpp"
@@ -71,6 +73,25 @@ herr_t write(size_t count, const hid_t* datasets, const void* caller, F call) {
     return result;
 }
 
+bool any_staged(size_t count, const hid_t* datasets, const void* const* buffers, const void* caller) {
+    for (size_t k = 0; k < count; ++k)
+        if (is_staged(datasets[k], buffers[k], caller)) return true;
+    return false;
+}
+
+// A write to several datasets of which some are written from device memory: one after the other.
+herr_t write_each(size_t count, const hid_t* datasets, const hid_t* memory_types, const hid_t* memory_spaces, const hid_t* file_spaces,
+                  hid_t list, const void* const* buffers, WriteCall call, const void* caller) {
+    for (size_t k = 0; k < count; ++k) {
+        const Transfer transfer{datasets[k], memory_types[k], memory_spaces[k], file_spaces[k], list};
+        const herr_t result = is_staged(datasets[k], buffers[k], caller)
+                                  ? write_staged(transfer, buffers[k], call, caller)
+                                  : call(datasets[k], memory_types[k], memory_spaces[k], file_spaces[k], list, buffers[k]);
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
 }  // namespace
 
 WILKINS_EXPORT herr_t H5Fflush(hid_t object, int scope) {
@@ -90,7 +111,12 @@ WILKINS_EXPORT herr_t H5Fflush_async(const char* file, const char* function, uns
 WILKINS_EXPORT herr_t H5Dwrite(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, const void* buffer) {
     static Behind behind("H5Dwrite");
     auto real = reinterpret_cast<herr_t (*)(hid_t, hid_t, hid_t, hid_t, hid_t, const void*)>(behind(WILKINS_CALLER));
-    return write(1, &dataset, WILKINS_CALLER, [=] { return real(dataset, memory_type, memory_space, file_space, list, buffer); });
+    const void* caller = WILKINS_CALLER;
+    return write(1, &dataset, caller, [=] {
+        if (is_staged(dataset, buffer, caller))
+            return write_staged({dataset, memory_type, memory_space, file_space, list}, buffer, real, caller);
+        return real(dataset, memory_type, memory_space, file_space, list, buffer);
+    });
 }
 
 WILKINS_EXPORT herr_t H5Dwrite_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
@@ -98,16 +124,29 @@ WILKINS_EXPORT herr_t H5Dwrite_async(const char* file, const char* function, uns
     static Behind behind("H5Dwrite_async");
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, hid_t, hid_t, hid_t, hid_t, const void*, hid_t)>(
         behind(WILKINS_CALLER));
-    return write(1, &dataset, WILKINS_CALLER,
-                 [=] { return real(file, function, line, dataset, memory_type, memory_space, file_space, list, buffer, events); });
+    static Behind plain("H5Dwrite");
+    const void* caller = WILKINS_CALLER;
+    return write(1, &dataset, caller, [=] {
+        // Staged memory is gone when this returns: the write must be over.
+        if (is_staged(dataset, buffer, caller))
+            return write_staged({dataset, memory_type, memory_space, file_space, list}, buffer,
+                                reinterpret_cast<WriteCall>(plain(caller)), caller);
+        return real(file, function, line, dataset, memory_type, memory_space, file_space, list, buffer, events);
+    });
 }
 
 WILKINS_EXPORT herr_t H5Dwrite_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces,
                                      hid_t list, const void** buffers) {
     static Behind behind("H5Dwrite_multi");
     auto real = reinterpret_cast<herr_t (*)(size_t, hid_t*, hid_t*, hid_t*, hid_t*, hid_t, const void**)>(behind(WILKINS_CALLER));
-    return write(count, datasets, WILKINS_CALLER,
-                 [=] { return real(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers); });
+    static Behind plain("H5Dwrite");
+    const void* caller = WILKINS_CALLER;
+    return write(count, datasets, caller, [=] {
+        if (!any_staged(count, datasets, buffers, caller))
+            return real(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers);
+        return write_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,
+                          reinterpret_cast<WriteCall>(plain(caller)), caller);
+    });
 }
 
 WILKINS_EXPORT herr_t H5Dwrite_multi_async(const char* file, const char* function, unsigned line, size_t count, hid_t* datasets,
@@ -116,8 +155,13 @@ WILKINS_EXPORT herr_t H5Dwrite_multi_async(const char* file, const char* functio
     static Behind behind("H5Dwrite_multi_async");
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, size_t, hid_t*, hid_t*, hid_t*, hid_t*, hid_t, const void**,
                                             hid_t)>(behind(WILKINS_CALLER));
-    return write(count, datasets, WILKINS_CALLER, [=] {
-        return real(file, function, line, count, datasets, memory_types, memory_spaces, file_spaces, list, buffers, events);
+    static Behind plain("H5Dwrite");
+    const void* caller = WILKINS_CALLER;
+    return write(count, datasets, caller, [=] {
+        if (!any_staged(count, datasets, buffers, caller))
+            return real(file, function, line, count, datasets, memory_types, memory_spaces, file_spaces, list, buffers, events);
+        return write_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,
+                          reinterpret_cast<WriteCall>(plain(caller)), caller);
     });
 }
 

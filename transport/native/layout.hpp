@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 6;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 7;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue

@@ -1,0 +1,48 @@
+"""Datasets of one step on GPUs: each brought once, and shared by all who ask for it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wilkins.transport.devices import paths
+from wilkins.transport.devices.driver import NoCuda, driver
+
+if TYPE_CHECKING:
+    from wilkins.transport.devices.cuda import CudaBuffer
+
+
+def choose(device: str) -> paths.Choice:
+    """Where arrays are to be that were asked for on a device, in this process (see `paths.choose`)."""
+    if device in ("host", "cpu"):
+        return paths.choose(device, 0)
+    try:
+        return paths.choose(device, driver().devices)
+    except NoCuda as why:
+        return paths.choose(device, 0, str(why))
+
+
+class Brought:
+    """What a step has on GPUs."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._buffers: dict[tuple[object, int], CudaBuffer] = {}
+
+    def bring(self, key: object, number: int, read: Callable[[], np.ndarray[Any, Any]]) -> CudaBuffer:
+        """An array on GPU `number`; what `read` returns, unless one of this key is there already."""
+        from wilkins.transport.devices.cuda import gpu
+
+        buffer = self._buffers.get((key, number))
+        if buffer is None:
+            buffer = gpu(number).upload(read())
+            self._buffers[key, number] = buffer
+        return buffer
+
+    def settle(self) -> None:
+        """Return once the step's memory is no longer read; what was handed out stays."""
+        for buffer in self._buffers.values():
+            buffer.wait()
+        self._buffers.clear()
