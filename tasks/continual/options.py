@@ -299,6 +299,8 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
                 f"the task needs {what} {noun}, the {'samples' if least else 'model versions'}, and has "
                 + str(len(ports)),
             )
+    if options.results and options.results.plot and importlib.util.find_spec("matplotlib") is None:
+        yield "results", "'plot' needs matplotlib, which this Python does not have; run: pip install 'wilkins[draw]'"
     yield from _check_samples(options)
     yield from _check_strategy(options)
     optimizer = options.optimizer

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wilkins.tasks.analysis.results import Rows, write_json
+import numpy as np
+
+from wilkins.tasks.analysis.results import Rows, write_whole
 from wilkins.tasks.continual.learner import Learner
+from wilkins.tasks.continual.measure import kind_of_error
+from wilkins.tasks.continual.metrics import metrics
 from wilkins.tasks.ranks import Ranks
 
 COLUMNS = ("step", "file", "samples", "updates", "error", "loss", "seconds")
@@ -61,16 +67,51 @@ class Report:
             self._table.close()
         statistics = learner.strategy.statistics()
         last = self.rows[-1] if self.rows else {"error": math.nan, "loss": math.nan}
-        write_json(
-            self._folder / "training.json",
-            {
-                "strategy": learner.strategy.name,
-                "steps": len(self.rows),
-                "updates": learner.steps,
-                "versions": versions,
-                "error": last["error"],
-                "loss": last["loss"],
-                "buffer": None if statistics is None else asdict(statistics),
-                "held_out": [row["held_out"] for row in self.rows] if self._options["held_out"] else None,
-            },
-        )
+        results = {
+            "strategy": learner.strategy.name,
+            "steps": len(self.rows),
+            "updates": learner.steps,
+            "versions": versions,
+            "error": last["error"],
+            "loss": last["loss"],
+            "buffer": None if statistics is None else asdict(statistics),
+            "held_out": self._held_out() if self._options["held_out"] else None,
+        }
+        write_whole(self._folder / "training.json", (json.dumps(known(results), indent=2) + "\n").encode())
+        if self._plot:
+            _draw(self._folder / "training.png", self.rows)
+        print(f"results are in {self._folder.resolve()}", flush=True)
+
+    def _held_out(self) -> dict[str, Any]:
+        """Errors on each step's held-out samples (columns) after each step (rows), and the measures they come to."""
+        errors = np.full((len(self.rows), len(self.rows)), math.nan)
+        for place, row in enumerate(self.rows):
+            errors[place, : len(row["held_out"])] = row["held_out"][: len(self.rows)]
+        found = None
+        if kind_of_error(self._options["error"], self._options["loss"]) == "wrong" and len(self.rows):
+            with contextlib.suppress(ValueError):  # samples held out before a restart are not known any more
+                found = asdict(metrics(1 - errors))
+        return {"errors": errors.tolist(), "metrics": found}
+
+
+def _draw(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Error and loss of every step; on a logarithmic scale, as they fall by orders of magnitude."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    places = [row["step"] for row in rows]
+    for name, label in (("error", "error before a step was trained on"), ("loss", "loss in training")):
+        axes.plot(places, [row[name] for row in rows], "o-", markersize=2.5, label=label)
+    axes.set(xlabel="steps of the stream", yscale="symlog" if any(row["error"] <= 0 for row in rows) else "log")
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=100)
+
+
+def known(value: Any) -> Any:
+    """The same with None for what is not a finite number, as JSON has it."""
+    if isinstance(value, dict):
+        return {str(name): known(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [known(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

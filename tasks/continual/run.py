@@ -122,7 +122,7 @@ class Training:
         restored = self._restore()
         skip = self._learner.position.experience if self._stream == "replayed" else 0
         read = 0
-        if not self._is_enough():
+        if not (restored and self._is_enough()):
             with transport.open(self._port, prefetch=1) as stream:
                 for read, step in enumerate(stream, 1):
                     with step:

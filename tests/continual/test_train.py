@@ -1,0 +1,245 @@
+"""`func: wilkins.tasks.continual`: a model is trained on the steps of a stream, measured, published and saved."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from continual.training import blobs, version, work, write_step
+
+pytestmark = pytest.mark.needs("python:torch")
+
+TRAIN = "model: 'net.py:perceptron', inputs: /x, label: /y, batch: 12, optimizer: {lr: 0.3, momentum: 0.5}"
+ALL = ("incremental", "from-scratch", "rehearsal", "der", "der++")
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "training.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "training.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_every_strategy_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    """The error on samples not yet trained on falls, is in the table, and travels with every version."""
+    for number in range(5):
+        write_step(tmp_path, number, **blobs(number))
+    buffer = ", buffer: {samples: 60}" if "r" in strategy.replace("from-scratch", "").replace("incremental", "") else ""
+    work(tmp_path, "continual", f"{{{TRAIN}, passes: 4, strategy: {strategy}{buffer}, results: {{}}}}", monkeypatch)
+    rows = rows_of(tmp_path)
+    assert [row["file"] for row in rows] == [f"s{number}.h5" for number in range(5)]
+    assert [int(row["samples"]) for row in rows] == [60] * 5
+    updates = [20, 40, 60, 80, 100] if strategy == "from-scratch" else [20] * 5
+    assert [int(row["updates"]) for row in rows] == updates
+    errors = [float(row["error"]) for row in rows]
+    assert errors[0] > 0.3
+    assert errors[-1] < 0.05
+    for number, error in enumerate(errors):
+        attributes, state = version(tmp_path, number)
+        assert attributes["version"] == number
+        assert attributes["error"] == error
+        assert attributes["step"] == sum(updates[: number + 1])
+        assert attributes["steps_seen"] == number + 1
+        assert attributes["factory"] == "net.py:perceptron"
+        assert json.loads(attributes["factory_args"]) == {}
+        assert {name: array.shape for name, array in state.items()} == {
+            "0.weight": (12, 2),
+            "0.bias": (12,),
+            "2.weight": (3, 12),
+            "2.bias": (3,),
+        }
+    assert not (tmp_path / "model-00005.h5").exists()
+    results = results_of(tmp_path)
+    assert (results["strategy"], results["steps"], results["versions"]) == (strategy, 5, 5)
+    assert results["error"] == errors[-1]
+    assert (results["buffer"] is None) == (not buffer)
+
+
+def test_regression_with_a_loss_and_an_optimizer_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "def absolute(outputs, targets): return (outputs - targets).abs().mean()\n"
+        "def fast(parameters, lr): return torch.optim.Adam(parameters, lr, amsgrad=True)\n"
+    )
+    for number in range(6):
+        x = np.random.default_rng(number).uniform(-1, 1, (80, 2)).astype(">f4")
+        write_step(tmp_path, number, **{"in/x": x, "out/y": np.stack([x[:, 0] * x[:, 1], x[:, 0]], 1)})
+    section = (
+        "{model: 'net.py:perceptron', model_args: {outputs: 2}, inputs: in/x, targets: /out/y, loss: 'mine:absolute', "
+        "error: relative, batch: 16, passes: 10, optimizer: {name: 'mine.py:fast', lr: 0.01}, "
+        "strategy: rehearsal, buffer: {bytes: 1kB, balance: proportional}, results: {}}"
+    )
+    work(tmp_path, "continual", section, monkeypatch)
+    errors = [float(row["error"]) for row in rows_of(tmp_path)]
+    assert errors[0] > 0.8
+    assert errors[-1] < 0.3
+    buffer = results_of(tmp_path)["buffer"]
+    assert buffer["size"] == 1000 // buffer["sample_bytes"] < 100
+    assert json.loads(version(tmp_path, 5)[0]["factory_args"]) == {"outputs": 2}
+
+
+def test_classes_beside_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`label` says what the buffer keeps equally much of, though the targets are numbers."""
+    for number in range(4):
+        x = np.random.default_rng(number).uniform(-1, 1, (64, 2))
+        write_step(tmp_path, number, x=x, y=x, kind=np.arange(64) % 8 == 0)
+    section = (
+        "{model: 'net.py:perceptron', model_args: {outputs: 2}, inputs: /x, targets: /y, label: /kind, loss: mse, "
+        "batch: 16, passes: 1, strategy: rehearsal, buffer: {samples: 20, candidates: 16}, results: {}}"
+    )
+    work(tmp_path, "continual", section, monkeypatch)
+    assert results_of(tmp_path)["buffer"]["classes"] == {"0": 10, "1": 10}
+
+
+@pytest.mark.parametrize(
+    ("publish", "steps"),
+    [
+        ("", [5, 10, 15]),
+        ("publish: {every: 2}", [10, 15]),
+        ("publish: {when: update, every: 4}", [4, 8, 12, 15]),
+        ("publish: {when: end}", [15]),
+    ],
+)
+def test_when_versions_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, publish: str, steps: list[int]
+) -> None:
+    for number in range(3):
+        write_step(tmp_path, number, **blobs(number))
+    work(tmp_path, "continual", f"{{{TRAIN}, {publish}}}", monkeypatch)
+    assert [version(tmp_path, number)[0]["step"] for number in range(len(steps))] == steps
+    assert len(list(tmp_path.glob("model-*"))) == len(steps)
+
+
+@pytest.mark.parametrize(
+    ("stop", "updates", "steps"),
+    [
+        ("updates: 7", 7, 2),
+        ("steps: 2", 10, 2),
+        ("loss: 1000", 5, 1),
+        ("error: 0.9999", 5, 1),
+        ("seconds: 0.000001", 1, 1),
+        ("updates: 100, steps: 100, seconds: 1h, loss: 1.0e-9", 15, 3),
+    ],
+)
+def test_when_training_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: str, updates: int, steps: int
+) -> None:
+    for number in range(3):
+        write_step(tmp_path, number, **blobs(number))
+    work(tmp_path, "continual", f"{{{TRAIN}, results: {{}}, stop: {{{stop}}}}}", monkeypatch)
+    results = results_of(tmp_path)
+    assert results["updates"] == updates
+    assert results["steps"] == steps
+    last = version(tmp_path, results["versions"] - 1)[0]
+    assert last["step"] == updates
+
+
+def test_held_out_samples_give_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One class a step: the errors are those of the published versions, computed here by hand."""
+    tests = []
+    for number in range(3):
+        train, test = blobs(number, 300), blobs(10 + number, 90)
+        ours, theirs = train["y"] == number, test["y"] == number
+        tests.append(test["x"][theirs])
+        write_step(tmp_path, number, x=train["x"][ours], y=train["y"][ours])
+        with h5py.File(tmp_path / f"s{number}.h5", "a") as file:
+            file["test/x"], file["test/y"] = test["x"][theirs], test["y"][theirs]
+    held_out = "held_out: {inputs: test/x, targets: test/y}, results: {plot: true}"
+    work(tmp_path, "continual", f"{{{TRAIN}, passes: 10, {held_out}}}", monkeypatch)
+    found = results_of(tmp_path)["held_out"]
+    expected: list[list[float | None]] = []
+    for number in range(3):
+        state = version(tmp_path, number)[1]
+        row = []
+        for place, x in enumerate(tests):
+            hidden = np.tanh(x.astype("f4") @ state["0.weight"].T + state["0.bias"])
+            guessed = (hidden @ state["2.weight"].T + state["2.bias"]).argmax(1)
+            row.append(float((guessed != place).mean()) if place <= number else None)
+        expected.append(row)
+    assert found["errors"] == [pytest.approx(row) for row in expected]
+    assert found["metrics"]["final_accuracy"] == pytest.approx(1 - np.mean(expected[2]))
+    assert max(expected[2][:2]) > 0.1  # something was forgotten, else this test would not tell much
+    assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_samples_that_are_not_finite_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = blobs(0)
+    samples["x"][[3, 50], 1] = [np.nan, np.inf]
+    write_step(tmp_path, 0, **samples)
+    work(tmp_path, "continual", f"{{{TRAIN}, nan: skip, results: {{}}}}", monkeypatch)
+    assert rows_of(tmp_path)[0]["samples"] == "58"
+    assert all(np.isfinite(tensor).all() for tensor in version(tmp_path, 0)[1].values())
+
+
+def test_the_same_seed_gives_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        write_step(tmp_path / name, 0, **blobs(0))
+        work(tmp_path / name, "continual", f"{{{TRAIN}, seed: {seed}}}", monkeypatch)
+        found.append(version(tmp_path / name, 0)[1]["0.weight"])
+    assert (found[0] == found[1]).all()
+    assert (found[0] != found[2]).any()
+
+
+def test_a_restart_goes_on_with_a_stream_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`stream: continued`: nothing is skipped, and versions, steps and the table go on."""
+    section = f"{{{TRAIN}, save: {{stream: continued, every: 1}}, results: {{}}}}"
+    for number in (0, 1):
+        write_step(tmp_path, number, **blobs(number))
+    work(tmp_path, "continual", section, monkeypatch)
+    (tmp_path / "s0.h5").unlink()
+    (tmp_path / "s1.h5").rename(tmp_path / "s2.h5")
+    work(tmp_path, "continual", section, monkeypatch)
+    assert [row["file"] for row in rows_of(tmp_path)] == ["s0.h5", "s1.h5", "s2.h5"]
+    attributes, _ = version(tmp_path, 3)  # 0, 1; 2 is what was restored
+    assert (attributes["steps_seen"], attributes["step"]) == (3, 15)
+
+
+def test_a_restart_notices_another_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = f"{{{TRAIN}, save: {{}}}}"
+    for number in (0, 1):
+        write_step(tmp_path, number, **blobs(number))
+    work(tmp_path, "continual", section, monkeypatch)
+    for number in (0, 1):
+        (tmp_path / f"s{number}.h5").rename(tmp_path / f"s{number + 5}.h5")
+    with pytest.raises(ValueError, match=r"port 's\*.h5', step 1 \(s6.h5\): .* was trained up to 's1.h5'"):
+        work(tmp_path, "continual", section, monkeypatch)
+
+
+def test_a_version_holds_every_type_of_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from wilkins.tasks.continual.model_file import read_model
+
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Linear):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(2, 3)\n"
+        "        self.register_buffer('brief', torch.arange(4).to(torch.bfloat16).reshape(2, 2) / 3)\n"
+        "        self.register_buffer('flag', torch.tensor(True))\n"
+        "        self.register_buffer('empty', torch.zeros(0, 5))\n"
+        "        self.register_buffer('small', torch.tensor([0.5, -2]).to(torch.float8_e4m3fn))\n"
+    )
+    write_step(tmp_path, 0, **blobs(0))
+    work(tmp_path, "continual", f"{{{TRAIN.replace('perceptron', 'Net')}}}", monkeypatch)
+    with h5py.File(tmp_path / "model-00000.h5") as file:
+        state = read_model(file, "").state
+    assert torch.equal(state["brief"], torch.arange(4).to(torch.bfloat16).reshape(2, 2) / 3)
+    assert state["flag"].dtype == torch.bool
+    assert state["flag"].shape == ()
+    assert state["empty"].shape == (0, 5)
+    assert state["small"].dtype == torch.float8_e4m3fn
+    assert state["small"].float().tolist() == [0.5, -2]
+    assert not math.isnan(version(tmp_path, 0)[0]["loss"])
