@@ -8,8 +8,8 @@ import time
 import traceback
 from pathlib import Path
 
-_PATIENCE = 20.0
-"""Seconds in which the rank that has something to tell ends the others."""
+_PATIENCE = 10.0
+"""Seconds in which the rank that has something to tell ends the others; what they know is told after that only."""
 
 
 def _told(error: Exception) -> str:
@@ -34,10 +34,9 @@ if __name__ == "__main__":
         importlib.import_module(all_tasks()[name].module).main(
             json.loads(options), Ports(tuple(inports), tuple(outports), folder), here
         )
-    except ToldElsewhere:
-        time.sleep(_PATIENCE)
-        here.end(1)
     except (OSError, TaskError) as error:
+        if isinstance(error, ToldElsewhere):
+            time.sleep(_PATIENCE)
         print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)
         here.end(1)  # also the ranks that wait for this one
     except Exception:

@@ -87,6 +87,12 @@ def told(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}{where}"
 
 
+def is_users(error: BaseException) -> bool:
+    """Whether an error comes up in a user's code, or in what that calls."""
+    return any(not _is_library(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+
+
 def _is_library(filename: str) -> bool:
-    here = str(Path(__file__).resolve().parent)
-    return "site-packages" in filename or filename.startswith(("<", here)) or "/lib/python" in filename
+    if filename.startswith("<") or "site-packages" in filename or "/lib/python" in filename:
+        return True
+    return Path(filename).resolve().is_relative_to(Path(__file__).resolve().parent)

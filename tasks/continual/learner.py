@@ -368,7 +368,7 @@ class Learner:
 
     def _check_finite(self, objective: Tensor) -> None:
         """On a CUDA device one step late, so that nothing waits for it."""
-        looked_at: Tensor | None = objective
+        looked_at: Tensor | None = objective.detach()
         if self.device.type == "cuda":
             looked_at, self._unchecked = self._unchecked, objective.detach()
         if looked_at is not None and not torch.isfinite(looked_at):

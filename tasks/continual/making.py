@@ -83,8 +83,11 @@ def optimizer_of(options: Options | None, model: torch.nn.Module, folders: Seque
     name = str(options["name"])
     given = {key: options[key] for key in ("lr", "momentum", "weight_decay") if options[key] is not None}
     make = code.load(name, "optimizer", folders) if is_code(name) else _OPTIMIZERS[name]
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    if not parameters:
+        raise TaskError(f"'model': the {type(model).__name__} has no parameters that can be trained; give another")
     try:
-        optimizer = make([one for one in model.parameters() if one.requires_grad], **given | (options["args"] or {}))
+        optimizer = make(parameters, **given | (options["args"] or {}))
     except (TypeError, ValueError, RuntimeError) as error:
         raise TaskError(f"'optimizer: {name}' cannot be made: {error}; mend its options") from error
     if not isinstance(optimizer, torch.optim.Optimizer):

@@ -189,7 +189,11 @@ class Training:
                 f"{code.told(error)}; mend the model, or 'inputs'"
             ) from error
         if not isinstance(outputs, Tensor) or outputs.ndim < 1 or len(outputs) != 1:
-            what = f"of shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
+            what = (
+                f"a tensor of shape {tuple(outputs.shape)}"
+                if isinstance(outputs, Tensor)
+                else f"a {type(outputs).__name__}"
+            )
             raise TaskError(
                 f"{self._samples.who(step, path)}: the model {name!r} gives {what} for one sample; it must give one "
                 "tensor with a row for each sample"
@@ -304,8 +308,9 @@ class Training:
             raise
         except Exception as error:
             message = f"{self._samples.who(step)}: training fails: {code.told(error)}"
-            # Ranks that wait for one that has stopped are told so by their connections.
-            raise (ToldElsewhere if self._ranks.size > 1 else TaskError)(message) from error
+            # To ranks that wait for one that has stopped, its connections tell so.
+            other = self._ranks.size > 1 and isinstance(error, RuntimeError) and not code.is_users(error)
+            raise (ToldElsewhere if other else TaskError)(message) from error
 
     def _keep_held_out(self, step: StreamStep) -> None:
         section = self._options["held_out"]

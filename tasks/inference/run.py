@@ -171,7 +171,7 @@ class Model:
                 ) from error
             if not isinstance(outputs, torch.Tensor) or outputs.ndim < 1 or len(outputs) != len(part):
                 shape = getattr(outputs, "shape", None)
-                what = f"a {type(outputs).__name__}" if shape is None else f"of shape {tuple(shape)}"
+                what = f"a {type(outputs).__name__}" if shape is None else f"a tensor of shape {tuple(shape)}"
                 raise TaskError(
                     f"{who}: the model {self._options['model']!r} gives {what} for {len(part)} samples; it must give "
                     "one tensor with a row for each sample"
