@@ -98,6 +98,17 @@ def test_snapshots_obey_the_policy_of_their_channel(flow: Workflow) -> None:
     assert flow.published("writer") == 40
 
 
+def test_a_limit_with_room_for_a_file_but_not_for_its_copy(flow: Workflow) -> None:
+    """The message does not call a file larger than the limit that is not."""
+    script = (
+        "import h5py, numpy as np\nwith h5py.File('traj.h5', 'w') as f:\n    f['x'] = np.ones(1 << 21)\n    f.flush()\n"
+    )
+    flow.task("writer", script, outports=out("traj.h5", "flush", memory="24MiB"))
+    flow.reader("traj.h5")
+    ran = flow.run(1)
+    assert ", beside other files that its program has open or will add to, more than the 25165824" in ran.err
+
+
 def test_a_killed_trajectory_leaves_the_frames_that_were_flushed(flow: Workflow) -> None:
     """What was published stays; what was not never existed."""
     after = "f.flush() if i < 3 else os.kill(os.getpid(), 9)"

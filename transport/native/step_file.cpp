@@ -97,11 +97,13 @@ int StepFile::reserve(uint64_t size) {
             const uint64_t cap = p.board.port(port).cap;
             if (error == EDQUOT)
                 fail_run(p,
-                         "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu), more than the %llu that "
+                         "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu)%s, more than the %llu that "
                          "'memory' allows its port; raise it, to several times a step's size",
                          p.task_name(), p.context.rank, state->name,
                          static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
-                         static_cast<unsigned long long>(kBlock), static_cast<unsigned long long>(cap));
+                         static_cast<unsigned long long>(kBlock),
+                         size > cap ? "" : ", beside other files that its program has open or will add to",
+                         static_cast<unsigned long long>(cap));
             else if (on_disk)
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but the disk is full; free some there, or write to another one",
