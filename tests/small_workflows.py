@@ -49,10 +49,10 @@ class Workflow:
         """Write the workflow file."""
         (self.folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": self.tasks}))
 
-    def run(self, code: int = 0) -> Finished:
+    def run(self, code: int = 0, *options: str) -> Finished:
         """Run it alone."""
         self.save()
-        ran = run_tree([*WILKINS, "run", "workflow.yaml"], TIMEOUT, self.folder)
+        ran = run_tree([*WILKINS, "run", *options, "workflow.yaml"], TIMEOUT, self.folder)
         assert ran.code == code, f"{ran.out}\n{ran.err}\n{self.log()}"
         return ran
 

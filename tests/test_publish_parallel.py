@@ -42,6 +42,20 @@ def test_parallel_programs(flow: Workflow, mpi: str, static: bool, way: str) -> 
 
 
 @pytest.mark.needs("h5pcc.mpich", "mpiexec.mpich")
+def test_ranks_that_write_unequally_often_are_named(flow: Workflow) -> None:
+    """The flush after the one write too many waits for the other ranks for ever: the report says so, and what to do."""
+    program = build("publish.c", *parallel_c("mpich", static=False))
+    rule = out("out.h5", {"write": 1, "dset": "/x"})
+    flow.task("writer", [program, "uneven", "2"], nprocs=3, mpiexec="mpiexec.mpich", outports=rule)
+    flow.reader("out.h5")
+    ran = flow.run(4, "--timeout", "8")
+    assert flow.got() == EVERY_RANK[:2]
+    assert "writer[0] has been for" in ran.err
+    assert "and writer[1] and writer[2] are in none" in ran.err
+    assert "give the out-port 'out.h5' `publish: flush`, `next` or `close`" in ran.err
+
+
+@pytest.mark.needs("h5pcc.mpich", "mpiexec.mpich")
 def test_parallel_readers_open_each_step_twice(flow: Workflow) -> None:
     """`opens_per_step` where the ranks of the reader open files together, and each rank alone."""
     program = build("reopen.c", *parallel_c("mpich", static=False))

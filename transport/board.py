@@ -303,7 +303,8 @@ class Board:
         {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "saw_end", "met_failure",
                     "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
-                                   "seconds", "on": [[task, rank], ...]}]}],
+                                   "seconds", "on": [[task, rank], ...]}],
+                    "flushes": [{"rank", "pid", "port", "seconds"}]}],   # made by the layer, after writes
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "touched": bool,
                     "waits_first": bool}],                       # its first open waits for a step

@@ -122,7 +122,10 @@ def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]
     """A producer of two ranks, one of which waits for room on rank 3 of its reader; `more`: waits of the reader."""
     wait = {"rank": 1, "pid": 7, "for": "room", "port": 0, "name": "a1.h5", "seconds": 31.2, "on": [[1, 3]]}
     return {
-        "tasks": [{"name": "sim", "nprocs": 2, "waits": [wait]}, {"name": "plot", "nprocs": 4, "waits": list(more)}],
+        "tasks": [
+            {"name": "sim", "nprocs": 2, "waits": [wait], "flushes": []},
+            {"name": "plot", "nprocs": 4, "waits": list(more), "flushes": []},
+        ],
         "ports": [
             {"task": 0, "pattern": "a*.h5", "steps": 2, "waits_first": True},
             {"task": 1, "pattern": "a*.h5", "steps": 2, "waits_first": True},
@@ -171,7 +174,7 @@ def test_a_reader_that_waits_for_another_file_is_to_have_a_longer_queue() -> Non
 
 def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) -> dict[str, Any]:
     """Tasks that wait for data of others."""
-    tasks: list[dict[str, Any]] = [{"name": f"t{n}", "nprocs": 1, "waits": []} for n in range(4)]
+    tasks: list[dict[str, Any]] = [{"name": f"t{n}", "nprocs": 1, "waits": [], "flushes": []} for n in range(4)]
     ports = []
     for port, (waiting, on) in enumerate(edges):
         ports.append({"task": waiting, "pattern": f"p{port}.h5", "steps": steps, "waits_first": waits_first})

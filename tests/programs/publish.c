@@ -2,7 +2,8 @@
  *   nyx    rank 0 makes the file alone and closes it, then all ranks reopen it together
  *   token  the ranks open the file one after the other, each by itself, to add their number
  *   flush  one file to the end, flushed after every step
- *   write  one file to the end, never flushed */
+ *   write  one file to the end, never flushed
+ *   uneven the same, but rank 0 writes once more than the others */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -85,6 +86,10 @@ int main(int argc, char **argv) {
         for (int step = 0; step < steps; ++step) {
             write_mine(x, step, list);
             if (strcmp(way, "flush") == 0) CHECK(H5Fflush(file, H5F_SCOPE_GLOBAL));
+        }
+        if (strcmp(way, "uneven") == 0) {
+            if (rank == 0) write_mine(x, steps, H5P_DEFAULT);
+            MPI_Barrier(MPI_COMM_WORLD);
         }
         CHECK(H5Dclose(x));
         CHECK(H5Fclose(file));

@@ -50,13 +50,20 @@ void append_task(const Board& board, int t, std::string& out) {
     const TaskRecord& task = board.task(t);
     static const char* const states[] = {"pending", "running", "ended"};
     uint64_t waiting = 0, moving = 0, moved = 0;
-    std::string waits;
+    std::string waits, flushes;
     const int64_t now = now_ns();
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         const RankRecord& rank = board.rank(r);
         waiting += rank.waiting_ns.load();
         moving += rank.moving_ns.load();
         moved += rank.moved_bytes.load();
+        if (const int64_t since = rank.flush_since; since != 0 && rank.wait == WaitFor::nothing) {
+            flushes += flushes.empty() ? "{" : ",{";
+            flushes += "\"rank\":" + std::to_string(rank.rank) + ",\"pid\":" + std::to_string(rank.flush_pid) +
+                       ",\"port\":" + std::to_string(rank.flush_port);
+            seconds(flushes, "seconds", static_cast<uint64_t>(now - since));
+            flushes += "}";
+        }
         if (rank.wait == WaitFor::nothing) continue;
         const uint64_t since = static_cast<uint64_t>(now - rank.wait_since);
         waiting += since;
@@ -85,7 +92,7 @@ void append_task(const Board& board, int t, std::string& out) {
     field(out, "moved_bytes", moved);
     seconds(out, "waiting_s", waiting);
     seconds(out, "moving_s", moving);
-    out += ",\"waits\":[" + waits + "]}";
+    out += ",\"waits\":[" + waits + "],\"flushes\":[" + flushes + "]}";
 }
 
 std::string report(const Board& board) {

@@ -1,5 +1,7 @@
 // HDF5's calls that flush files and write to datasets, after which a port's rule may publish what the file holds. Buffers in a
 // GPU's memory are staged.
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstring>
 
@@ -19,6 +21,22 @@ using namespace wilkins;
 
 constexpr int kLocal = 0;  // H5F_SCOPE_LOCAL: without files mounted in this one
 constexpr size_t kLongestPath = 4096;
+
+// On the board while it lives: where ranks share the file, the flush waits for all of them, and nothing else tells for whom.
+class FlushUnderWay {
+public:
+    FlushUnderWay(const Process& p, int port) : rank_(p.me()) {
+        rank_.flush_port = port;
+        rank_.flush_pid = getpid();
+        rank_.flush_since = now_ns();
+    }
+    ~FlushUnderWay() { rank_.flush_since = 0; }
+    FlushUnderWay(const FlushUnderWay&) = delete;
+    FlushUnderWay& operator=(const FlushUnderWay&) = delete;
+
+private:
+    RankRecord& rank_;
+};
 
 bool is_counted(const char* rule, const char* path) {
     if (!rule[0]) return true;
@@ -42,7 +60,8 @@ void after_write(hid_t dataset, const void* caller) {
     if (habits.publish != Publish::write) return;
     if (habits.publish_dset[0] && get_object_name(dataset, path, sizeof(path)) <= 0) return;
     if (!is_counted(habits.publish_dset, path) || !count_write(match.name, habits.publish_count)) return;
-    FlushCall under_way(Flushing::by_layer);
+    FlushCall by_layer(Flushing::by_layer);
+    FlushUnderWay under_way(p, match.outport);
     if (flush_file(dataset, kLocal) < 0)
         log_line("error: task '%s' rank %d: '%s' could not be flushed to be published after a write", p.task_name(), p.context.rank,
                  match.name);

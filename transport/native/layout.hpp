@@ -64,6 +64,9 @@ struct RankRecord {
     int32_t wait_pid;
     int64_t wait_since;  // ns, monotonic
     char wait_name[kNameMax];
+    int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
+    int32_t flush_port;
+    int32_t flush_pid;
     int32_t holds[kHolds];    // slots its processes have open, -1 for none
     int32_t holders[kHolds];  // the processes
     std::atomic<uint64_t> waiting_ns;

@@ -68,7 +68,26 @@ def waits(report: dict[str, Any]) -> list[str]:
                 + (f"for a step of {pattern}" if wait["for"] == "data" else f"for room to write {pattern}")
                 + (f", on {', '.join(on)}" if on else "")
             )
+        lines += _flushes(report, task)
     return [*lines, *cures(report)]
+
+
+def _flushes(report: dict[str, Any], task: dict[str, Any]) -> list[str]:
+    """Ranks in a flush after a write, which waits for the other ranks if they share the file."""
+    tasks, index = report["tasks"], report["tasks"].index(task)
+    within = {flush["rank"] for flush in task["flushes"]} | {wait["rank"] for wait in task["waits"]}
+    others = [_who(tasks, index, rank) for rank in range(task["nprocs"]) if rank not in within]
+    if not task["flushes"] or not others:
+        return []
+    longest = max(task["flushes"], key=lambda flush: flush["seconds"])
+    pattern = report["ports"][longest["port"]]["pattern"]
+    return [
+        f"{_who(tasks, index, longest['rank'])} has been for {_seconds(longest['seconds'])} s in the flush that "
+        f"`publish: {{write: ...}}` of its out-port {pattern!r} makes after a write; of a file that ranks share, it "
+        f"waits until all have written as often, and {_listed(others)} {'is' if len(others) == 1 else 'are'} in none",
+        f"  if not all ranks of {task['name']} write to the dataset equally often, give the out-port {pattern!r} "
+        "`publish: flush`, `next` or `close`",
+    ]
 
 
 def cures(report: dict[str, Any]) -> list[str]:
