@@ -48,7 +48,8 @@ def write(file, operation, *rest):
         how = {"chunks": True, "compression": "gzip"} if (number + len(key)) % 3 == 0 else {}
         file.create_dataset(key, data=data(tag, number, key), **how)
     elif operation == "frames":
-        file.create_dataset("x", shape=(0, max(case["sizes"])), maxshape=(None, max(case["sizes"])), dtype="i8")
+        width = max(case["sizes"])
+        file.create_dataset("x", shape=(0, width), maxshape=(None, width), dtype="i8", chunks=(1, width))
     elif operation == "frame":
         number, frame = rest
         line = data(tag, number, str(frame))
@@ -221,7 +222,7 @@ def make(seed: int) -> Case:
     unique = names == "numbered" and not isinstance(case.publish, dict) and case.publish != "flush"
     if draw.random() < 0.2:
         most = max(len(step.get("parts", step.get("frames", ()))) for steps in case.steps.values() for step in steps)
-        # Of the file being written, its snapshot and a step that is read; chunks may double what a file takes.
+        # Of the file being written, its snapshot and a step that is read, and what HDF5 adds.
         case.memory = 6 * instances * (most * max(case.sizes) * 8 + (1 << 17))
     for number in range(draw.choice([1, 1, 2, 3])):
         case.consumers[f"ana{number}"] = _consumer(case, unique, draw)
