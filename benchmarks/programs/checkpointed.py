@@ -1,0 +1,219 @@
+"""Trains a chain of linear layers with Adam on the CPU, saving every step in one way; writes what it took as JSON.
+
+Arguments: the way, MiB of parameters, tensors, batch, steps, threads, a folder for checkpoints, the file of results.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import resource
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint import state_dict_saver as dcp
+
+WARM = 2
+
+
+class Way:
+    """A way to save: blocks in `save` and in `wait`; notes when versions were on storage."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.durable: list[float] = []
+
+    def save(self, step: int, state: Any) -> None:
+        """Save, or begin to."""
+
+    def wait(self) -> None:
+        """Return when the state may change."""
+
+    def finish(self) -> None:
+        """Return when all is on storage."""
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"{step % 2}"
+
+
+class Wilkins(Way):
+    """This package's engine."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        from wilkins.tasks.checkpoint import Checkpointer
+
+        self._checkpointer = Checkpointer(folder, keep=2)
+
+    def save(self, step: int, state: Any) -> None:
+        self._checkpointer.save(step, state)
+
+    def wait(self) -> None:
+        self._checkpointer.wait_captured()
+
+    def finish(self) -> None:
+        self._checkpointer.close()
+        self.durable = [one.durable or math.nan for one in self._checkpointer.history]
+
+
+class TorchSave(Way):
+    """`torch.save`, synced and renamed, as a careful program does."""
+
+    def save(self, step: int, state: Any) -> None:
+        began = time.monotonic()
+        path = self._path(step)
+        with path.with_suffix(".new").open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        path.with_suffix(".new").rename(path)
+        self.durable.append(time.monotonic() - began)
+
+
+class DcpSave(Way):
+    """`dcp.save`, which syncs its files."""
+
+    def save(self, step: int, state: Any) -> None:
+        began = time.monotonic()
+        dcp.save(state, checkpoint_id=self._path(step))
+        self.durable.append(time.monotonic() - began)
+
+
+class DcpAsync(Way):
+    """`dcp.async_save`: with its default stager, or with its asynchronous one, waited for before the update."""
+
+    def __init__(self, folder: Path, stager: Any = None) -> None:
+        super().__init__(folder)
+        self._stager = stager
+        self._staged: Any = None
+        self._saved: Any = None
+
+    def save(self, step: int, state: Any) -> None:
+        if self._saved is not None:
+            self._saved.result()
+        began = time.monotonic()
+        path = self._path(step)
+        if self._stager is None:
+            self._saved = dcp.async_save(state, checkpoint_id=path)
+        else:
+            response: Any = dcp.async_save(state, checkpoint_id=path, async_stager=self._stager)
+            self._staged, self._saved = response.staging_completion, response.upload_completion
+        self._saved.add_done_callback(lambda _: self.durable.append(time.monotonic() - began))
+
+    def wait(self) -> None:
+        if self._staged is not None:
+            self._staged.result()
+
+    def finish(self) -> None:
+        if self._saved is not None:
+            self._saved.result()
+
+
+def async_stager(folder: Path) -> DcpAsync:
+    """With a stager that copies in a thread."""
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+
+    options = StagingOptions(
+        use_pinned_memory=False, use_shared_memory=False, use_async_staging=True, use_non_blocking_copy=False
+    )
+    return DcpAsync(folder, DefaultStager(options))
+
+
+WAYS: dict[str, Callable[[Path], Way]] = {
+    "wilkins": Wilkins,
+    "torch.save": TorchSave,
+    "dcp.save": DcpSave,
+    "dcp.async_save": DcpAsync,
+    "dcp.async_save, async stager": async_stager,
+}
+
+
+def cpu_seconds() -> float:
+    """Of this process and those it waited for."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+class Training:
+    """A model, its optimizer, and what each step took."""
+
+    def __init__(self, mib: int, tensors: int, batch: int) -> None:
+        torch.manual_seed(0)
+        width = math.isqrt(mib * (1 << 20) // 4 // tensors)
+        layers = [
+            layer for _ in range(tensors) for layer in (torch.nn.Linear(width, width, bias=False), torch.nn.Tanh())
+        ]
+        self.model = torch.nn.Sequential(*layers)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5)
+        self.x = torch.randn(batch, width)
+
+    def state(self) -> dict[str, Any]:
+        """What is saved."""
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def step(self, number: int, way: Way | None) -> tuple[float, float]:
+        """Seconds that saving blocked, and that forward and backward took."""
+        began = time.monotonic()
+        if way is not None:
+            way.save(number, self.state())
+        saved = time.monotonic()
+        self.optimizer.zero_grad()
+        self.model(self.x).square().mean().backward()
+        computed = time.monotonic()
+        if way is not None:
+            way.wait()
+        waited = time.monotonic()
+        self.optimizer.step()
+        return (saved - began) + (waited - computed), computed - saved
+
+
+def main() -> None:
+    """Train without saving, then with, and write what differs."""
+    name, mib, tensors, batch, steps, threads, folder, result = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    training = Training(int(mib), int(tensors), int(batch))
+    for _ in range(WARM):
+        training.step(0, None)
+    cpu, began = cpu_seconds(), time.monotonic()
+    plain = [training.step(0, None)[1] for _ in range(int(steps))]
+    plain_cpu, plain_wall = (cpu_seconds() - cpu) / int(steps), (time.monotonic() - began) / int(steps)
+    path = Path(folder)
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    way = WAYS[name](path)
+    for number in range(WARM):
+        training.step(number, way)
+    gc.collect()
+    cpu, began = cpu_seconds(), time.monotonic()
+    took = [training.step(WARM + number, way) for number in range(int(steps))]
+    wall = (time.monotonic() - began) / int(steps)
+    way.finish()
+    used = (cpu_seconds() - cpu) / int(steps)
+    Path(result).write_text(
+        json.dumps(
+            {
+                "blocked": [one[0] for one in took],
+                "computed": [one[1] for one in took],
+                "plain": plain,
+                "durable": way.durable[WARM:],
+                "cpu": used - plain_cpu,
+                "wall": wall - plain_wall,
+                "step": plain_wall,
+                "threads": threading.active_count(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
