@@ -96,9 +96,11 @@ void leave(const Board& board, int inport, int reader, bool for_next);
 bool can_produce(const Board& board, int inport);
 
 // The newest whole step of this name, or of this place (see SlotRecord::place_hash), that the task itself published
-// through the out-port, or -1. `other_rank`: only
-// steps (also unfinished ones) of ranks other than `rank`, for names that clash.
+// through the out-port, or -1.
 int find_own(const Board& board, int outport, const char* name, uint64_t place = 0);
+
+// A step of this place, also an unfinished one, that a rank of the task other than `rank` has made and that is still
+// needed; -1 if there is none.
 int find_clash(const Board& board, int outport, int rank, uint64_t place_hash);
 
 // Was a step of this name published by the source?

@@ -3,12 +3,9 @@
 
 #include <unistd.h>
 
-#include <cstring>
-
 #include "fault.hpp"
 #include "queue_parts.hpp"
 #include "resting.hpp"
-#include "trace.hpp"
 
 namespace wilkins::queue {
 

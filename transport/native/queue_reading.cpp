@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "fault.hpp"
-#include "match.hpp"
 #include "queue_parts.hpp"
 #include "resting.hpp"
 #include "trace.hpp"
@@ -117,10 +116,6 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
     return found;
 }
 
-}  // namespace
-
-namespace {
-
 // Calls `visit` with every mark of the rank on the in-port: its channel's link, its source within the out-port.
 template <class Visit>
 void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
@@ -143,10 +138,6 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
     });
     return found;
 }
-
-}  // namespace
-
-namespace {
 
 // What the rank would choose now.
 Found find_choice(const Board& board, int index, int reader) {
@@ -344,7 +335,6 @@ bool can_produce(const Board& board, int inport) {
     }
     return false;
 }
-
 
 int next_step(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
