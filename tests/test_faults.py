@@ -6,9 +6,11 @@ A point that is not reached fails its test.
 
 from __future__ import annotations
 
+import inspect
 import os
+import random
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,13 @@ from wilkins.transport.board import fault_points
 LIMIT = 40.0
 STEPS = 6
 
-COMMON = """
-import os, random, sys, time
-def content(number):
+
+def content(number: int) -> bytes:
+    """What the step of this number holds."""
     return number.to_bytes(8, "little") + random.Random(number).randbytes(130_000 + 1000 * (number % 7))
-"""
+
+
+COMMON = "import os, random, sys, time\n" + inspect.getsource(content)
 
 WRITE = (
     COMMON
@@ -33,7 +37,7 @@ WRITE = (
 open("run-folder", "w").write(os.environ["WILKINS_RUN"])
 how, first, steps, pause = sys.argv[1], *map(float, sys.argv[2:])
 for number in range(int(first), int(first + steps)):
-    name = f"tmp-{number}.h5" if how == "rename" else "out.h5"
+    name = f"tmp-{number}.h5" if how in ("rename", "move") else "out.h5"
     data = content(number)
     if how == "flush":
         import h5py
@@ -43,8 +47,12 @@ for number in range(int(first), int(first + steps)):
         continue
     file = os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     os.write(file, data[:50_000])
-    if how == "reopen":
+    if how in ("reopen", "move"):
         os.close(file)
+        if how == "move":
+            os.makedirs("moved", exist_ok=True)
+            os.rename(name, f"moved/out-{number}.h5")
+            name = f"moved/out-{number}.h5"
         file = os.open(name, os.O_RDWR)
         os.lseek(file, 50_000, os.SEEK_SET)
     os.write(file, data[50_000:])
@@ -79,7 +87,8 @@ READ = (
 how, pause = sys.argv[1], float(sys.argv[2])
 found = 0
 while True:
-    name = f"out-{found}.h5" if how == "rename" else "out.h5"
+    folder = "moved/" if how == "move" else ""
+    name = f"{folder}out-{found}.h5" if how in ("rename", "move") else "out.h5"
     try:
         file = os.open(name, os.O_RDWR if how == "update" else os.O_RDONLY)
     except FileNotFoundError:
@@ -113,6 +122,9 @@ class Scene:
     outport: str = "filename: out.h5"
     inport: str = "filename: out.h5, flow: {queue: 1}"
     arrival: int = 2
+    """At the point, when it dies."""
+    per_step: int = 1
+    """Arrivals there."""
     every: int = 1
     publishes: bool = True
     goes_on: bool = True
@@ -126,7 +138,10 @@ SHORT = Scene(
     "sim", outport="filename: out.h5, memory: 400KiB", inport="filename: out.h5, flow: {queue: 4}", read_pause=0.01
 )
 TIGHT = Scene("sim", outport="filename: out.h5, memory: 200KiB")
+FILE = Scene("sim", outport="filename: out.h5, mode: file")
+BOTH = Scene("sim", outport="filename: out.h5, mode: both")
 RENAME = Scene("sim", "rename", "rename", outport="filename: '*.h5'", inport="filename: 'out-*.h5'", goes_on=False)
+MOVE = replace(RENAME, writes="move", reads="move", outport="filename: '*.h5', publish: 2, mode: file")
 TOGETHER = Scene("sim", "together", goes_on=False)
 LAUNCHER = Scene("launcher", goes_on=False)
 
@@ -141,6 +156,15 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "complete": (SIM,),
     "copy": (Scene("look", reads="update"),),
     "create": (SIM,),
+    "disk": (FILE, BOTH),
+    "disk.file-linked": (FILE,),
+    "disk.file-named": (FILE,),
+    "disk.image-named": (BOTH,),
+    "disk.image-opened": (BOTH,),
+    "disk.image-written": (BOTH,),
+    "disk.moved": (MOVE, replace(MOVE, outport=MOVE.outport.replace("mode: file", "mode: both"))),
+    "disk.moved-hidden": (MOVE,),
+    "disk.turning": (replace(MOVE, arrival=3, per_step=2), replace(MOVE, arrival=4, per_step=2)),
     "drop": (LOOK,),
     "exit": (LAUNCHER,),
     "exit.aligned": (Scene("launcher", arrival=1, goes_on=False),),
@@ -186,7 +210,7 @@ def workflow(folder: Path, scene: Scene, way: str) -> None:
     }
     lines = ["tasks:"]
     for name, (words, again) in tasks.items():
-        if name == "last" and scene.writes == "rename":
+        if name == "last" and scene.writes in ("rename", "move"):
             continue
         dies = name == scene.victim
         options = ", on_failure: continue" if dies and way == "the others go on" else ""
@@ -212,7 +236,17 @@ def run(folder: Path, faults: str, *before: str) -> Finished:
     assert not processes_in(folder)
     note = folder / "run-folder"
     assert not (note.is_file() and Path(note.read_text()).exists())
+    assert not list(folder.rglob(".wilkins-*"))
+    _check_disk(folder)
     return ran
+
+
+def _check_disk(folder: Path) -> None:
+    """What lies there is whole; of a file that its program was to add to, perhaps only the first part."""
+    for path in folder.rglob("*.h5"):
+        data = path.read_bytes()
+        whole = content(int.from_bytes(data[:8], "little"))
+        assert data == whole or data == whole[:50_000], path
 
 
 def got(folder: Path, task: str) -> list[int]:
@@ -271,8 +305,8 @@ def test_a_process_dies(tmp_path: Path, point: str, scene: Scene, way: str) -> N
     events = read_trace(tmp_path / "wilkins-runs" / "latest")
     steps = published(events)
     look = got(tmp_path, "look")
-    if scene.writes == "rename":  # of a step that its producer was about to rename, nothing may be left
-        assert look == list(range(len(look))) and len(look) >= scene.arrival - 1
+    if scene.writes in ("rename", "move"):  # of a step that its producer was about to rename, nothing may be left
+        assert look == list(range(len(look))) and len(look) >= (scene.arrival - 1) // scene.per_step
         return
     if not scene.publishes:  # but for the file that its program was about to remove, perhaps
         assert len(look) == steps <= 1
@@ -311,6 +345,9 @@ LATE = {
     "slow reader": SLOW_LOOK,
     "short of memory": SHORT,
     "rename": RENAME,
+    "mode file": FILE,
+    "mode both": BOTH,
+    "move": MOVE,
     "MPI-IO": TOGETHER,
     "let go": Scene("-", reads="let go"),
     "update": Scene("-", reads="update"),
@@ -333,6 +370,6 @@ def test_all_are_late(tmp_path: Path, name: str, seed: int) -> None:
     ran = run(tmp_path, f"seed={seed},delay=2ms,chance=0.3", *before)
     assert ran.code == 0, ran.err
     assert got(tmp_path, "look") == list(range(STEPS))
-    if scene.writes != "rename":
+    if scene.writes not in ("rename", "move"):
         last = got(tmp_path, "last")
         assert last == sorted(set(last)) and last[-1] == STEPS - 1

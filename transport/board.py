@@ -343,6 +343,11 @@ def remove_run(folder: Path) -> None:
             hidden = link.readlink().with_name(f".{folder.name}-{link.name[1:]}")
             hidden.unlink(missing_ok=True)
             hidden.with_name(f"{hidden.name}.new").unlink(missing_ok=True)
+    for link in folder.glob("a[0-9]*"):  # of a rename that was cut short, the other link may lead elsewhere
+        with contextlib.suppress(OSError):
+            hidden = link.readlink()
+            if hidden.name.startswith(f".{folder.name}-"):
+                hidden.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "fault.hpp"
 #include "raw.hpp"
 
 namespace wilkins::disk {
@@ -52,6 +53,16 @@ bool names_of(const Board& board, int slot, Path* whole, Path* hidden) {
     const char* run = strrchr(board.folder(), '/');
     const int folder = static_cast<int>(strrchr(whole->text, '/') - whole->text);
     return write_path(hidden, "%.*s/.%s-%d", folder, whole->text, run ? run + 1 : board.folder(), slot);
+}
+
+// Lets a link of the run's folder lead elsewhere; there is always one, so that nothing hidden is forgotten.
+int turn_link(const Path& link, const Path& target) {
+    Path fresh;
+    if (!write_path(&fresh, "%s.new", link.text)) return ENAMETOOLONG;
+    raw::unlink(fresh.text);
+    if (symlink(target.text, fresh.text) != 0) return errno;
+    WILKINS_FAULT_POINT("disk.turning");
+    return rename(fresh.text, link.text) == 0 ? 0 : errno;
 }
 
 // Where the program's file of this name lies, symbolic links followed: those stay what they are.
@@ -104,11 +115,14 @@ int store_image(const char* hidden, const char* whole, const unsigned char* imag
     raw::unlink(fresh.text);
     const int fd = raw::open(fresh.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kUsual);
     if (fd < 0) return errno;
+    WILKINS_FAULT_POINT("disk.image-opened");
     int error = write_whole(fd, image, size);
+    WILKINS_FAULT_POINT("disk.image-written");
     if (!error) error = keep_rights(fd, whole, hidden);
     // Some file systems tell only now that they had no room.
     if (raw::close(fd) != 0 && !error) error = errno;
     if (!error && rename(fresh.text, whole) != 0) error = errno;
+    WILKINS_FAULT_POINT("disk.image-named");
     raw::unlink(error ? fresh.text : hidden);
     return error;
 }
@@ -122,7 +136,9 @@ int link_file(const char* hidden, const char* whole) {
     raw::close(fd);
     raw::unlink(fresh.text);
     if (!error && link(hidden, fresh.text) != 0) error = errno;
+    WILKINS_FAULT_POINT("disk.file-linked");
     if (!error && rename(fresh.text, whole) != 0) error = errno;
+    WILKINS_FAULT_POINT("disk.file-named");
     raw::unlink(fresh.text);  // if both were the same file already, rename has left it
     return error;
 }
@@ -146,14 +162,17 @@ int begin(const Board& board, int slot) {
     if (int error = obstacle(whole.text)) return error;
     if (!link_path(board, slot, 'f', &link)) return ENAMETOOLONG;
     if (symlink(whole.text, link.text) != 0) return errno;
+    WILKINS_FAULT_POINT("disk.noted");
     int error = names_of(board, slot, &whole, &hidden) ? 0 : ENAMETOOLONG;
     // The run's folder names the file before it is there, so that nothing can be left behind.
     if (!error && mode == Mode::file && (!link_path(board, slot, 'a', &link) || symlink(hidden.text, link.text) != 0)) error = errno;
+    WILKINS_FAULT_POINT("disk.hidden-noted");
     if (!error) {
         const mode_t rights = mode == Mode::file ? wanted_mode | 0600 : wanted_mode;
         const int fd = raw::open(hidden.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, rights);
         if (fd < 0) error = errno;
         else raw::close(fd);
+        WILKINS_FAULT_POINT("disk.hidden-made");
     }
     if (error) forget(board, slot);
     return error;
@@ -179,12 +198,13 @@ int rename_file(const Board& board, int slot, const char* from, const char* to) 
     if (!names_of(board, slot, &whole, &old_hidden) || !link_path(board, slot, 'f', &link)) return ENOENT;
     if (int error = locate(to, &whole)) return error;
     if (rename(from, to) != 0) return errno;
-    raw::unlink(link.text);
-    if (symlink(whole.text, link.text) != 0 || !names_of(board, slot, &whole, &hidden)) return errno;
+    WILKINS_FAULT_POINT("disk.moved");
+    if (const int error = turn_link(link, whole)) return error;
+    if (!names_of(board, slot, &whole, &hidden)) return errno;
     if (mode != Mode::file || strcmp(hidden.text, old_hidden.text) == 0) return 0;
     if (rename(old_hidden.text, hidden.text) != 0 || !link_path(board, slot, 'a', &link)) return errno;
-    raw::unlink(link.text);
-    return symlink(hidden.text, link.text) == 0 ? 0 : errno;
+    WILKINS_FAULT_POINT("disk.moved-hidden");
+    return turn_link(link, hidden);
 }
 
 bool is_named(const Board& board, int slot, const char* name) {
@@ -201,8 +221,17 @@ void forget(const Board& board, int slot) {
     if (names_of(board, slot, &whole, &hidden)) {
         raw::unlink(hidden.text);
         if (write_path(&whole, "%s.new", hidden.text)) raw::unlink(whole.text);
+        WILKINS_FAULT_POINT("disk.forgetting");
     }
-    if (mode == Mode::file && link_path(board, slot, 'a', &link)) raw::unlink(link.text);
+    if (mode == Mode::file && link_path(board, slot, 'a', &link)) {
+        // Where a rename was cut short, the two links may lead to files in different folders.
+        const ssize_t n = readlink(link.text, hidden.text, sizeof(hidden.text) - 1);
+        if (n > 0) {
+            hidden.text[n] = 0;
+            raw::unlink(hidden.text);
+        }
+        raw::unlink(link.text);
+    }
     if (link_path(board, slot, 'f', &link)) raw::unlink(link.text);
 }
 
