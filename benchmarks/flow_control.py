@@ -140,6 +140,13 @@ class Spent:
 
     wall: float
     cpu: float
+    queued: float
+    """Of the wall time, when it was ready to run and other work had the processors."""
+
+    @property
+    def own(self) -> float:
+        """What it computed and what it waited for, the same under any load: a cost of coupling is in here."""
+        return self.wall - self.queued
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,30 +174,39 @@ class Cost:
         return statistics.median(two.cpu / one.cpu for one, two in zip(self.alone, self.coupled, strict=True)) - 1
 
     @property
+    def own(self) -> tuple[float, ...]:
+        """How much more of its own time it takes, relative, in each pair."""
+        return tuple(two.own / one.own - 1 for one, two in zip(self.alone, self.coupled, strict=True))
+
+    @property
     def least(self) -> float:
         """The fastest coupled run against the fastest uncoupled one: what remains where other load passes, relative."""
         return min(one.wall for one in self.coupled) / min(one.wall for one in self.alone) - 1
 
 
-def cost_of_latest(folder: Path, repeat: int = 5, steps: int = 20, seconds: float = 0.1, mib: float = 1) -> Cost:
+def cost_of_latest(
+    folder: Path, repeat: int = 5, steps: int = 20, seconds: float = 0.1, mib: float = 1, planted: float = 0.0
+) -> Cost:
     """Compare a producer under `latest` with the same two programs uncoupled, in turns.
 
     Args:
         folder: where to work; must be empty.
         seconds: how long the producer computes per step, about.
         mib: size of a step.
+        planted: a cost that the coupled producer is given on top, relative to what it computes.
 
     Raises:
         RuntimeError: a program failed.
     """
     products = _products(seconds)
     produce = [str(PROGRAM), "produce", str(steps), f"{products}x", str(mib), "consume"]
+    dearer = [*produce[:3], f"{round((1 + planted) * products)}x", *produce[4:]]
     consume = [str(PROGRAM), "consume", "100000", f"{10 * products}x", str(mib), "produce"]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     tasks = [
         {"name": name, "func": words[0], "args": words[1:], "env": threads, port: [{"filename": "state.h5", **how}]}
         for name, words, port, how in (
-            ("producer", produce, "outports", {}),
+            ("producer", dearer, "outports", {}),
             ("consumer", consume, "inports", {"io_freq": "latest"}),
         )
     ]
@@ -200,7 +216,7 @@ def cost_of_latest(folder: Path, repeat: int = 5, steps: int = 20, seconds: floa
     for _ in range(repeat):
         alone.append(_uncoupled(folder, produce, consume, threads))
         producer, consumer = _run(folder)
-        coupled.append(Spent(producer["ended"] - producer["began"], producer["cpu"]))
+        coupled.append(_spent(producer))
         read.append(tuple(consumer["numbers"]))
         waited.append(timeline_of_run(folder / "wilkins-runs" / "latest").tasks[0].mean("waiting for room"))
     return Cost(tuple(alone), tuple(coupled), steps, tuple(read), tuple(waited))
@@ -247,8 +263,11 @@ def _uncoupled(folder: Path, produce: list[str], consume: list[str], threads: di
         finally:
             consumer.kill()
             producer.kill()
-    said = _said(log)
-    return Spent(said["ended"] - said["began"], said["cpu"])
+    return _spent(_said(log))
+
+
+def _spent(said: Any) -> Spent:
+    return Spent(said["ended"] - said["began"], said["cpu"], said["queued"])
 
 
 def _introduce(folder: Path, begins: list[Path]) -> None:

@@ -26,11 +26,19 @@ def step() -> None:
         time.sleep(float(pace))
 
 
+def queued() -> float:
+    """Seconds that this thread was ready to run and other work had the processors; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
 Path(f"{role}.up").touch()
 while friend != "-" and not Path(f"{friend}.up").exists():
     time.sleep(0.002)
 
-began, cpu = time.monotonic(), time.process_time()
+began, cpu, delayed = time.monotonic(), time.process_time(), queued()
 numbers = []
 for number in range(steps):
     if role == "produce":
@@ -47,5 +55,5 @@ for number in range(steps):
             break
         step()
     numbers.append(number)
-    ended, used = time.monotonic(), time.process_time() - cpu
-print(json.dumps({"began": began, "ended": ended, "numbers": numbers, "cpu": used}))
+    ended, used, late = time.monotonic(), time.process_time() - cpu, queued() - delayed
+print(json.dumps({"began": began, "ended": ended, "numbers": numbers, "cpu": used, "queued": late}))
