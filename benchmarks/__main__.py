@@ -1,4 +1,4 @@
-"""Runs the measurements: `python -m benchmarks [rate | scaling | flow-control] [options]`."""
+"""Runs the measurements: `python -m benchmarks [rate | channels | scaling | flow-control] [options]`."""
 
 from __future__ import annotations
 
@@ -55,12 +55,16 @@ def main() -> None:
         from .flow_report import main as flow_control
 
         flow_control(arguments)
+    elif name == "channels":
+        from .channels import main as channels
+
+        channels(arguments)
     elif name == "scaling":
         from .scaling import main as scaling
 
         scaling(arguments)
     else:
-        sys.exit(f"python -m benchmarks: there is no {name!r}; there are rate, scaling and flow-control")
+        sys.exit(f"python -m benchmarks: there is no {name!r}; there are rate, channels, scaling and flow-control")
 
 
 if __name__ == "__main__":
