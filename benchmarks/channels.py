@@ -25,6 +25,8 @@ class Views:
     """Another array of the same step."""
     reading: float
     """One pass over the array."""
+    fastest: float
+    """As `first`, but of the step that took least."""
     copied: int
     """Most bytes that the layer copied for the two arrays of any step."""
 
@@ -79,7 +81,8 @@ def measure(folder: Path, *, torch: bool, steps: int = 15, mib: int = 128, warm:
     )
     memcpy, publish, create = (statistics.median(times) for times in written[:3])
     first, second, reading = (statistics.median(times) for times in read[:3])
-    return Publishing(memcpy, publish, create, max(written[3])), Views(first, second, reading, max(read[3]))
+    views = Views(first, second, reading, min(read[0]), max(read[3]))
+    return Publishing(memcpy, publish, create, max(written[3])), views
 
 
 def main(arguments: Sequence[str]) -> None:
