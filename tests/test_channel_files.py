@@ -364,12 +364,15 @@ def test_torch(tmp_path: Path) -> None:
 def test_torch_has_fewer_types(tmp_path: Path) -> None:
     import torch
 
-    wilkins.transport.publish(
-        tmp_path / "x.h5", {"big": np.arange(4, dtype=">f4"), "text": "a", "odd": np.zeros(3, "i1")}
-    )
+    wilkins.transport.publish(tmp_path / "x.h5", {"big": np.arange(4, dtype=">f4"), "text": "a"})
     with h5py.File(tmp_path / "x.h5", "r+") as file:
         file.create_dataset("gzip", data=np.arange(4.0), compression="gzip")
+        file["three bytes"] = np.zeros(3, "i1")
+        crooked = h5py.h5d.create(file.id, b"crooked", h5py.h5t.NATIVE_DOUBLE, h5py.h5s.create_simple((3,)))
+        crooked.write(h5py.h5s.ALL, h5py.h5s.ALL, np.arange(3.0))
     step = only(tmp_path)
+    assert lies_in(step["crooked"], step) and not step["crooked"].flags.aligned
+    assert step["crooked"].tolist() == step.torch("crooked").tolist() == [0, 1, 2]
     assert step.torch("big").tolist() == [0, 1, 2, 3] and step.torch("gzip").tolist() == [0, 1, 2, 3]
     with pytest.raises(TypeError, match=r"dataset 'text' of step 0 .*torch has no type for object"):
         step.torch("text")

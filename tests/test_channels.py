@@ -145,6 +145,34 @@ def test_arrays_outlive_step_channel_and_producer(tasks: Tasks) -> None:
     assert tasks.said("read") == ["0 2 4 6 8"]
 
 
+def test_a_step_is_itself_whatever_its_name_means(tasks: Tasks) -> None:
+    """Steps of a rewritten name, opened by HDF5 only after later ones were taken, and again after they were closed."""
+    tasks.write("write.py", WRITE)
+    tasks.write(
+        "read.py",
+        """
+        import h5py, wilkins.transport
+        channel = wilkins.transport.open("x.h5")
+        first, second, third = next(channel), next(channel), channel.poll() or next(channel)
+        with h5py.File("x.h5") as file:  # the name means the step that was taken last
+            assert file.attrs["step"] == 2
+        for step in (second, first, third):
+            assert step.attrs["step"] == step.index and (step["u"] == step.index).all()
+            step.file.close()
+            assert step["name"][()].decode() == f"step {step.index}" and (step["u", 1] == step.index).all()
+        both = first.file, h5py.File("x.h5")
+        assert [file.attrs["step"] for file in both] == [0, 2]
+        del first, second, third, step, both
+        print(*(step.attrs["step"] for step in channel))
+        """,
+    )
+    tasks.run(
+        "func: write.py, args: ['7', x.h5], outports: [{filename: x.h5}]",
+        "func: read.py, inports: [{filename: x.h5}]",
+    )
+    assert tasks.said("read") == ["3 4 5 6"]
+
+
 def test_two_channels_at_once(tasks: Tasks) -> None:
     tasks.write("write.py", WRITE)
     tasks.write(
