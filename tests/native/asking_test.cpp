@@ -170,6 +170,6 @@ int main() {
     all_ranks_are_told_the_same();
     a_step_that_was_withdrawn();
     ahead();
-    printf("asking: ok\n");
+    puts("asking: ok");
     return 0;
 }
