@@ -232,7 +232,7 @@ class Training:
     def _train(self, step: StreamStep, samples: dict[str, Tensor]) -> bool:
         """Trains on a step; whether that is enough."""
         learner = self._learner
-        number, began, updates = learner.position.experience, time.monotonic(), learner.steps
+        number, began = learner.position.experience, time.monotonic()
         with self._told_with(step):
             if not (learner.position.epoch or learner.position.batch):
                 self._error = self._measured(samples)
@@ -249,7 +249,7 @@ class Training:
                 number=number,
                 file=step.filename,
                 samples=sum(count for _, count in means),
-                updates=learner.steps - updates,
+                updates=self._count,
                 error=self._error,
                 loss=self._loss,
                 seconds=time.monotonic() - began,
