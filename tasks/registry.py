@@ -34,6 +34,9 @@ class ReadyMade:
     section: str = ""
     """What the section is called in a workflow file; left out: as the task."""
 
+    needs: tuple[str, ...] = ()
+    """Modules that do not come with the package, but with an extra of the module's name."""
+
     @property
     def key(self) -> str:
         """The section's name."""

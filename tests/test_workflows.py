@@ -16,6 +16,10 @@ from support import MPIEXEC, WILKINS, must_run, run_tree
 from wilkins import builtin
 
 PACKAGED = Path(builtin.file_of("pipeline")).parent.parent
+NAMES = [
+    pytest.param(name, marks=pytest.mark.needs("python:torch")) if name == "train-online" else name
+    for name in builtin.names()
+]
 ONE_JOB = pytest.mark.parametrize("job", [False, True], ids=["alone", "one job"])
 
 
@@ -31,7 +35,7 @@ def run(folder: Path, name: str, *settings: str, job: bool = False) -> str:
     words = [word for setting in settings for word in ("--set", setting)]
     front = (MPIEXEC, "-n", str(ranks_of(name, *settings))) if job else ()
     before = sorted(path for path in PACKAGED.rglob("*") if "__pycache__" not in path.parts)
-    said = must_run(folder, *front, *WILKINS, "run", "--builtin", name, *words, timeout=120)
+    said = must_run(folder, *front, *WILKINS, "run", "--builtin", name, *words, timeout=240)
     assert sorted(path for path in PACKAGED.rglob("*") if "__pycache__" not in path.parts) == before
     [record] = [path for path in (folder / "wilkins-runs").iterdir() if not path.is_symlink()]
     assert record.name.startswith(f"{name}-")
@@ -154,6 +158,28 @@ def test_analyse(tmp_path: Path, job: bool) -> None:
     assert len(list((memory / "results").glob("height-*.png"))) == len(kept)
 
 
+@ONE_JOB
+@pytest.mark.needs("python:torch")
+@pytest.mark.timeout(300)
+def test_train_online(tmp_path: Path, job: bool) -> None:
+    """The trainer learns a function it is shown strip by strip; what is told to be good is near the function itself."""
+    run(tmp_path, "train-online", "steps=16", "threshold=0.2", job=job)
+    errors = [float(row["error"]) for row in rows_of(tmp_path / "training.csv")]
+    assert errors[0] > 0.5
+    assert max(errors[-4:]) < 0.1
+    found = columns(tmp_path / "online.csv")
+    assert found["step"] == list(range(16))
+    assert found["version"][0] == -1
+    assert found["version"] == sorted(found["version"])
+    served = list(zip(*found.values(), strict=True))
+    assert [good for _, _, good, _, _ in served] == [float(told <= 0.2) for _, _, _, told, _ in served]
+    # The error that travels with a version is that of the step it was published after.
+    assert all(told == errors[int(version)] for _, version, _, told, _ in served if version >= 0)
+    assert sum(found["good"]) >= 2  # the simulation is never more than a few steps ahead of the trainer
+    assert all(error < 0.4 for _, _, good, _, error in served if good)
+    assert not list(tmp_path.glob("*.h5"))
+
+
 def test_analyse_a_program_of_the_user(tmp_path: Path) -> None:
     """A program where the user stands, with arguments of its own and another dataset."""
     (tmp_path / "mine.py").write_text(
@@ -165,7 +191,7 @@ def test_analyse_a_program_of_the_user(tmp_path: Path) -> None:
     assert numbers_in(tmp_path / "here" / "a-b-moments.json")["mean"] == 1
 
 
-@pytest.mark.parametrize("name", builtin.names())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_copy_runs(name: str, tmp_path: Path) -> None:
     """`wilkins init --from` makes a folder that is checked without a note and runs by itself."""
     must_run(tmp_path, *WILKINS, "init", "--from", name)

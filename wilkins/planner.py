@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -244,6 +245,12 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     try:
         ready = ready_made(task)
         program, script = (Program(Path(sys.executable), "elf"), START) if ready else _find_program(task, home)
+        for module in all_tasks()[ready].needs if ready else ():
+            if importlib.util.find_spec(module) is None:
+                raise ValueError(
+                    f"{task.func!r} needs the Python package {module!r}, which {sys.executable} does not have; run: "
+                    f"pip install 'wilkins[{module}]'"
+                )
         if couples and program.static:
             raise ValueError(
                 f"{str(program.path)!r} is a static executable, which the layer cannot reach; link it "

@@ -122,3 +122,25 @@ def label_of(options: Options) -> str | None:
     if options["targets"] and options["label"] and options["targets"] != options["label"]:
         return "label"
     return "y" if options["label"] or options["loss"] == "cross_entropy" else None
+
+
+def refused(name: str, x: torch.Tensor, error: Exception) -> str:
+    """What to tell if a model does not take samples."""
+    kind = str(x.dtype).removeprefix("torch.")
+    whole = (
+        "" if x.is_floating_point() or x.is_complex() else " (x.float() in its 'forward' makes floating-point numbers)"
+    )
+    return (
+        f"the model {name!r} does not take samples of {kind} {tuple(x.shape[1:])}: {code.told(error)}; mend the "
+        f"model{whole}, or 'inputs'"
+    )
+
+
+def misshapen(name: str, outputs: object, samples: int) -> str:
+    """What is wrong with a model's outputs for some samples; nothing, if they are a tensor with a row for each."""
+    if isinstance(outputs, torch.Tensor) and outputs.ndim and len(outputs) == samples:
+        return ""
+    tensor = isinstance(outputs, torch.Tensor)
+    what = f"a tensor of shape {tuple(getattr(outputs, 'shape', ()))}" if tensor else f"a {type(outputs).__name__}"
+    plural = "s" if samples > 1 else ""
+    return f"the model {name!r} gives {what} for {samples} sample{plural}; it must give one tensor with a row for each"

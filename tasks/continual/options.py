@@ -258,13 +258,6 @@ class Train:
     where: Where
 
 
-def torch_is_missing() -> str:
-    """What to tell a user without PyTorch; nothing if it is installed."""
-    if importlib.util.find_spec("torch") is None:
-        return "this task needs PyTorch, which this Python does not have; run: pip install 'wilkins[torch]'"
-    return ""
-
-
 def filename_problem(filename: str, pattern: str, fields: Mapping[str, Any]) -> str:
     """What is wrong with the name of the files that go to an out-port, which may hold some fields."""
     allowed = " and ".join(f"{{{name}}}" for name in fields)
@@ -289,8 +282,6 @@ def default_filename(pattern: str, field: str) -> str | None:
 
 
 def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
-    if missing := torch_is_missing():
-        yield "model", missing
     for noun, ports, least in (("in-port", task.inports, 1), ("out-port", task.outports, 0)):
         if not least <= len(ports) <= 1:
             what = "one" if least else "at most one"
@@ -353,4 +344,5 @@ TASK = ReadyMade(
     options=Train,
     module="wilkins.tasks.continual.run",
     check=_check,
+    needs=("torch",),
 )

@@ -183,21 +183,10 @@ class Training:
             with torch.no_grad():
                 outputs = model(x.to(self._learner.device))
         except Exception as error:
-            given = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape[1:])}"
-            raise TaskError(
-                f"{self._samples.who(step, path)}: the model {name!r} does not take samples of {given}: "
-                f"{code.told(error)}; mend the model, or 'inputs'"
-            ) from error
-        if not isinstance(outputs, Tensor) or outputs.ndim < 1 or len(outputs) != 1:
-            what = (
-                f"a tensor of shape {tuple(outputs.shape)}"
-                if isinstance(outputs, Tensor)
-                else f"a {type(outputs).__name__}"
-            )
-            raise TaskError(
-                f"{self._samples.who(step, path)}: the model {name!r} gives {what} for one sample; it must give one "
-                "tensor with a row for each sample"
-            )
+            raise TaskError(f"{self._samples.who(step, path)}: {making.refused(name, x, error)}") from error
+        if problem := making.misshapen(name, outputs, 1):
+            raise TaskError(f"{self._samples.who(step, path)}: {problem}")
+        assert isinstance(outputs, Tensor)
         return outputs
 
     def _check_outputs(self, step: StreamStep, outputs: Tensor, y: Tensor, wanted: Mapping[str, Wanted]) -> None:

@@ -160,5 +160,5 @@ def _not_finite(array: NDArray[Any]) -> NDArray[np.bool_]:
     """Which samples hold NaN or infinity."""
     if array.dtype.kind not in "fc":
         return np.zeros(len(array), bool)
-    finite: NDArray[np.bool_] = np.isfinite(array).reshape(len(array), -1).all(1)
+    finite: NDArray[np.bool_] = np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
     return ~finite

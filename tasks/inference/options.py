@@ -8,7 +8,7 @@ from typing import Any
 
 from wilkins.kinds import ListOf, Values, boolean, choice, integer, text
 from wilkins.reading import Where, key
-from wilkins.tasks.continual.options import code, default_filename, filename_problem, positive, torch_is_missing
+from wilkins.tasks.continual.options import code, default_filename, filename_problem, positive
 from wilkins.tasks.registry import ReadyMade
 
 
@@ -59,8 +59,6 @@ class Inference:
 
 
 def _check(options: Inference, task: Any) -> Iterator[tuple[str, str]]:
-    if missing := torch_is_missing():
-        yield "model", missing
     names = [port.filename for port in task.inports]
     if options.models not in names:
         yield "models", f"{options.models!r} is no in-port of the task; its in-ports are {', '.join(names) or 'none'}"
@@ -88,4 +86,5 @@ TASK = ReadyMade(
     options=Inference,
     module="wilkins.tasks.inference.run",
     check=_check,
+    needs=("torch",),
 )

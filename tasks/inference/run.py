@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from wilkins import transport
-from wilkins.tasks import code
 from wilkins.tasks.analysis.results import filled
 from wilkins.tasks.continual import making
 from wilkins.tasks.continual.model_file import ModelVersion, apply_state, read_model
@@ -164,18 +163,9 @@ class Model:
                 with torch.inference_mode():
                     outputs = model(part.to(self._device))
             except Exception as error:
-                given = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape[1:])}"
-                raise TaskError(
-                    f"{who}: the model {self._options['model']!r} does not take samples of {given}: "
-                    f"{code.told(error)}; mend the model, or 'inputs'"
-                ) from error
-            if not isinstance(outputs, torch.Tensor) or outputs.ndim < 1 or len(outputs) != len(part):
-                shape = getattr(outputs, "shape", None)
-                what = f"a {type(outputs).__name__}" if shape is None else f"a tensor of shape {tuple(shape)}"
-                raise TaskError(
-                    f"{who}: the model {self._options['model']!r} gives {what} for {len(part)} samples; it must give "
-                    "one tensor with a row for each sample"
-                )
+                raise TaskError(f"{who}: {making.refused(self._options['model'], x, error)}") from error
+            if problem := making.misshapen(self._options["model"], outputs, len(part)):
+                raise TaskError(f"{who}: {problem}")
             parts.append(outputs.cpu())
         if not parts:
             return np.empty(0)

@@ -81,6 +81,7 @@ def test_a_step_that_does_not_fit(
         (f"{TRAIN}, classes: 7", changed(), "'classes' is 7, but the model 'net.py:perceptron' gives 3 numbers"),
         (f"{TRAIN}, model_args: {{width: 5}}", changed(), "tensor '/x': the model 'net.py:perceptron' does not take "
          "samples of float32 (2,): RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
+        (TRAIN, changed(x=lambda x: x.astype("i2")), "; mend the model (x.float() in its 'forward' makes floating"),
         (REGRESSION, changed(), "tensor '/y': a sample's target has the shape (), its output (3,): for the loss"),
         (REGRESSION, changed(y=lambda _: np.full((60, 3), np.nan)), "tensor '/y': sample 0 holds NaN or infinity"),
         (TRAIN.replace("perceptron", "many"), changed(), "tensor '/x': the model 'net.py:many' gives a tuple for"),
