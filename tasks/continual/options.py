@@ -240,6 +240,11 @@ class Train:
         default="error",
         doc="What to do with samples that hold NaN or infinity: stop, leave them out, or train on them.",
     )
+    unused_parameters: bool = key(
+        boolean(),
+        default=False,
+        doc="Whether there are batches that some parameters of the model have no part in; ranks then look for these.",
+    )
     seed: int = key(integer(0), default=0, doc="All that is random follows from this.")
     stop: Stop | None = key(Section(Stop), default=None, doc="When training ends; left out: with the stream.")
     publish: Publish | None = key(

@@ -71,6 +71,7 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
             batch=options["batch"],
             device=device,
             seed=options["seed"],
+            find_unused_parameters=options["unused_parameters"],
             check_nan=False,
             port=ports.inports[0],
         ) as learner:
@@ -350,13 +351,13 @@ class Training:
         self._error, self._loss = extra["error"], extra["loss"]
         self._sum, self._count = torch.tensor(extra["sum"], dtype=torch.float64), extra["count"]
         self._began = time.monotonic() - extra["seconds"]
-        self._report.restore(extra["rows"])
         self._saved_at = self._learner.steps
         seen = self._learner.position.experience
         if self._stream == "continued":
             self._learner.leave_experience()
             seen = self._learner.position.experience
             self._held_out = [None] * seen
+        self._report.restore([row for row in extra["rows"] if row["step"] < seen])
         if self._ranks.rank == 0:
             print(f"goes on from {self._learner.steps} optimiser steps, {seen} steps of the stream", flush=True)
         if self._publish_when:

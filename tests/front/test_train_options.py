@@ -1,0 +1,115 @@
+"""The sections `train:` and `inference:` in a workflow file: what contradicts itself is told before anything runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from front.front_case import Case
+
+HEAD = "tasks:\n  - {func: ./sim, outports: [{filename: 's*.h5'}]}\n"
+GOOD = "model: 'net.py:Net', inputs: /x, label: /y"
+
+
+def train(case: Case, options: str, outport: str = "model-*.h5") -> Case:
+    """A trainer whose options stand on line 6."""
+    return case.write(
+        f"{HEAD}  - func: wilkins.tasks.continual\n    inports: [{{filename: 's*.h5'}}]\n"
+        f"    outports: [{outport and '{filename: ' + repr(outport) + '}'}]\n    train: {{{options}}}\n"
+    )
+
+
+def infer(case: Case, options: str, inports: str = "{filename: 's*.h5'}, {filename: 'm*.h5'}") -> Case:
+    """An inference whose options stand on line 6."""
+    return case.write(
+        "tasks:\n  - {func: ./sim, outports: [{filename: 's*.h5'}, {filename: 'm*.h5'}]}\n"
+        f"  - func: wilkins.tasks.inference\n    inports: [{inports}]\n"
+        f"    outports: [{{filename: 'p*.h5'}}]\n    inference: {{{options}}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("model: net, inputs: /x, label: /y", "'model' must be 'module:name' or 'file.py:name', not 'net'"),
+        ("model: 'net.py:Net', label: /y", "the key 'inputs' is missing"),
+        (
+            "model: 'net.py:Net', inputs: /x",
+            "there is nothing to learn; add 'label: PATH' (classes), or 't",
+        ),
+        (f"{GOOD}, loss: l1", "'loss' must be 'cross_entropy', 'mse', or 'module:name' or 'file.py:name', not 'l1'"),
+        (f"{GOOD}, loss: mse", "'mse' needs numbers to compare with; add 'targets: PATH'"),
+        (f"{GOOD}, error: rmse", "'rmse' compares numbers, and 'loss: cross_entropy' has classes"),
+        (f"{GOOD}, strategy: rehersal", "did you mean 'rehearsal'?"),
+        (f"{GOOD}, strategy: der", "'der' needs a buffer; add 'buffer: {samples: 1000}'"),
+        (f"{GOOD}, buffer: {{samples: 9}}", "the strategy 'incremental' has no buffer; set"),
+        (f"{GOOD}, strategy: rehearsal, buffer: {{}}", "given by either 'samples' or 'bytes', one of the two"),
+        (f"{GOOD}, batch: 8, strategy: der, buffer: {{samples: 5, candidates: 9}}", "(9) must not exceed 'batch' (8)"),
+        (f"{GOOD}, strategy: der, buffer: {{samples: 5}}, beta: 1", "'beta' is of the strategy der++, not of 'der'"),
+        (f"{GOOD}, optimizer: {{name: adam, momentum: 0.9}}", "'momentum' is of sgd and rmsprop, not of 'adam'"),
+        (f"{GOOD}, optimizer: {{lr: 0}}", "'lr' must be a number above 0, not '0'"),
+        (
+            f"{GOOD}, publish: {{filename: 'v{{version}}.h5'}}",
+            "gives 'v1.h5', which the out-port 'model-*.h5' does",
+        ),
+        (f"{GOOD}, publish: {{filename: 'model-{{step}}.h5'}}", "cannot be filled in; it may hold {version}"),
+        (f"{GOOD}, stop: {{epochs: 3}}", "unknown key 'epochs'"),
+    ],
+)
+def test_wrong_training(case: Case, options: str, words: str) -> None:
+    found = train(case, options).error()
+    assert found.startswith("workflow.yaml:6:")
+    assert words in found
+
+
+@pytest.mark.parametrize(
+    ("outport", "words"),
+    [
+        ("model-[0-9]*.h5", "say what the files of the out-port 'model-[0-9]*.h5' are called; add 'filename: ...'"),
+        ("", "the task has no out-port to publish to; add 'outports:', or remove 'publish'"),
+    ],
+)
+def test_wrong_out_port(case: Case, outport: str, words: str) -> None:
+    assert words in train(case, f"{GOOD}, publish: {{when: end}}", outport).error()
+
+
+@pytest.mark.parametrize(
+    ("options", "inports", "words"),
+    [
+        ("models: 'n*.h5'", "", "'n*.h5' is no in-port of the task; its in-ports are s*.h5, m*.h5"),
+        ("models: 's*.h5'", "{filename: 's*.h5'}", "needs two in-ports, the inputs and 's*.h5', and has 1"),
+        ("models: 'm*.h5', output: /z, dsets: [z]", "", "two datasets would have the same path"),
+        ("models: 'm*.h5', filename: 'q{step}.h5'", "", "gives 'q1.h5', which the out-port 'p*.h5' does not match"),
+    ],
+)
+def test_wrong_inference(case: Case, options: str, inports: str, words: str) -> None:
+    section = f"model: 'net.py:Net', inputs: /x, {options}"
+    assert words in (infer(case, section, inports) if inports else infer(case, section)).error()
+
+
+def test_options_as_the_task_gets_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    arguments = "{sizes: [1, 2.5, '3'], deep: {on: true, name: 'a b', none: null}}"
+    train(case, f"{GOOD}, model_args: {arguments}, stop: {{seconds: 2min}}, save: {{}}")
+    options = json.loads(case.plan().tasks[1].args[2])
+    assert options["model_args"] == {"sizes": [1, 2.5, "3"], "deep": {"on": True, "name": "a b", "none": None}}
+    assert options["stop"] == {"updates": None, "steps": None, "seconds": 120.0, "loss": None, "error": None}
+    assert options["save"] == {"folder": "saved", "every": 100, "stream": "replayed"}
+    assert options["buffer"] is None
+
+
+def test_a_python_without_torch_is_told_how_to_get_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(Exception, match=r"needs the Python package 'torch', .* run: pip install 'wilkins\[torch\]'"):
+        train(case, GOOD).plan()
+
+
+def test_the_front_imports_neither_torch_nor_numpy() -> None:
+    program = (
+        "import sys; from wilkins.tasks.registry import all_tasks; all_tasks(); "
+        "print(sorted({'torch', 'numpy', 'h5py', 'mpi4py', 'matplotlib'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout == b"[]\n"
