@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from wilkins.tasks.continual import saving
 from wilkins.tasks.continual.arrays import Array
 from wilkins.tasks.continual.batches import INPUT, TARGET, Checker, as_tensors, joined, orders
-from wilkins.tasks.continual.errors import CheckpointError, LearningError
+from wilkins.tasks.continual.errors import BadBatch, CheckpointError, LearningError
 from wilkins.tasks.continual.generators import generator_state, seed_generators, set_generators
 from wilkins.tasks.continual.losses import LossFunction, correct, make_loss, problem_of, squared_error
 from wilkins.tasks.continual.strategies import LOGITS, Batch, Portion, Strategy
@@ -137,7 +137,7 @@ class Learner:
             LearningError: the objective is no finite number any more.
             BadSample, RankFailed: as for `RehearsalBuffer.update`.
         """
-        samples = as_tensors(batch)
+        samples = self._tensors(batch)
         new = self._checker.check(samples, self.steps)
         recalled = self.strategy.recall()
         old = len(recalled[INPUT]) if recalled else 0
@@ -172,7 +172,7 @@ class Learner:
             LearningError: no rank has samples; and all that `step` raises.
         """
         number, resumed = self.position.experience, self._begun
-        samples = self.strategy.begin(as_tensors(data), again=resumed)
+        samples = self.strategy.begin(self._tensors(data), again=resumed)
         self._checker.check({name: tensor[:0] for name, tensor in samples.items()}, self.steps)
         count = len(samples[INPUT])
         steps = -(-greatest(count) // self.batch)
@@ -204,7 +204,7 @@ class Learner:
         Raises:
             BadBatch: the samples do not fit the model or the loss.
         """
-        samples = as_tensors(data)
+        samples = self._tensors(data)
         count = self._checker.check(samples, self.steps)
         was, loss, right = self.model.training, 0.0, 0
         self.model.eval()
@@ -251,7 +251,8 @@ class Learner:
             self._set_weights(state)
             self.strategy.load_state_dict(state["own"]["strategy"])
         except (RuntimeError, ValueError, KeyError) as error:
-            raise CheckpointError(f"the state does not fit this model, optimizer or strategy: {error}") from None
+            told = " ".join(str(error).split())
+            raise CheckpointError(f"the state does not fit this model, optimizer or strategy: {told}") from None
         self._initial = state["initial"]
         self.seed, self.steps = state["seed"], state["steps"]
         self.position, self._begun = Position(**state["position"]), state["begun"]
@@ -290,6 +291,12 @@ class Learner:
             self.strategy.__exit__(kind, error, trace)
         finally:
             self._replica.close()
+
+    def _tensors(self, batch: Mapping[str, Array]) -> dict[str, Tensor]:
+        try:
+            return as_tensors(batch)
+        except BadBatch as error:
+            raise self._checker.error(error.reason, self.steps, error.tensor) from None
 
     def _forward(self, samples: Batch, recalled: Batch) -> Tensor:
         """Outputs for the new samples, then the recalled ones."""
@@ -373,7 +380,7 @@ class Learner:
             looked_at, self._unchecked = self._unchecked, objective.detach()
         if looked_at is not None and not torch.isfinite(looked_at):
             raise LearningError(
-                f"training, step {self.steps}: the objective is {float(looked_at)}; training has diverged: lower the "
+                f"training, step {self.steps}: the objective is {looked_at.item()}; training has diverged: lower the "
                 "learning rate, or scale the inputs"
             )
 
