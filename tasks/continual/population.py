@@ -126,7 +126,7 @@ class Population:
 
     def state(self) -> dict[str, Any]:
         """Everything decided so far, as arrays."""
-        groups = sorted(self._groups.items())
+        groups = list(self._groups.items())  # a victim is chosen by place in this order, so a restart needs it
         table = [(label, len(group.members), group.seen, group.full) for label, group in groups]
         members = [slot for _, group in groups for slot in group.members]
         return {"groups": np.array(table, np.int64).reshape(-1, 4), "members": np.array(members, np.int64)}

@@ -118,7 +118,7 @@ def accuracy(model: Any) -> float:
     return float(np.concatenate(right).mean())
 
 
-def ours(name: str, seed: int, **given: float) -> float:
+def ours(name: str, seed: int, **given: Any) -> float:
     """The same by our loop."""
     model = perceptron(seed)
     options = buffer_options(balance="proportional", seed=seed, label=None)

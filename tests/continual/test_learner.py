@@ -123,7 +123,12 @@ def test_every_sample_once_an_epoch() -> None:
     data = batch(0, 23) | {"number": number}
     with learner_of("rehearsal", options={"samples": 100, "representatives": 1}) as learner:
         step = learner.step
-        learner.step = lambda one, offer=True: (seen.append(one["number"].tolist()), step(one, offer=offer))[1]
+
+        def noted(one: Any, *, offer: bool = True) -> Any:
+            seen.append(one["number"].tolist())
+            return step(one, offer=offer)
+
+        learner.step = noted
         learner.experience(data, 3)
         learner.strategy.recall()
         assert learner.strategy.statistics().size == 23

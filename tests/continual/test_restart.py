@@ -84,6 +84,23 @@ def test_every_eviction_goes_on(tmp_path: Path, eviction: str, balance: str) -> 
     assert after.candidates > before.candidates > 0
 
 
+def test_classes_that_did_not_come_in_order(tmp_path: Path) -> None:
+    """Which class gives up a sample for a new one is drawn among equals, also after a restart in the same order."""
+
+    def stream(step: int) -> dict[str, Any]:
+        return batch(step) | {"y": (7 - step // 4 + np.arange(6) % 2) % 8}
+
+    drawn = []
+    with RehearsalBuffer(options(samples=12)) as buffer:
+        for step in range(32):
+            if step == 12:
+                buffer.save(tmp_path)
+            drawn.append(buffer.update(stream(step))["number"].tolist())
+    with RehearsalBuffer(options(samples=12)) as buffer:
+        buffer.load(tmp_path)
+        assert [buffer.update(stream(step))["number"].tolist() for step in range(12, 32)] == drawn[12:]
+
+
 def test_representatives_at_hand_are_saved(tmp_path: Path) -> None:
     """What was drawn but not taken when the buffer was saved is taken after the restart."""
     with RehearsalBuffer(options()) as buffer:

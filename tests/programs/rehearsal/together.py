@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mpi4py import MPI
 
 from wilkins.tasks import continual
 
@@ -35,6 +34,8 @@ def batch_of(step: int, rank: int) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Train incrementally, then with every buffer, then an experience of unequal shares."""
+    from mpi4py import MPI
+
     torch.set_num_threads(1)
     world = MPI.COMM_WORLD
     told: dict[str, object] = {}
