@@ -107,6 +107,12 @@ class StepBeingWritten:
             raise NotPublished(error.value, f"no room for {size} bytes: {os.strerror(error.value)}", self._name)
         return int(address)
 
+    def place(self) -> tuple[int, int]:
+        """The number of the step's arena, and what identifies the step."""
+        stamp = ctypes.c_uint64()
+        slot = int(_layer().wilkins_device_slot(self._handle, ctypes.byref(stamp)))
+        return slot, stamp.value
+
     def copy(self, target: np.ndarray[Any, Any], source: Source) -> None:
         """The one copy from a program's array to the arena, counted for the run's summary."""
         began = time.monotonic_ns()
@@ -151,4 +157,5 @@ def _layer() -> ctypes.PyDLL:
         function = getattr(layer, f"wilkins_channels_{name}")
         function.restype = result
         function.argtypes = arguments
+    layer.wilkins_device_slot.argtypes = [pointer, ctypes.POINTER(size)]
     return layer

@@ -7,15 +7,18 @@ import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import h5py
 import numpy as np
 
 from wilkins.transport import files, memory
-from wilkins.transport.devices import Source, sources
+from wilkins.transport.devices import Source, paths, sources
 from wilkins.transport.errors import NotPublished, StillReferenced, TypeNotSupported
 from wilkins.transport.views import Array, Memory
+
+if TYPE_CHECKING:
+    from wilkins.transport.devices import ipc
 
 MOST_KEPT = 8
 _ALIGNED_FROM, _ALIGNMENT = 4096, 256
@@ -89,6 +92,9 @@ class _Place(Protocol):
     def copy(self, target: Array, source: Source) -> None:
         """Fill such an array."""
 
+    def keeps_on_gpu(self, path: str, source: Source) -> bool:
+        """Share a GPU's array with readers; whether that is all, and its values are not to be written."""
+
     def end(self, *, whole: bool) -> None:
         """Close the file, and publish it if it is whole."""
 
@@ -130,6 +136,8 @@ class NewStep:
         if source.dtype.hasobject or source.dtype.kind == "U" or not source.dtype.itemsize:
             self._write_by_hdf5(path, value)
         else:
+            if self._place.keeps_on_gpu(path, source):
+                return
             target = self._new(path, source.shape, source.dtype)
             if target.size:
                 self._place.copy(target, source)
@@ -194,6 +202,7 @@ class _InMemory:
         except OSError as error:
             raise NotPublished(error.errno, f"the step cannot be created: {error}", name) from error
         self._step = memory.StepBeingWritten(name)
+        self._on_gpu: ipc.StepOnGpu | None = None
 
     def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -204,9 +213,21 @@ class _InMemory:
     def copy(self, target: Array, source: Source) -> None:
         self._step.copy(target, source)
 
+    def keeps_on_gpu(self, path: str, source: Source) -> bool:
+        if not isinstance(source, sources.CudaSource) or not paths.port_of(self._name).ipc:
+            return False
+        from wilkins.transport.devices import ipc
+
+        gpu = source.borrowed.gpu
+        if self._on_gpu is None:
+            self._on_gpu = ipc.exporter(gpu.number).begin(self._name, *self._step.place())
+        return gpu is self._on_gpu.gpu and not self._on_gpu.add(self.file, path, source)
+
     def end(self, *, whole: bool) -> None:
         if not whole:
             self._step.give_up()
+        elif self._on_gpu is not None:
+            self._on_gpu.end(self.file)
         self.file.close()
         del self._step  # lives as long as arrays over it
 
@@ -228,6 +249,9 @@ class _OnDisk:
 
     def copy(self, target: Array, source: Source) -> None:
         source.copy_to(target)
+
+    def keeps_on_gpu(self, path: str, source: Source) -> bool:  # noqa: ARG002 - files are read by anybody
+        return False
 
     def end(self, *, whole: bool) -> None:
         self.file.close()

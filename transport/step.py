@@ -56,6 +56,10 @@ class Step:
         self._attrs: Mapping[str, Any] | None = None
         self._alive: weakref.WeakSet[Memory] = weakref.WeakSet()
         self._brought = bring.Brought()
+        if paths.port_of(self.filename).ipc:
+            from wilkins.transport.devices import ipc
+
+            self._brought.add(ipc.take(self.file, self.filename))
 
     def __repr__(self) -> str:
         return f"<step {self.index}, {self.filename!r}{', released' if self._stored is None else ''}>"
@@ -161,6 +165,8 @@ class Step:
         number = bring.choose(device or paths.port_of(self.filename).device).cuda
         if number is not None:
             try:
+                if (shared := self._brought.shared(path)) is not None and shared.device.number == number:
+                    return shared.torch()[selection]  # type: ignore[no-any-return]
                 return self._on_gpu(path, selection, number).torch()  # type: ignore[no-any-return]
             except (TypeNotSupported, BufferError) as error:
                 raise TypeNotSupported(f"{self._says(path)}: {error}") from None
@@ -271,6 +277,8 @@ class Step:
     def _read(self, dataset: h5py.Dataset, path: str, selection: tuple[Any, ...]) -> Array:
         if dataset.shape is None:
             return np.empty(0, dataset.dtype)
+        if (shared := self._brought.shared(path)) is not None and shared.shape == dataset.shape:
+            return np.asarray(shared.numpy()[selection])
         try:
             value = dataset[selection]
         except (IndexError, ValueError, TypeError) as error:

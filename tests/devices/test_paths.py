@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.transport.devices import paths
+from wilkins.transport.devices import paths, ports
 
 
 @pytest.mark.parametrize(
@@ -42,13 +40,14 @@ def test_what_is_no_device_is_told_what_is(device: str) -> None:
         paths.choose(device, 1)
 
 
-def test_what_the_launcher_tells() -> None:
-    text = json.dumps({"plt*.h5": {"device": "cuda:1", "path": "ipc"}, "b.h5": {"device": "auto", "path": "pinned"}})
-    assert paths.told({"WILKINS_DEVICES": text}) == {
-        "plt*.h5": paths.PortDevice("cuda:1", "ipc"),
-        "b.h5": paths.PortDevice("auto", "pinned"),
-    }
-    assert paths.told({}) == {}
+def test_a_file_belongs_to_the_port_whose_pattern_its_last_parts_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"plt*.h5": ports.PortDevice("cuda:1", "ipc", ipc=True), "out/b?.h5": ports.PortDevice("auto", "pinned")}
+    monkeypatch.setenv("WILKINS_DEVICES", ports.dumps(found))
+    paths._told.cache_clear()
+    names = ["plt1.h5", "/scratch/plt22.h5", "out/b1.h5", "b1.h5", "other.h5"]
+    told = [paths.port_of(name) for name in names]
+    paths._told.cache_clear()
+    assert told == [found["plt*.h5"]] * 2 + [found["out/b?.h5"]] + [ports.HOST] * 2
 
 
 @given(st.data())

@@ -30,6 +30,17 @@ class Brought:
     def __init__(self) -> None:
         """Nothing yet."""
         self._buffers: dict[tuple[object, int], CudaBuffer] = {}
+        self._shared: dict[str, CudaBuffer] = {}
+
+    def add(self, shared: dict[str, CudaBuffer]) -> None:
+        """Whole datasets that came from their producer's GPU."""
+        for path, buffer in shared.items():
+            self._shared[path] = buffer
+            self._buffers[(path, "()"), buffer.device.number] = buffer
+
+    def shared(self, path: str) -> CudaBuffer | None:
+        """A dataset that came from its producer's GPU, whole."""
+        return self._shared.get(path.strip("/"))
 
     def bring(self, key: object, number: int, read: Callable[[], np.ndarray[Any, Any]]) -> CudaBuffer:
         """An array on GPU `number`; what `read` returns, unless one of this key is there already."""
@@ -46,3 +57,4 @@ class Brought:
         for buffer in self._buffers.values():
             buffer.wait()
         self._buffers.clear()
+        self._shared.clear()

@@ -288,7 +288,21 @@ class Gpu:
             self.host_bytes += target.nbytes
             self.driver("cuStreamSynchronize", self.stream)
 
-    def copy_within(self, to: int, address: int, array: dlpack.Array) -> None:
+    def copy_of(self, array: dlpack.Array) -> CudaBuffer:
+        """Begin to copy an array of this device, after what is on this device's stream, into memory of this process.
+
+        Raises:
+            CudaError: there is no memory on the device, or the copy cannot be made.
+        """
+        with self._mutex, self.current():
+            memory = self._take(max(array.nbytes, 1))
+            lease = _Lease(memory)
+            self.copy_within(memory.address, array)
+            ready = Ready(self, self.record(self.stream), array.alive)
+        self._under_way.put(ready)
+        return CudaBuffer(self, memory.address, array.shape, array.dtype, ready, lease)
+
+    def copy_within(self, to: int, array: dlpack.Array) -> None:
         """Begin to copy a device array to a contiguous place on the same device."""
         item = array.dtype.itemsize
         length, offsets = copy_runs(array.shape, array.strides)
@@ -296,7 +310,7 @@ class Gpu:
             raise BufferError(f"a device array in {len(offsets)} pieces: make it contiguous first")
         with self.current():
             for offset in offsets:
-                self.driver("cuMemcpyDtoDAsync_v2", to, address + offset * item, length * item, self.stream)
+                self.driver("cuMemcpyDtoDAsync_v2", to, array.address + offset * item, length * item, self.stream)
                 to += length * item
 
     def after(self, event: int) -> None:

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Literal
 
-Path = Literal["host", "pinned", "ipc"]
-VARIABLE = "WILKINS_DEVICES"
-
-
-@dataclass(frozen=True, slots=True)
-class PortDevice:
-    """What the launcher tells a task about the device of one of its ports."""
-
-    device: str = "host"
-    """``auto``, ``host``, ``pinned``, ``cuda`` or ``cuda:k``"""
-    path: Path = "host"
-    """``ipc``: device memory is shared with the other side; ``pinned``: through registered host memory"""
-
-
-HOST = PortDevice()
-
-
-def told(environment: Mapping[str, str] | None = None) -> dict[str, PortDevice]:
-    """What the launcher tells this task of its ports, by pattern; ports that are not named are on the host."""
-    text = (os.environ if environment is None else environment).get(VARIABLE, "{}")
-    return {
-        pattern: PortDevice(port.get("device", "host"), port.get("path", "host"))
-        for pattern, port in json.loads(text).items()
-    }
+from wilkins.transport.devices import ports
 
 
 @cache
-def _told() -> dict[str, PortDevice]:
-    return told()
+def _told() -> dict[str, ports.PortDevice]:
+    return ports.told()
 
 
-def port_of(name: str) -> PortDevice:
+def port_of(name: str) -> ports.PortDevice:
     """What the launcher tells of the port that a file belongs to."""
     parts = name.split("/")
     for pattern, port in _told().items():
@@ -50,7 +23,7 @@ def port_of(name: str) -> PortDevice:
         last = parts[-len(wanted) :]
         if len(last) == len(wanted) and all(fnmatchcase(part, want) for part, want in zip(last, wanted, strict=True)):
             return port
-    return HOST
+    return ports.HOST
 
 
 @dataclass(frozen=True, slots=True)

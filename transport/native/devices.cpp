@@ -1,7 +1,13 @@
-// What device buffers ask of the layer: which arena an address lies in. A C interface for wilkins/transport/devices/pinned.py.
+// What device buffers ask of the layer: which arena an address lies in, and who still needs a step whose values are on a device
+// only. A C interface for wilkins/transport/devices/.
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
-#include "process.hpp"
+#include "match.hpp"
+#include "queue.hpp"
+#include "queue_parts.hpp"
+#include "step_file.hpp"
 
 #define WILKINS_API extern "C" __attribute__((visibility("default")))
 
@@ -28,4 +34,51 @@ WILKINS_API int wilkins_arena_at(uint64_t address, ArenaPart* part) {
     *part = {reinterpret_cast<uint64_t>(mapping.bytes), size, record.cuts.load(std::memory_order_acquire), mapping.writable, mapping.kept,
              slot};
     return 1;
+}
+
+// The arena of a step that is being written, and what identifies the step.
+WILKINS_API int wilkins_device_slot(const StepFile* step, uint64_t* stamp) {
+    *stamp = step->identity();
+    return step->state->slot;
+}
+
+// The ranks that read files of this name from memory; 0 if device memory cannot accompany its steps, as where these are published by
+// another rule than their close, and so in another arena or by another process.
+WILKINS_API int wilkins_device_readers(const char* name) {
+    Match match;
+    if (!match_name(name, &match) || match.outport < 0) return 0;
+    const Board& board = process().board;
+    const PortRecord& port = board.port(match.outport);
+    if (port.habits.publish != Publish::close || port.habits.publish_count != 1 || port.habits.mode != Mode::memory) return 0;
+    int readers = 0;
+    Board::Lock lock(board);
+    for (int k = 0; k < port.links; ++k) readers += board.channel(board.link(port, k)).readers;
+    return readers;
+}
+
+WILKINS_API int wilkins_device_rank() { return context().rank; }
+
+// How a step stands whose producer wants to end: -1: a reader has yet to take it; else, how many ranks hold it.
+WILKINS_API int wilkins_device_held(int index, uint64_t stamp) {
+    Process& p = process();
+    const Board& board = p.board;
+    Board::Lock lock(board);
+    sweep_dead_readers(p, board.source(board.slot(index).source).port);
+    const SlotRecord& slot = board.slot(index);
+    if (board.head().stopped || slot.stamp != stamp || slot.state != SlotState::published) return 0;
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    const int s = queue::place_in_port(board, source);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (!board.on(slot, channel.place) || !queue::alive(board, channel)) continue;
+        for (int r = 0; r < channel.readers; ++r)
+            if (queue::wanted_from(board, channel, s, r) <= slot.sequence) return -1;
+    }
+    int ranks = 0;
+    for (int r = 0; r < board.head().ranks; ++r) {
+        const auto& holds = board.rank(r).holds;
+        ranks += std::find(std::begin(holds), std::end(holds), index) != std::end(holds);
+    }
+    return ranks;
 }
