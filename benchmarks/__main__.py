@@ -1,4 +1,4 @@
-"""Runs the measurements: `python -m benchmarks [rate | channels | scaling | flow-control] [options]`."""
+"""Runs the measurements: `python -m benchmarks [rate | channels | scaling | flow-control | gpu] [options]`."""
 
 from __future__ import annotations
 
@@ -63,8 +63,12 @@ def main() -> None:
         from .scaling import main as scaling
 
         scaling(arguments)
+    elif name == "gpu":
+        from .gpu import main as gpu
+
+        gpu(arguments)
     else:
-        sys.exit(f"python -m benchmarks: there is no {name!r}; there are rate, channels, scaling and flow-control")
+        sys.exit(f"python -m benchmarks: there is no {name!r}; there are rate, channels, scaling, flow-control and gpu")
 
 
 if __name__ == "__main__":

@@ -384,11 +384,11 @@ def test_torch_has_fewer_types(tmp_path: Path) -> None:
 def test_protocols_of_a_buffer(tmp_path: Path) -> None:
     """What array libraries ask of each other, on host memory."""
     wilkins.transport.publish(tmp_path / "x.h5", {"u": np.arange(6, dtype="i4").reshape(2, 3)})
-    buffer = only(tmp_path).buffer("u", np.s_[1])
+    buffer: Any = only(tmp_path).buffer("u", np.s_[1])
     assert buffer.__dlpack_device__() == (1, 0) and buffer.shape == (3,) and buffer.read_only
     interface = buffer.__array_interface__
     assert interface["shape"] == (3,) and interface["data"] == (buffer.address, True) and interface["typestr"] == "<i4"
-    for view in (np.asarray(buffer), np.from_dlpack(buffer)):  # type: ignore[arg-type]
+    for view in (np.asarray(buffer), np.from_dlpack(buffer)):
         assert view.__array_interface__["data"][0] == buffer.address and view.tolist() == [3, 4, 5]
         assert not view.flags.writeable
     with pytest.raises(BufferError):  # one that cannot be told that it is read-only

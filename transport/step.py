@@ -121,17 +121,20 @@ class Step:
         Args:
             path: of the dataset.
             selection: as for `step[path, ...]`.
-            device: ``host``, ``cuda``, ``cuda:<number>`` or ``auto`` (a GPU if there is one); None: what the workflow
-                file says of the port, else the host.
+            device: ``host``; ``pinned``, host memory that GPUs copy from at full rate; ``cuda``, ``cuda:<number>`` or
+                ``auto`` (a GPU if there is one); None: what the workflow file says of the port, else the host.
 
         Raises:
             LookupError: the GPU asked for is not there.
             CudaError: the GPU has no room for it.
         """
-        number = bring.choose(device or paths.port_of(self.filename).device).cuda
-        if number is not None:
-            return self._on_gpu(path, selection, number)
-        return self._on_host(path, selection)
+        choice = bring.choose(device or paths.port_of(self.filename).device)
+        if choice.cuda is not None:
+            return self._on_gpu(path, selection, choice.cuda)
+        buffer = self._on_host(path, selection)
+        if choice.pinned:
+            bring.pin(buffer.array)
+        return buffer
 
     def _on_gpu(self, path: str, selection: Any, number: int) -> CudaBuffer:
         parts = selection if isinstance(selection, tuple) else (selection,)
@@ -162,7 +165,8 @@ class Step:
         Raises:
             TypeNotSupported: torch has no such type (strings, compound types).
         """
-        number = bring.choose(device or paths.port_of(self.filename).device).cuda
+        choice = bring.choose(device or paths.port_of(self.filename).device)
+        number = choice.cuda
         if number is not None:
             try:
                 if (shared := self._brought.shared(path)) is not None and shared.device.number == number:
@@ -171,6 +175,8 @@ class Step:
             except (TypeNotSupported, BufferError) as error:
                 raise TypeNotSupported(f"{self._says(path)}: {error}") from None
         buffer = self._on_host(path, selection)
+        if choice.pinned:
+            bring.pin(buffer.array)
         array = buffer.array
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))

@@ -63,6 +63,8 @@ static struct Memory memories[kMost];
 static struct Host hosts[kMost];
 static _Thread_local CUcontext stack[kDepth];
 static _Thread_local int depth;
+static char event_names[kMost][kName];
+static _Atomic int named_events;
 static _Atomic uint64_t host_bytes, pageable_bytes, device_bytes, registrations, allocations, frees, opened_handles;
 
 static void undefined(const char* format, ...) {
@@ -371,6 +373,8 @@ CUresult cuEventCreate(CUevent* out, unsigned flags) {
     if (flags & 4) {
         make_name(event->name, "event");
         event->shared = map_shared(event->name, sizeof(struct Shared), 1);
+        const int k = atomic_fetch_add(&named_events, 1);
+        if (k < kMost) memcpy(event_names[k], event->name, kName);
     } else {
         event->shared = calloc(1, sizeof(struct Shared));
     }
@@ -728,6 +732,7 @@ uint64_t stand_in_count(const char* what) {
 
 /* A process that ends takes its names along, as a driver would; its memory lives on where others have it open. */
 __attribute__((destructor)) static void end(void) {
+    for (int k = 0; k < named_events && k < kMost; ++k) shm_unlink(event_names[k]);
     for (int k = 0; k < kMost; ++k)
         if (memories[k].used && !memories[k].imported && memories[k].head->owner == getpid()) shm_unlink(memories[k].name);
         else if (memories[k].used && memories[k].imported) atomic_fetch_sub(&memories[k].head->opened, 1);

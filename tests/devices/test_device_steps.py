@@ -64,6 +64,26 @@ def test_memory_that_cannot_be_registered_costs_speed_and_nothing_else(
     )
 
 
+def test_pinned_steps_are_arrays_of_the_host(tmp_path: Path, cuda: dict[str, str]) -> None:
+    """The program copies them to its GPU itself, from registered memory."""
+    coupled(
+        tmp_path,
+        cuda,
+        MAKE,
+        """
+        from wilkins.transport.devices.cuda import gpu
+        for step in wilkins.transport.open("s*.h5"):
+            x = step.buffer("x", device="pinned")
+            assert x.__dlpack_device__() == (1, 0) and np.shares_memory(x.array, step["x"])
+            on_gpu = gpu(0).upload(x.array)
+            if STAND_IN:
+                assert count("registrations") > 0 and count("pageable bytes") == 0
+            on_gpu.wait()
+        assert step.index == 5
+        """,
+    )
+
+
 def test_steps_of_changing_size_stay_right(tmp_path: Path, cuda: dict[str, str]) -> None:
     """An arena that lost memory and got other memory is registered anew."""
     coupled(

@@ -24,6 +24,14 @@ def choose(device: str) -> paths.Choice:
         return paths.choose(device, 0, str(why))
 
 
+def pin(array: np.ndarray[Any, Any]) -> bool:
+    """Register the arena that an array views with CUDA, once, so that GPUs copy from it at full rate; whether it is."""
+    from wilkins.transport.devices.cuda import gpu
+    from wilkins.transport.devices.pinned import arena_at
+
+    return gpu(0).registrations.cover(arena_at(array.ctypes.data))
+
+
 class Brought:
     """What a step has on GPUs."""
 

@@ -342,7 +342,10 @@ def take(file: h5py.File, name: str) -> dict[str, CudaBuffer]:
     answers = _Answer.of(told["key"])
     if not answers.refusal:
         try:
-            found = _importer(bring.choose(port.device).cuda or 0).copy(told)
+            number = bring.choose(port.device).cuda or 0
+            if not told["key"].endswith(gpu(number).uuid):
+                raise LookupError(f"GPU {number} of this process is not its producer's")
+            found = _importer(number).copy(told)
         except (CudaError, NoCuda, LookupError) as error:
             answers.refuse(str(error))
         else:
