@@ -70,8 +70,13 @@ def test_whoever_takes_a_buffer_finds_it_ready_on_its_stream(tmp_path: Path, cud
                 device.driver("cuStreamSynchronize", stream)
             return into.get()
 
+        import mmap
+        pinned = np.frombuffer(mmap.mmap(-1, array.nbytes), "f8")
+        with device.current():
+            device.driver("cuMemHostRegister_v2", pinned.ctypes.data, array.nbytes, 0)
         for k in range(5):
-            buffer = device.upload(array + k)
+            pinned[:] = array + k
+            buffer = device.upload(pinned)  # of registered memory: it returns before the copy is done
             taken = dlpack.read(buffer.__dlpack__(stream=stream, max_version=(1, 0)))
             assert taken.device == (2, 0) and taken.contiguous and not taken.read_only
             del buffer
@@ -263,5 +268,38 @@ def test_two_devices_each_have_their_own_memory(tmp_path: Path, without_gpu: dic
         first, second = gpu(0).upload(np.zeros(10)), gpu(1).upload(np.ones(10))
         assert first.device == (2, 0) and second.device == (2, 1)
         assert first.numpy().sum() == 0 and second.numpy().sum() == 10
+        assert gpu(0).registrations is gpu(1).registrations, "memory is registered once, for all"
+        """,
+    )
+
+
+def test_memory_is_registered_again_when_it_is_other_memory(tmp_path: Path, without_gpu: dict[str, str]) -> None:
+    """Once while an arena keeps its memory; anew when it has lost some, or got more; not at all where it cannot be."""
+    check(
+        tmp_path,
+        without_gpu,
+        """
+        import mmap, os
+        from wilkins.transport.devices.pinned import ArenaPart
+        registrations = gpu(0).registrations
+        file = os.open("arena", os.O_RDWR | os.O_CREAT)
+        os.truncate(file, 1 << 20)
+        memory = mmap.mmap(file, 1 << 20, mmap.MAP_SHARED, mmap.PROT_READ)
+        base = np.frombuffer(memory, "u1").ctypes.data
+        part = ArenaPart(base, 100000, 0, writable=False, kept=True, slot=0)
+        steps = [({}, 1), ({}, 1), ({"length": 50000}, 1), ({"length": 200000}, 2), ({"cuts": 1}, 3), ({}, 3)]
+        for change, times in steps:
+            part = part._replace(**change)
+            assert registrations.cover(part) and count("registrations") == times, (change, times)
+        assert not registrations.cover(part._replace(base=base + (1 << 19), length=1 << 20)), "behind the file's end"
+        assert not registrations.cover(part._replace(kept=False)) and not registrations.cover(None)
+        assert len(registrations.refusals) == 1
+        registrations.forget()
+        try:
+            driver()("cuMemHostUnregister", base)
+        except CudaError as error:
+            assert error.code == 201 or error.code == 713
+        else:
+            raise AssertionError("it was still registered")
         """,
     )

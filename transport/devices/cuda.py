@@ -214,6 +214,17 @@ class CudaBuffer:
         return self.device.kind, self.device.number
 
 
+_mutex = threading.Lock()
+_gpus: list[Gpu] = []
+_shared: list[Registrations] = []
+"""The process's registered memory, once there is a GPU."""
+
+
+def _settle_all() -> None:
+    for each in _gpus:
+        each.settle()
+
+
 class Gpu:
     """A CUDA device as this process uses it. Get one by `gpu(number)`."""
 
@@ -227,8 +238,12 @@ class Gpu:
         self.context = calls.address("cuDevicePrimaryCtxRetain", device)
         with self.current():
             self.stream = calls.address("cuStreamCreate", STREAM_NON_BLOCKING)
-        self.registrations = Registrations(calls, self.context, device, self.settle)
-        atexit.register(undo_at_exit(self.registrations))
+        with _mutex:
+            _gpus.append(self)
+            if not _shared:  # what is registered is so for all devices
+                _shared.append(Registrations(calls, self.context, device, _settle_all))
+                atexit.register(undo_at_exit(_shared[0]))
+        self.registrations = _shared[0]
         self._mutex = threading.RLock()
         self._free: list[Memory] = []
         self._events: list[int] = []
