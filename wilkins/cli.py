@@ -146,6 +146,26 @@ def _clean(_: argparse.Namespace) -> int:
     return launch.clean()
 
 
+def _ckpt(parsed: argparse.Namespace) -> int:
+    from wilkins.tasks.checkpoint import command
+    from wilkins.tasks.checkpoint.errors import CheckpointError
+
+    try:
+        if parsed.action == "list":
+            print(command.listed(parsed.folder))
+        elif parsed.action == "show":
+            print(command.shown(parsed.folder, parsed.version))
+        elif parsed.action == "prune":
+            print(command.pruned(parsed.folder, parsed.keep))
+        else:
+            text, good = command.verified(parsed.folder, parsed.version)
+            print(text)
+            return 0 if good else WilkinsError.exit_code
+    except CheckpointError as error:
+        raise WilkinsError(str(error)) from error
+    return 0
+
+
 def _init(parsed: argparse.Namespace) -> int:
     path = parsed.file or Path(parsed.source or "workflow.yaml")
     try:
@@ -175,6 +195,12 @@ def _seconds(text: str | None) -> float | None:
         return parse_duration(text)
     except ValueError:
         raise UsageError(f"--timeout must be a time such as 90, 30s, 10min or 2h, not {text!r}") from None
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text!r}")
+    return int(text)
 
 
 class _Version(argparse.Action):
@@ -262,6 +288,20 @@ def _parser() -> argparse.ArgumentParser:
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
     add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")
+    ckpt = add("ckpt", _ckpt, "list, verify, show or prune the checkpoints in a folder")
+    actions = ckpt.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for action, help_text in (
+        ("list", "which versions there are"),
+        ("verify", "read every byte and compare it with its digest"),
+        ("show", "which arrays a version holds"),
+        ("prune", "remove all but the newest versions"),
+    ):
+        child = actions.add_parser(action, help=help_text, allow_abbrev=False)
+        child.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
+        if action == "prune":
+            child.add_argument("--keep", metavar="K", type=_count, required=True, help="how many to keep")
+        elif action != "list":
+            child.add_argument("version", metavar="VERSION", nargs="?", help="its name or step")
     add("list", _list, "show the packaged workflows and their parameters")
     init = add("init", _init, "write a commented workflow file to start from, or copy a packaged workflow")
     init.add_argument("file", metavar="FILE", type=Path, nargs="?", help="with --from: the folder to make")

@@ -17,7 +17,7 @@ from wilkins.tasks.checkpoint.capture import Capture, Job, Saved
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.flush import Flush
-from wilkins.tasks.checkpoint.layout import BLOCK, append, blocks, share_bytes, shares, up
+from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, append, blocks, share_bytes, shares, up
 from wilkins.tasks.checkpoint.ranks import make_ranks
 from wilkins.tasks.checkpoint.restore import Restored, restore
 from wilkins.tasks.checkpoint.ring import Ring
@@ -60,6 +60,7 @@ class Checkpointer:
         ring: bytes of memory set aside for capturing; left out: what the first state takes on this rank.
         rate: bytes per second and rank that storage is written at, at most.
         when: which steps `save_if_due` saves.
+        block: bytes that are copied, digested and written at once; a multiple of 4096.
         niceness: of the threads that copy and write, on top of the program's.
 
     Raises:
@@ -79,8 +80,11 @@ class Checkpointer:
         ring: int | None = None,
         rate: float | None = None,
         when: When = When(),  # noqa: B008 - frozen
+        block: int = BLOCK,
         niceness: int = 5,
     ) -> None:
+        if block < PAGE or block % PAGE:
+            raise CheckpointError(f"block={block}: give a multiple of {PAGE} bytes")
         if keep < 1 or (files is not None and files < 1) or (rate is not None and rate <= 0):
             raise CheckpointError(f"keep={keep}, files={files}, rate={rate}: each must be positive")
         self.folder = Path(folder).absolute()
@@ -88,7 +92,7 @@ class Checkpointer:
         self._eager = tuple(eager)
         self._vote = vote
         self._keep, self._files, self._rate, self._niceness = keep, files, rate, niceness
-        self._ring_bytes = ring
+        self._ring_bytes, self._block = ring, block
         self._ranks = make_ranks(ranks)
         self._behind = self._ranks.another()
         self._schedule = Schedule(when, time.monotonic())
@@ -197,7 +201,10 @@ class Checkpointer:
         With a `state`, its arrays, tensors and shards are filled in place. See `wilkins.tasks.checkpoint.restore`.
         """
         self.wait()
-        return restore(self.folder, self._ranks, state, step=step, only=only)
+        restored = restore(self.folder, self._ranks, state, step=step, only=only)
+        if restored is not None and restored.skipped and self._ranks.rank == 0:
+            versions.point(self.folder, restored.name)
+        return restored
 
     def close(self) -> None:
         """Wait until everything is on storage, and free what was set up. Collective.
@@ -274,11 +281,11 @@ class Checkpointer:
                 source.freeze()
         length = max(end, share_bytes(mine))
         checked = [
-            (rank, blocks(share, share_bytes(share)))
+            (rank, blocks(share, share_bytes(share), self._block))
             for rank, share in enumerate(parts)
             if self._vote and rank != self._ranks.rank
         ]
-        cut = blocks([*mine, *own], length)
+        cut = blocks([*mine, *own], length, self._block)
         job = Job(step, Saved(step), tree, sources, cut, length, replicas, parts, own, checked, began)
         devices = {one.value.device for one in sources if one.on_device}
         if len(devices) > 1:
@@ -293,8 +300,8 @@ class Checkpointer:
 
     def _start(self, job: Job) -> tuple[Capture, Flush]:
         if self._capture is None or self._flush is None:
-            size = self._ring_bytes or up(job.length, BLOCK)
-            self._ring = Ring(size, pinned=job.ready is not None)
+            size = self._ring_bytes or up(job.length, self._block)
+            self._ring = Ring(size, pinned=job.ready is not None, block=self._block)
             self._capture = Capture(self._ring, self._ranks.rank, self._niceness)
             self._flush = Flush(
                 self.folder,

@@ -1,0 +1,115 @@
+"""What `wilkins ckpt` does: list, verify, show and prune the versions in a folder. Needs no torch."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version, read_manifest
+
+
+def _found(folder: Path) -> list[Version]:
+    found = versions.versions(folder)
+    if not found:
+        what = "holds no checkpoints" if folder.is_dir() else "is no folder"
+        raise CheckpointError(f"{folder} {what}; give the folder that a Checkpointer was given")
+    return found
+
+
+def _one(folder: Path, name: str | None) -> Version:
+    found = _found(folder)
+    if name is None:
+        return found[-1]
+    for version in found:
+        if name in (version.name, str(version.step)):
+            return version
+    raise CheckpointError(f"{folder} holds no version {name!r}; it holds {', '.join(one.name for one in found)}")
+
+
+def listed(folder: Path) -> str:
+    """A line per version, oldest first."""
+    latest = folder / LATEST
+    target = latest.readlink().name if latest.is_symlink() else ""
+    lines = [f"{'version':<28} {'step':>10} {'ranks':>6} {'files':>6} {'bytes':>15}  written"]
+    for version in _found(folder):
+        try:
+            manifest = read_manifest(version.path)
+        except Damaged as error:
+            lines.append(f"{version.name:<28} {version.step:>10} damaged: {error}")
+            continue
+        when = datetime.datetime.fromtimestamp(manifest.time).isoformat(" ", "seconds")
+        size = sum(manifest.files.values()) + sum(one.index_bytes for one in manifest.streams)
+        mark = "  latest" if version.name == target else ""
+        lines.append(
+            f"{version.name:<28} {version.step:>10} {len(manifest.streams):>6} {len(manifest.files):>6} {size:>15,}  "
+            f"{when}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
+    """A line per version, or for one, after reading every byte; and whether all is as it was written."""
+    found = _found(folder) if name is None else [_one(folder, name)]
+    answers = [_read(version) for version in found]
+    return "\n".join(f"{one.name}: {text}" for one, (text, _) in zip(found, answers, strict=True)), all(
+        good for _, good in answers
+    )
+
+
+def _read(version: Version) -> tuple[str, bool]:
+    try:
+        with Contents(version.path) as contents:
+            total = contents.verify()
+            for rank in range(contents.ranks):
+                contents.index(rank)
+    except Damaged as error:
+        return f"damaged: {error}", False
+    return f"all right: {total:,} bytes", True
+
+
+def shown(folder: Path, name: str | None = None) -> str:
+    """What a version holds, by default the newest one: every array of every rank."""
+    version = _one(folder, name)
+    with Contents(version.path) as contents:
+        lines = [f"{version.name}: step {version.step}, saved by {contents.ranks} ranks"]
+        seen: set[str] = set()
+        lines.append(f"{'rank':>4}  {'array':<48} {'type':<16} {'shape':<20} bytes")
+        for rank in range(contents.ranks):
+            index = contents.index(rank)
+            for key, number in index.paths.items():
+                spec = index.entries[number].spec
+                size = sum(length for _, _, _, length in index.entries[number].parts)
+                if spec.placement == "replica":
+                    if key in seen:
+                        continue
+                    seen.add(key)
+                who = "all" if spec.placement == "replica" else str(rank)
+                shape = "x".join(map(str, spec.shape)) or "scalar"
+                if spec.placement == "shard":
+                    shape += f" at {','.join(map(str, spec.offsets))} of {'x'.join(map(str, spec.whole))}"
+                lines.append(f"{who:>4}  {key:<48} {spec.library + ' ' + spec.dtype:<16} {shape:<20} {size:,}")
+    return "\n".join(lines)
+
+
+def pruned(folder: Path, keep: int) -> str:
+    """Remove all but the newest versions, of which at least one that verifies is kept.
+
+    Raises:
+        CheckpointError: a job is writing there, or nothing would be left that verifies.
+    """
+    found = _found(folder)
+    lock = Lock(folder)
+    try:
+        versions.tidy(folder)
+        if not any(_read(one)[1] for one in reversed(found[-keep:])):
+            raise CheckpointError(
+                f"none of the newest {keep} versions in {folder} verifies, so nothing is removed; keep more of them "
+                "(--keep), and see `wilkins ckpt verify`"
+            )
+        gone = versions.prune(folder, keep)
+    finally:
+        lock.close()
+    return "\n".join(f"removed {name}" for name in gone) or "nothing to remove"

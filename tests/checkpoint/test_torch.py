@@ -1,0 +1,149 @@
+"""A trainer's state: models, optimizers, every dtype; what may change when; several ranks of torch.distributed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import must_run
+from wilkins.tasks.checkpoint import CheckpointError, Unsupported
+
+from .conftest import Opener
+
+pytestmark = pytest.mark.needs("python:torch")
+PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed_torch.py"
+DTYPES = [
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "int64", "int32", "int16",
+    "int8", "uint8", "uint16", "bool",
+]  # fmt: skip
+
+
+@pytest.fixture
+def torch() -> Any:
+    return importlib.import_module("torch")
+
+
+def trained(torch: Any, steps: int = 2) -> tuple[Any, Any]:
+    """A model with running statistics and tied weights, and its optimizer."""
+    torch.manual_seed(steps)
+    model = torch.nn.Sequential(torch.nn.Linear(200, 200), torch.nn.BatchNorm1d(200), torch.nn.Linear(200, 200))
+    model[2].weight = model[0].weight
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        step(torch, model, optimizer)
+    return model, optimizer
+
+
+def step(torch: Any, model: Any, optimizer: Any) -> None:
+    """One step of training."""
+    optimizer.zero_grad()
+    model(torch.randn(16, 200)).square().mean().backward()
+    optimizer.step()
+
+
+def same(torch: Any, one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        alike = one.dtype == other.dtype and one.shape == other.shape and one.requires_grad == other.requires_grad
+        return alike and bytes_of(torch, one) == bytes_of(torch, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(torch, one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(same(torch, *pair) for pair in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+def bytes_of(torch: Any, tensor: Any) -> bytes:
+    """The values of a tensor of any dtype."""
+    return bytes(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype(torch: Any, opened: Opener, dtype: str) -> None:
+    """Contiguous or not, with no elements or one, negated and conjugated lazily."""
+    kind = getattr(torch, dtype)
+    bits = torch.randint(0, 2 if dtype == "bool" else 256, (60, 40, kind.itemsize), dtype=torch.uint8)
+    values = bits.view(kind).squeeze(-1)
+    state = {"t": values.t(), "whole": values, "part": values[3:50:7, 2:], "none": values[:0], "one": values[0, 0]}
+    if dtype == "complex64":
+        state |= {"conjugate": values.conj(), "negative": values.conj().imag}
+    checkpointer = opened()
+    checkpointer.save(1, state)
+    restored = checkpointer.restore()
+    assert restored is not None
+    assert all(same(torch, state[name].clone(), restored.state[name]) for name in state)
+
+
+def test_a_trainer_comes_back(torch: Any, opened: Opener) -> None:
+    """Model, optimizer and random state, while training goes on: what is saved is what was when it was handed over."""
+    model, optimizer = trained(torch)
+    checkpointer = opened(ring=1)
+    checkpointer.attach(optimizer)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+    expected = importlib.import_module("copy").deepcopy(state)
+    checkpointer.save(2, state)
+    for _ in range(3):
+        step(torch, model, optimizer)
+    restored = checkpointer.restore()
+    assert restored is not None
+    assert same(torch, restored.state, expected)
+    assert restored.state["model"]._metadata == expected["model"]._metadata
+    assert restored.state["model"]["0.weight"].data_ptr() == restored.state["model"]["2.weight"].data_ptr()
+    wanted = {name: value.clone() for name, value in model.state_dict().items()}
+    other, other_optimizer = trained(torch, 1)
+    other.load_state_dict(restored.state["model"])
+    other_optimizer.load_state_dict(restored.state["optimizer"])
+    torch.set_rng_state(restored.state["random"])
+    for _ in range(3):
+        step(torch, other, other_optimizer)
+    assert all(torch.equal(value, wanted[name]) for name, value in other.state_dict().items())
+
+
+def test_parameters_are_filled_in_place(torch: Any, opened: Opener) -> None:
+    model, _ = trained(torch)
+    checkpointer = opened()
+    checkpointer.save(1, {"model": model.state_dict(), "loose": torch.nn.Parameter(torch.ones(3))})
+    other, _ = trained(torch, 1)
+    assert not same(torch, dict(model.state_dict()), dict(other.state_dict()))
+    restored = checkpointer.restore({"model": other.state_dict()})
+    assert restored is not None and not restored.missing
+    assert same(torch, dict(model.state_dict()), dict(other.state_dict()))
+    assert isinstance(restored.state["loose"], torch.nn.Parameter)
+
+
+def test_a_change_before_the_capture_is_found(torch: Any, opened: Opener) -> None:
+    """Who forgets to wait is told; no version is made of a mixture."""
+    checkpointer = opened(ring=1, rate=20e6)
+    state = {"x": torch.zeros(2_000_000), "y": torch.zeros(10)}
+    checkpointer.save(1, state)
+    state["y"].add_(1)
+    state["x"].add_(1)
+    with pytest.raises(CheckpointError, match=r"changed while it was captured: x; call wait_captured\(\)"):
+        checkpointer.wait()
+    checkpointer.save(2, state)
+    checkpointer.wait_captured()
+    state["x"].add_(1)
+    restored = checkpointer.restore()
+    assert restored is not None and restored.step == 2 and bool((restored.state["x"] == 1).all())
+
+
+def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> None:
+    checkpointer = opened()
+    for tensor, words in (
+        (torch.eye(3).to_sparse(), "torch.sparse_coo tensor"),
+        (torch.empty(3, device="meta"), "meta tensor"),
+        (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "quantised tensor"),
+    ):
+        with pytest.raises(Unsupported, match=f"x: a {words}"):
+            checkpointer.save(0, {"x": tensor})
+
+
+def test_ranks_of_torch_distributed(tmp_path: Path) -> None:
+    """Two processes over gloo: replicas and DTensors saved, and restored by one process and by two."""
+    out = must_run(tmp_path, sys.executable, PROGRAM, tmp_path / "versions", timeout=170)
+    assert sorted(out.splitlines()) == ["alone: all right", "rank 0: all right", "rank 1: all right"]
