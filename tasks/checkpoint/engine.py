@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import Capture, Job, Saved
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.faults import hit
@@ -55,7 +55,11 @@ class Checkpointer:
             ranks. They are written once, a part by each rank. True: all arrays are.
         vote: whether ranks compare their replicas byte by byte (by digests) before a version is committed.
         eager: patterns of paths that forward or backward change.
-        keep: how many versions are kept.
+        keep: how many versions are kept, on each level.
+        memory: a folder in this node's memory, or True for one in /dev/shm of its own. Versions are committed there
+            first, at the speed of memory, and restored from there if the program died and the node did not. A program
+            that ends well frees it. All ranks must be on one node.
+        storage_every: with `memory`, which versions are copied to storage: every n-th, and the last one at the end.
         files: how many files the streams of the ranks go into; left out: one per rank.
         ring: bytes of memory set aside for capturing; left out: what the first state takes on this rank.
         rate: bytes per second and rank that storage is written at, at most.
@@ -76,6 +80,8 @@ class Checkpointer:
         vote: bool = True,
         eager: Sequence[str] = (),
         keep: int = 2,
+        memory: bool | str | os.PathLike[str] = False,
+        storage_every: int = 1,
         files: int | None = None,
         ring: int | None = None,
         rate: float | None = None,
@@ -85,9 +91,13 @@ class Checkpointer:
     ) -> None:
         if block < PAGE or block % PAGE:
             raise CheckpointError(f"block={block}: give a multiple of {PAGE} bytes")
-        if keep < 1 or (files is not None and files < 1) or (rate is not None and rate <= 0):
-            raise CheckpointError(f"keep={keep}, files={files}, rate={rate}: each must be positive")
+        if keep < 1 or storage_every < 1 or (files is not None and files < 1) or (rate is not None and rate <= 0):
+            raise CheckpointError(
+                f"keep={keep}, storage_every={storage_every}, files={files}, rate={rate}: each must be positive"
+            )
         self.folder = Path(folder).absolute()
+        self._memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
+        self._storage_every = storage_every
         self._replicated = ("*",) if replicated is True else tuple(replicated or ())
         self._eager = tuple(eager)
         self._vote = vote
@@ -116,12 +126,19 @@ class Checkpointer:
             try:
                 self._lock = versions.Lock(self.folder)
                 versions.tidy(self.folder)
+                if self._memory is not None:
+                    levels.open_memory(self._memory)
+                    versions.tidy(self._memory)
             except CheckpointError as error:
                 trouble = str(error)
             except OSError as error:
                 trouble = f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
         trouble = self._ranks.tell(trouble)[0]
+        if not trouble and self._memory is not None and not levels.same_node(self._ranks):
+            trouble = "memory= keeps versions in the memory of one node, and the ranks are on several; leave it out"
         if trouble:
+            if self._lock is not None:
+                self._lock.close()
             raise CheckpointError(trouble)
 
     def save(self, step: int, state: Any) -> None:
@@ -201,19 +218,24 @@ class Checkpointer:
         With a `state`, its arrays, tensors and shards are filled in place. See `wilkins.tasks.checkpoint.restore`.
         """
         self.wait()
-        restored = restore(self.folder, self._ranks, state, step=step, only=only)
+        folders = [self.folder] if self._memory is None else [self._memory, self.folder]
+        restored = restore(folders, self._ranks, state, step=step, only=only)
         if restored is not None and restored.skipped and self._ranks.rank == 0:
-            versions.point(self.folder, restored.name)
+            versions.point(restored.path.parent, restored.path.name)
         return restored
 
-    def close(self) -> None:
+    def close(self, *, failed: bool = False) -> None:
         """Wait until everything is on storage, and free what was set up. Collective.
+
+        After a failure, versions in memory stay there for the next job.
 
         Raises:
             CheckpointError: a version could not be written.
         """
         try:
             self.wait()
+            if self._memory is not None and not failed:
+                self._end_memory(self._memory)
         finally:
             for hook in self._hooks:
                 hook.remove()
@@ -232,7 +254,15 @@ class Checkpointer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self.close(failed=kind is not None)
+
+    def _end_memory(self, memory: Path) -> None:
+        """All is on storage, or failed: nothing runs behind now."""
+        trouble = self._flush.copy() if self._flush is not None else ""
+        if trouble:
+            raise CheckpointError(f"the newest version is not on storage: {trouble}")
+        if self._flush is not None and self._ranks.rank == 0:
+            levels.forget(memory)
 
     def _end_first(self) -> None:
         """Wait for the oldest version on its way. All ranks meet its trouble here, in the same call."""
@@ -305,8 +335,10 @@ class Checkpointer:
             self._capture = Capture(self._ring, self._ranks.rank, self._niceness)
             self._flush = Flush(
                 self.folder,
+                self._memory,
                 self._behind,
                 self._ring,
+                every=self._storage_every,
                 files=self._files or self._ranks.size,
                 keep=self._keep,
                 rate=self._rate,

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
 import queue
 import threading
-import time
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import Filled, Job, calm, clear, digest
 from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.files import File, Pace, cannot
 from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.ring import Ring
@@ -29,95 +26,26 @@ WRITERS = 2
 """Threads that digest and write: one writes while the other digests."""
 
 
-class Pace:
-    """At most so many bytes per second, over all threads of a rank."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
-        self._lock = threading.Lock()
-        self._free = 0.0
-
-    def wait(self, size: int) -> None:
-        """Until `size` more bytes may be written."""
-        if self._rate is None:
-            return
-        with self._lock:
-            begin = max(self._free, time.monotonic())
-            self._free = begin + size / self._rate
-        time.sleep(max(0.0, begin - time.monotonic()))
-
-
-class File:
-    """A file of streams, written at any offset: past the page cache where the file system lets us."""
-
-    def __init__(self, path: Path, place: Place, length: int) -> None:
-        self._base = place.offset
-        self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        self._direct = -1
-        try:
-            if length:
-                _reserve(self._descriptor, place.offset, up(length, PAGE))
-            with contextlib.suppress(OSError, AttributeError):
-                self._direct = os.open(path, os.O_WRONLY | os.O_DIRECT)
-        except BaseException:
-            self.close()
-            raise
-
-    def write(self, data: memoryview, offset: int) -> None:
-        """Write whole pages from memory that begins at one."""
-        offset += self._base
-        while data:
-            try:
-                written = os.pwrite(self._direct if self._direct >= 0 else self._descriptor, data, offset)
-            except OSError as error:
-                if error.errno != errno.EINVAL or self._direct < 0:
-                    raise
-                os.close(self._direct)
-                self._direct = -1
-                continue
-            if written % PAGE and self._direct >= 0:  # the disk is full, or a limit reached: let it say so
-                os.close(self._direct)
-                self._direct = -1
-            data, offset = data[written:], offset + written
-
-    def sync(self) -> None:
-        """Make the bytes last."""
-        os.fsync(self._descriptor)
-
-    def close(self) -> None:
-        """Close it."""
-        for descriptor in (self._direct, self._descriptor):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._direct = self._descriptor = -1
-
-
-def _reserve(descriptor: int, offset: int, length: int) -> None:
-    """Let a full disk show before anything is written, and the file system lay the file out in one piece."""
-    try:
-        os.posix_fallocate(descriptor, offset, length)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-
-
 class Flush:
     """The thread that makes versions of what was captured, one after the other."""
 
     def __init__(
         self,
         folder: Path,
+        memory: Path | None,
         ranks: Ranks,
         ring: Ring,
         *,
+        every: int,
         files: int,
         keep: int,
         rate: float | None,
         niceness: int,
         report: Callable[[Job, str], None],
     ) -> None:
-        self._folder, self._ranks, self._ring = folder, ranks, ring
+        self._storage, self._memory, self._ranks, self._ring = folder, memory, ranks, ring
+        self._folder = memory or folder
+        self._every, self._count, self._newest = every, 0, ""
         self._files, self._keep = files, keep
         self._pace = Pace(rate)
         self._niceness = niceness
@@ -177,10 +105,10 @@ class Flush:
         begun, trouble = ["", 0], ""
         if self._ranks.rank == 0:
             try:
-                serial, path = versions.begin(self._folder, job.step)
+                serial, path = versions.begin(self._folder, job.step, self._storage)
                 begun = [path.name, serial]
             except OSError as error:
-                trouble = _cannot(error, self._folder)
+                trouble = cannot(error, self._folder)
         begun, trouble = json.loads(self._ranks.tell(json.dumps([begun, trouble]))[0])
         if trouble:
             return str(trouble)
@@ -214,7 +142,7 @@ class Flush:
             )
             hit("flush.synced", rank)
         except OSError as error:
-            trouble = _cannot(error, path)
+            trouble = cannot(error, path)
         # The capture notes its troubles before the last block is here.
         if job.checked:
             job.votes[rank] = votes[: len(blocks(job.shares[rank], share_bytes(job.shares[rank]), self._ring.block))]
@@ -253,7 +181,8 @@ class Flush:
         crc32[index] = zlib.crc32(view[:size])
         if job.checked:
             votes[index] = digest(view, [part for part in parts if part.array < job.replicas])
-        self._pace.wait(padded)
+        if self._memory is None:
+            self._pace.wait(padded)
         file.write(view, index * self._ring.block)
         hit("flush.block", self._ranks.rank)
 
@@ -274,21 +203,23 @@ class Flush:
                     versions.commit(path, manifest)
                     versions.prune(self._folder, self._keep)
                 except OSError as error:
-                    trouble = _cannot(error, self._folder)
+                    trouble = cannot(error, self._folder)
             if trouble:
                 versions.drop(path)
-        return self._ranks.tell(trouble)[0]
+        trouble = self._ranks.tell(trouble)[0]
+        if trouble or self._memory is None:
+            return trouble
+        self._newest = versions.name_of(serial, job.step)
+        self._count += 1
+        return self.copy() if self._count % self._every == 0 else ""
 
-
-def _cannot(error: OSError, path: Path) -> str:
-    """What to tell of a system's refusal."""
-    cure = {
-        errno.ENOSPC: "; free space there, keep fewer versions, or give another folder",
-        errno.EDQUOT: "; the quota is used up: free space, keep fewer versions, or give another folder",
-        errno.EFBIG: "; files may not be so large here (ulimit -f): raise the limit, or write more files",
-        errno.EACCES: "; give a folder that may be written to",
-    }.get(error.errno or 0, "")
-    return f"cannot write {error.filename or path}: {error.strerror or error}{cure}"
+    def copy(self) -> str:
+        """Copy the newest version in memory to storage, if it is not there; returns why that failed. Collective."""
+        name, self._newest = self._newest, ""
+        if self._memory is None or not name:
+            return ""
+        trouble = levels.copy(name, self._memory, self._storage, self._ranks, self._pace, self._keep)
+        return f"it is in memory only: {trouble}" if trouble else ""
 
 
 def _signature(job: Job) -> str:

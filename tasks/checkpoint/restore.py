@@ -45,8 +45,8 @@ class Restored:
     """
 
     step: int
-    name: str
-    """Of the version's folder."""
+    path: Path
+    """The version's folder: in memory, or on storage."""
     state: Any
     """As it was handed to `save`; holds the arrays of the state that was given to be filled, where there was one."""
     missing: tuple[str, ...]
@@ -56,12 +56,17 @@ class Restored:
 
 
 def restore(
-    folder: Path, ranks: Ranks, state: Any = None, *, step: int | None = None, only: Sequence[str] | None = None
+    folders: Sequence[Path],
+    ranks: Ranks,
+    state: Any = None,
+    *,
+    step: int | None = None,
+    only: Sequence[str] | None = None,
 ) -> Restored | None:
     """The newest version that verifies on all ranks, or that of a step. Collective.
 
     Args:
-        folder: that of the versions.
+        folders: those of the levels, the one to be preferred first.
         ranks: those that restore; each gets its part.
         state: arrays, tensors and shards to be filled in place, in dicts, lists and tuples like those that were saved.
         step: this version and no other.
@@ -70,9 +75,11 @@ def restore(
     Raises:
         CheckpointError: there are versions and none verifies; there is none of that step; `state` does not fit.
     """
-    names = json.loads(ranks.tell(json.dumps([one.name for one in versions(folder)]) if ranks.rank == 0 else "")[0])
-    found = [one for one in versions(folder) if one.name in set(names)]
-    if ranks.size > 1 and len({*ranks.tell(json.dumps([one.name for one in found]))}) > 1:
+    folder = folders[-1]
+    # Oldest first; of one number, the version of the level that is preferred comes last.
+    every = [(one.serial, -level, one) for level, where in enumerate(folders) for one in versions(where)]
+    found = [one for _, _, one in sorted(every, key=lambda one: one[:2])]
+    if len(set(ranks.tell(json.dumps([str(one.path) for one in found])))) > 1:
         raise CheckpointError(f"ranks do not see the same versions in {folder}; give a folder that all of them share")
     if step is not None:
         found = [one for one in found if one.step == step]
@@ -84,7 +91,7 @@ def restore(
         if trouble:
             skipped.append(f"{version.name}: {trouble}")
             if ranks.rank == 0:
-                _LOG.warning("the checkpoint %s is left out: %s", version.name, trouble)
+                _LOG.warning("the checkpoint %s is left out: %s", version.path, trouble)
             continue
         hit("restore.verified", ranks.rank)
         return _load(version, ranks, state, only, tuple(skipped))
@@ -119,7 +126,7 @@ def _load(version: Version, ranks: Ranks, state: Any, only: Sequence[str] | None
     trouble = _agree(ranks, trouble)
     if trouble:
         raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
-    return Restored(version.step, version.name, found, missing, skipped)
+    return Restored(version.step, version.path, found, missing, skipped)
 
 
 def load(

@@ -215,10 +215,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def begin(folder: Path, step: int) -> tuple[int, Path]:
-    """Make the folder that the next version is written to under a temporary name; returns also its number."""
-    found = versions(folder)
-    serial = found[-1].serial + 1 if found else 1
+def begin(folder: Path, step: int, *others: Path) -> tuple[int, Path]:
+    """Make the folder that the next version is written to under a temporary name; returns also its number.
+
+    It is higher than that of any version there, or in the folders of other levels.
+    """
+    serial = 1 + max((found[-1].serial for one in (folder, *others) if (found := versions(one))), default=0)
     path = folder / f".{name_of(serial, step)}.new"
     if path.exists():
         _remove(path)

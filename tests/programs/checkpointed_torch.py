@@ -58,7 +58,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         # Forked, so that torch is imported once.
         forked = multiprocessing.get_context("fork")
-        ranks = [forked.Process(target=rank_main, args=(rank, folder, str(Path(scratch) / "meeting"))) for rank in (0, 1)]
+        meeting = str(Path(scratch) / "meeting")
+        ranks = [forked.Process(target=rank_main, args=(rank, folder, meeting)) for rank in (0, 1)]
         for one in ranks:
             one.start()
         for one in ranks:

@@ -1,0 +1,96 @@
+"""Files that streams are written to: past the page cache where that can be, no faster than allowed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+
+from wilkins.tasks.checkpoint.layout import PAGE, Place, up
+
+
+class Pace:
+    """At most so many bytes per second, over all threads of a rank."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._lock = threading.Lock()
+        self._free = 0.0
+
+    def wait(self, size: int) -> None:
+        """Until `size` more bytes may be written."""
+        if self._rate is None:
+            return
+        with self._lock:
+            begin = max(self._free, time.monotonic())
+            self._free = begin + size / self._rate
+        time.sleep(max(0.0, begin - time.monotonic()))
+
+
+class File:
+    """A file of streams, written at any offset: past the page cache where the file system lets us."""
+
+    def __init__(self, path: Path, place: Place, length: int) -> None:
+        self._base = place.offset
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._direct = -1
+        try:
+            if length:
+                _reserve(self._descriptor, place.offset, up(length, PAGE))
+            with contextlib.suppress(OSError, AttributeError):
+                self._direct = os.open(path, os.O_WRONLY | os.O_DIRECT)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, data: memoryview, offset: int) -> None:
+        """Write whole pages from memory that begins at one."""
+        offset += self._base
+        while data:
+            try:
+                written = os.pwrite(self._direct if self._direct >= 0 else self._descriptor, data, offset)
+            except OSError as error:
+                if error.errno != errno.EINVAL or self._direct < 0:
+                    raise
+                os.close(self._direct)
+                self._direct = -1
+                continue
+            if written % PAGE and self._direct >= 0:  # the disk is full, or a limit reached: let it say so
+                os.close(self._direct)
+                self._direct = -1
+            data, offset = data[written:], offset + written
+
+    def sync(self) -> None:
+        """Make the bytes last."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close it."""
+        for descriptor in (self._direct, self._descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._direct = self._descriptor = -1
+
+
+def _reserve(descriptor: int, offset: int, length: int) -> None:
+    """Let a full disk show before anything is written, and the file system lay the file out in one piece."""
+    try:
+        os.posix_fallocate(descriptor, offset, length)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+
+
+def cannot(error: OSError, path: Path) -> str:
+    """What to tell of a system's refusal."""
+    cure = {
+        errno.ENOSPC: "; free space there, keep fewer versions, or give another folder",
+        errno.EDQUOT: "; the quota is used up: free space, keep fewer versions, or give another folder",
+        errno.EFBIG: "; files may not be so large here (ulimit -f): raise the limit, or write more files",
+        errno.EACCES: "; give a folder that may be written to",
+    }.get(error.errno or 0, "")
+    return f"cannot write {error.filename or path}: {error.strerror or error}{cure}"

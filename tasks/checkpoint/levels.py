@@ -1,0 +1,119 @@
+"""The levels of checkpoints: this node's memory, which survives its processes, and storage, which survives the node.
+
+A version is committed in memory first, at the speed of memory; from there it is copied to storage, by all ranks, under
+the same number and in the same two phases. Without a level in memory, storage is the first and only one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import shutil
+import stat
+import zlib
+from pathlib import Path
+
+from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.files import File, Pace, cannot
+from wilkins.tasks.checkpoint.layout import PAGE, Place, up
+from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
+
+MEMORY = Path("/dev/shm")
+
+
+def memory_of(folder: Path) -> Path:
+    """Where versions of a storage folder are kept in this node's memory: found again by the next job of this user."""
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return MEMORY / f"wilkins-checkpoints-{os.getuid()}-{digest}"
+
+
+def open_memory(path: Path) -> None:
+    """Make the folder in memory, for this user alone.
+
+    Raises:
+        CheckpointError: it belongs to somebody else.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise CheckpointError(f"{path}, where checkpoints are kept in memory, is somebody else's; give memory=FOLDER")
+    path.chmod(0o700)
+
+
+def forget(path: Path) -> None:
+    """Free the memory of a level."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def same_node(ranks: Ranks) -> bool:
+    """Whether all ranks share this node's memory."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    name = boot.read_text() if boot.exists() else ""
+    return len(set(ranks.tell(f"{os.uname().nodename} {name}"))) == 1
+
+
+def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep: int) -> str:
+    """Copy a version from memory to storage, and remove old ones there; returns why that failed, or nothing.
+
+    Collective. Each rank copies its own stream; every block is compared with its digest on the way.
+    """
+    trouble, new = "", storage / f".{name}.new"
+    if ranks.rank == 0:
+        try:
+            versions.drop(new)
+            new.mkdir(mode=0o700)
+        except OSError as error:
+            trouble = cannot(error, storage)
+    trouble = ranks.tell(trouble)[0]
+    if trouble:
+        return trouble
+    manifest: Manifest | None = None
+    try:
+        manifest = read_manifest(memory / name)
+        _copy_stream(memory / name, new, manifest, ranks.rank, pace)
+    except Damaged as error:
+        trouble = f"the version in memory has changed: {error}"
+    except OSError as error:
+        trouble = cannot(error, new)
+    told = ranks.tell(trouble)
+    trouble = next((one for one in told if one), "")
+    if ranks.rank == 0:
+        try:
+            if trouble or manifest is None:
+                versions.drop(new)
+            else:
+                versions.commit(new, manifest)
+                versions.prune(storage, keep)
+        except OSError as error:
+            trouble = cannot(error, storage)
+    return ranks.tell(trouble)[0]
+
+
+def _copy_stream(source: Path, target: Path, manifest: Manifest, rank: int, pace: Pace) -> None:
+    stream, block = manifest.streams[rank], manifest.block
+    file = File(target / stream.file, Place(0, stream.offset), stream.bytes)
+    try:
+        if stream.bytes:
+            with (source / stream.file).open("rb") as opened:
+                whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+            with whole, memoryview(whole) as view:
+                for number, crc32 in enumerate(stream.crc32):
+                    begin = number * block
+                    size = min(block, stream.bytes - begin)
+                    at = stream.offset + begin
+                    with view[at : at + size] as data:
+                        if zlib.crc32(data) != crc32:
+                            raise Damaged(
+                                f"bytes {at} to {at + size} of {source / stream.file} do not match their digest"
+                            )
+                    pace.wait(size)
+                    with view[at : at + up(size, PAGE)] as data:
+                        file.write(data, begin)
+        file.sync()
+    finally:
+        file.close()
+    versions.write_whole(target / stream.index, (source / stream.index).read_text(encoding="utf-8"))
+    versions.sync(target)
