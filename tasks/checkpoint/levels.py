@@ -7,6 +7,7 @@ the same number and in the same two phases. Without a level in memory, storage i
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
 import os
 import shutil
@@ -60,16 +61,16 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
 
     Collective. Each rank copies its own stream; every block is compared with its digest on the way.
     """
-    trouble, new = "", storage / f".{name}.new"
+    trouble, new = "", Path()
     if ranks.rank == 0:
         try:
-            versions.drop(new)
-            new.mkdir(mode=0o700)
+            new = versions.hidden(storage, name)
         except OSError as error:
             trouble = cannot(error, storage)
-    trouble = ranks.tell(trouble)[0]
+    made, trouble = json.loads(ranks.tell(json.dumps([new.name, trouble]))[0])
     if trouble:
-        return trouble
+        return str(trouble)
+    new = storage / made
     manifest: Manifest | None = None
     try:
         manifest = read_manifest(memory / name)

@@ -4,7 +4,7 @@
                          index-0.json     per rank: its state as JSON, its arrays, where their bytes stand
                          data-0.bin       streams of one or several ranks
     DIR/latest                            link to the newest version
-    DIR/.000013-step-5000.new             a version being written; .000002-step-500.old: one being removed
+    DIR/.000013-step-5000.1f09a3b7.new    a version being written; .000002-step-500.old: one being removed
 
 The number in front counts commits: it orders versions, whatever the clock says and wherever training was resumed.
 """
@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 LATEST = "latest"
 _NAME = re.compile(r"(?P<serial>\d{6,})-step-(?P<step>\d+)")
-_UNFINISHED = re.compile(r"\.\d{6,}-step-\d+\.(new|old)|\.latest\.new")
+_UNFINISHED = re.compile(r"\.\d{6,}-step-\d+\.([0-9a-f]+\.new|old)|\.latest\.new")
 _FILES = re.compile(r"data-\d+\.bin")
 _INDICES = re.compile(r"index-\d+\.json")
 _LOCKED: set[Path] = set()
@@ -155,6 +156,8 @@ class Lock:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # the folder above may be one that cannot be read
+            sync(folder.parent)
         self._folder = folder.resolve()
         file = self._folder / ".lock"
         if self._folder in _LOCKED:
@@ -221,11 +224,17 @@ def begin(folder: Path, step: int, *others: Path) -> tuple[int, Path]:
     It is higher than that of any version there, or in the folders of other levels.
     """
     serial = 1 + max((found[-1].serial for one in (folder, *others) if (found := versions(one))), default=0)
-    path = folder / f".{name_of(serial, step)}.new"
-    if path.exists():
-        _remove(path)
+    return serial, hidden(folder, name_of(serial, step))
+
+
+def hidden(folder: Path, name: str) -> Path:
+    """Make the folder that a version is written to until it is committed.
+
+    Its name is nobody else's: ranks of a job that is being killed never write to what the next job makes.
+    """
+    path = folder / f".{name}.{secrets.token_hex(4)}.new"
     path.mkdir(mode=0o700)
-    return serial, path
+    return path
 
 
 def drop(path: Path) -> None:

@@ -244,7 +244,7 @@ def test_one_writer_at_a_time(opened: Opener, tmp_path: Path) -> None:
 
 def test_what_a_killed_job_left_is_removed(opened: Opener, tmp_path: Path) -> None:
     opened().save(1, {"x": 1})
-    for name in (".000002-step-5.new", ".000000-step-0.old"):
+    for name in (".000002-step-5.0a1b2c3d.new", ".000000-step-0.old"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "data-0.bin").write_bytes(b"x")
     (tmp_path / "mine.txt").write_text("not a checkpoint")
