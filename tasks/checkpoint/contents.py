@@ -60,6 +60,10 @@ class Contents:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its files."""
         for descriptor in self._files.values():
             os.close(descriptor)
         self._files.clear()

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import multiprocessing
+from torch.distributed.checkpoint import state_dict_loader as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 from wilkins.tasks.checkpoint import Checkpointer
+from wilkins.tasks.checkpoint.dcp import VersionReader
 
 WHOLE = torch.arange(70 * 300, dtype=torch.float32).reshape(70, 300)
 
@@ -34,6 +36,7 @@ def rank_main(rank: int, folder: str, meeting: str) -> None:
         "everywhere": distribute_tensor(WHOLE, mesh, [Replicate()]),
         "model": {"weight": WHOLE.bfloat16() / 7},
         "own": torch.full((5,), rank),
+        "lr": 0.1,
     }
     with Checkpointer(folder, ranks="torch", replicated=("model",), block=4096) as checkpointer:
         checkpointer.save(3, state)
@@ -48,6 +51,12 @@ def rank_main(rank: int, folder: str, meeting: str) -> None:
         assert all(torch.equal(one.full_tensor(), WHOLE) for one in target.values())
         assert torch.equal(restored.state["model"]["weight"], state["model"]["weight"])
         assert torch.equal(restored.state["own"], state["own"])
+        for one in target.values():
+            one.zero_()
+        planned: dict[str, Any] = {**target, "model": {"weight": torch.zeros(70, 300).bfloat16()}, "lr": 0.0}
+        dcp.load(planned, storage_reader=VersionReader(Path(folder) / "latest"))
+        assert all(torch.equal(one.full_tensor(), WHOLE) for one in target.values())
+        assert torch.equal(planned["model"]["weight"], state["model"]["weight"]) and planned["lr"] == 0.1
     say(f"rank {rank}: all right")
     dist.destroy_process_group()
 
