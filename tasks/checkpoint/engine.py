@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import threading
 import time
@@ -14,20 +13,15 @@ from typing import Any
 
 from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import Capture, Job, Saved
-from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.flush import Flush
-from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, append, blocks, share_bytes, shares, up
+from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, up
+from wilkins.tasks.checkpoint.plan import Planner
 from wilkins.tasks.checkpoint.ranks import make_ranks
 from wilkins.tasks.checkpoint.restore import Restored, restore
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.schedule import Schedule, When
-from wilkins.tasks.checkpoint.sources import Source, source_of
-from wilkins.tasks.checkpoint.tree import encode
-
-EAGER = 65536
-"""Arrays of at most so many bytes are copied when they are handed over: running statistics, counters, random state."""
-
 
 IN_FLIGHT = 2
 """Versions on their way at most: `save` waits for the one before the last."""
@@ -98,13 +92,18 @@ class Checkpointer:
         self.folder = Path(folder).absolute()
         self._memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
         self._storage_every = storage_every
-        self._replicated = ("*",) if replicated is True else tuple(replicated or ())
-        self._eager = tuple(eager)
-        self._vote = vote
         self._keep, self._files, self._rate, self._niceness = keep, files, rate, niceness
         self._ring_bytes, self._block = ring, block
         self._ranks = make_ranks(ranks)
         self._behind = self._ranks.another()
+        self._planner = Planner(
+            self._ranks.rank,
+            self._ranks.size,
+            replicated=("*",) if replicated is True else tuple(replicated or ()),
+            eager=eager,
+            vote=vote,
+            block=block,
+        )
         self._schedule = Schedule(when, time.monotonic())
         self._lock: versions.Lock | None = None
         self._capture: Capture | None = None
@@ -154,7 +153,7 @@ class Checkpointer:
             self._end_first()
         while self._ranks.size == 1 and self._jobs and self._jobs[0].done.is_set():
             self._end_first()
-        job = self._plan(step, state, began)
+        job = self._planner.plan(step, state, began)
         capture, flush = self._start(job)
         self._job = job
         self._jobs.append(job)
@@ -281,53 +280,6 @@ class Checkpointer:
         with self._told:
             self._schedule.ended()
 
-    def _plan(self, step: int, state: Any, began: float) -> Job:
-        if not isinstance(step, int) or step < 0:
-            raise CheckpointError(f"step {step!r} cannot be saved; number steps 0, 1, ...")
-        sources: list[Source] = []
-        known: dict[Any, int] = {}
-
-        def leaf(key: str, value: Any) -> int:
-            source = source_of(key, value, replica=_matches(key, self._replicated))
-            same = _identity(source)
-            if same is not None and same in known:
-                return known[same]
-            sources.append(source)
-            if same is not None:
-                known[same] = len(sources) - 1
-            return len(sources) - 1
-
-        tree = encode(state, leaf)
-        order = sorted(range(len(sources)), key=lambda one: sources[one].spec.placement != "replica")
-        number = {old: new for new, old in enumerate(order)}
-        tree = _renumbered(tree, number)
-        sources = [sources[one] for one in order]
-        replicas = sum(one.spec.placement == "replica" for one in sources)
-        parts = shares([one.spec.nbytes for one in sources[:replicas]], self._ranks.size)
-        mine = parts[self._ranks.rank]
-        own, end = append(share_bytes(mine), [(n, one.spec.nbytes) for n, one in enumerate(sources) if n >= replicas])
-        for source in sources:
-            if source.spec.nbytes <= EAGER or _matches(source.spec.key, self._eager):
-                source.freeze()
-        length = max(end, share_bytes(mine))
-        checked = [
-            (rank, blocks(share, share_bytes(share), self._block))
-            for rank, share in enumerate(parts)
-            if self._vote and rank != self._ranks.rank
-        ]
-        cut = blocks([*mine, *own], length, self._block)
-        job = Job(step, Saved(step), tree, sources, cut, length, replicas, parts, own, checked, began)
-        devices = {one.value.device for one in sources if one.on_device}
-        if len(devices) > 1:
-            raise Unsupported(
-                f"the state is on several devices ({', '.join(sorted(map(str, devices)))}); give each a Checkpointer"
-            )
-        for device in devices:
-            import torch
-
-            job.ready = (device, torch.cuda.current_stream(device).record_event())
-        return job
-
     def _start(self, job: Job) -> tuple[Capture, Flush]:
         if self._capture is None or self._flush is None:
             size = self._ring_bytes or up(job.length, self._block)
@@ -345,29 +297,6 @@ class Checkpointer:
                 niceness=self._niceness,
                 report=self._report,
             )
+        if job.ready is not None and self._ring is not None and not self._ring.pinned:
+            raise CheckpointError("the first state was in main memory, this one is on a GPU; give it a Checkpointer")
         return self._capture, self._flush
-
-
-def _matches(key: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in patterns)
-
-
-def _identity(source: Source) -> Any:
-    """What is the same for two references to the same values, such as tied weights; None for what has no address."""
-    spec, value = source.spec, source.value
-    if spec.placement == "shard" or not spec.nbytes:
-        return None
-    where = value.data_ptr() if spec.library == "torch" else value.ctypes.data
-    strides = value.stride() if spec.library == "torch" else value.strides
-    return (where, spec.library, spec.dtype, spec.shape, tuple(strides), spec.placement, spec.grad, spec.parameter)
-
-
-def _renumbered(tree: Any, number: dict[int, int]) -> Any:
-    """The tree with other numbers for its arrays."""
-    if isinstance(tree, list):
-        return [_renumbered(one, number) for one in tree]
-    if isinstance(tree, dict):
-        if "array" in tree:
-            return {"array": number[tree["array"]]}
-        return {name: _renumbered(one, number) for name, one in tree.items()}
-    return tree

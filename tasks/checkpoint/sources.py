@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -57,14 +58,17 @@ class Spec:
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        if self.library == "torch":
-            return int(torch_dtype(self.dtype).itemsize)
-        return np.dtype(numpy_dtype(self.dtype)).itemsize
+        return _itemsize(self.library, self.dtype)
 
     @property
     def nbytes(self) -> int:
         """Bytes of what this rank holds."""
         return self.itemsize * math.prod(self.shape)
+
+
+@lru_cache
+def _itemsize(library: str, dtype: str) -> int:
+    return int(torch_dtype(dtype).itemsize) if library == "torch" else numpy_dtype(dtype).itemsize
 
 
 @dataclass(slots=True)
@@ -177,11 +181,11 @@ def _torch_source(key: str, value: Any, placement: Placement) -> Source:
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         what = "meta" if tensor.device.type == "meta" else "quantised" if tensor.is_quantized else str(tensor.layout)
         raise Unsupported(f"{key}: a {what} tensor is not kept; give its values as plain (strided) tensors")
-    tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
     shape = tuple(tensor.shape)
     parameter = isinstance(value, torch.nn.Parameter)
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    torch_dtype(dtype)
+    dtype = _dtype_name(tensor.dtype)
     spec = Spec(
         key, "torch", dtype, shape, placement, whole or shape, offsets or (0,) * len(shape),
         bool(value.requires_grad) and value.is_leaf, parameter,
@@ -201,6 +205,11 @@ def _local_of(tensor: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...], Place
     _, offsets = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
     offsets = tuple(offsets) if local.numel() else (0,) * local.dim()
     return local, tuple(tensor.shape), offsets, "replica" if everywhere else "shard"
+
+
+@lru_cache
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def torch_dtype(name: str) -> Any:

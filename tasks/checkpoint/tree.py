@@ -20,13 +20,13 @@ from wilkins.tasks.checkpoint.sources import Shard, is_tensor, numpy_dtype, torc
 DEPTH = 200
 """How deeply a state may be nested: JSON's reader and writer recurse."""
 
-Leaf = Callable[[str, Any], int]
+Leaf = Callable[[str, Any], Any]
 MISSING = object()
 """What a leaf is made into that is not wanted: dicts leave it out."""
 
 
 def encode(state: Any, leaf: Leaf) -> Any:
-    """The state as JSON values; `leaf(key, array)` takes each tensor, array or `Shard` and returns its number.
+    """The state as JSON values; `leaf(key, array)` takes each tensor, array or `Shard`; what it returns stands for it.
 
     Raises:
         Unsupported: a value of another kind, named by its path.
@@ -46,7 +46,7 @@ def _encode(value: Any, key: str, leaf: Leaf, depth: int) -> Any:
     if kind is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, (np.ndarray, Shard)) or is_tensor(value):
-        return {"array": leaf(key, value)}
+        return leaf(key, value)
     if depth >= DEPTH:
         raise Unsupported(f"{key[:80]}...: the state is nested more than {DEPTH} deep, or holds itself; flatten it")
     if kind in (dict, OrderedDict):
