@@ -67,6 +67,8 @@ class Job:
     done: threading.Event = field(default_factory=threading.Event)
     """It is a version, or has failed."""
     trouble: str = ""
+    released: bool = False
+    """The program has waited for the capture: from then on it may change its state."""
     copied: Any = None
     """Event on the private stream of a GPU: everything is captured then."""
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -74,7 +74,8 @@ def shown(folder: Path, name: str | None = None) -> str:
     """What a version holds, by default the newest one: every array of every rank."""
     version = _one(folder, name)
     with Contents(version.path) as contents:
-        lines = [f"{version.name}: step {version.step}, saved by {contents.ranks} ranks"]
+        count = f"{contents.ranks} rank{'' if contents.ranks == 1 else 's'}"
+        lines = [f"{version.name}: step {version.step}, saved by {count}"]
         seen: set[str] = set()
         lines.append(f"{'rank':>4}  {'array':<48} {'type':<16} {'shape':<20} bytes")
         for rank in range(contents.ranks):

@@ -193,6 +193,7 @@ class Checkpointer:
         began = time.monotonic()
         self._capture.finish(job)
         job.check()
+        job.released = True
         self._took(job, began)
 
     def attach(self, optimizer: Any) -> None:

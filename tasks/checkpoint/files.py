@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import threading
 import time
 from pathlib import Path
 
+from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.layout import PAGE, Place, up
+
+_LOG = logging.getLogger("wilkins.checkpoint")
 
 
 class Pace:
@@ -35,7 +39,6 @@ class File:
 
     def __init__(self, path: Path, place: Place, length: int) -> None:
         self._base = place.offset
-        self._path = path
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         self._direct = -1
         try:
@@ -46,22 +49,22 @@ class File:
         except BaseException:
             self.close()
             raise
+        self._past_cache = self._direct >= 0
 
     def write(self, data: memoryview, offset: int) -> None:
-        """Write whole pages from memory that begins at one."""
+        """Write whole pages from memory that begins at one. Several threads may, at different offsets."""
         offset += self._base
         while data:
+            direct = self._past_cache
             try:
-                written = os.pwrite(self._direct if self._direct >= 0 else self._descriptor, data, offset)
+                written = os.pwrite(self._direct if direct else self._descriptor, data, offset)
             except OSError as error:
-                if error.errno != errno.EINVAL or self._direct < 0:
+                if error.errno != errno.EINVAL or not direct:
                     raise
-                os.close(self._direct)
-                self._direct = -1
+                self._past_cache = False
                 continue
-            if written % PAGE and self._direct >= 0:  # the disk is full, or a limit reached: let it say so
-                os.close(self._direct)
-                self._direct = -1
+            if written % PAGE:  # the disk is full, or a limit reached: let it say so
+                self._past_cache = False
             data, offset = data[written:], offset + written
 
     def sync(self) -> None:
@@ -85,8 +88,18 @@ def _reserve(descriptor: int, offset: int, length: int) -> None:
             raise
 
 
-def cannot(error: OSError, path: Path) -> str:
-    """What to tell of a system's refusal."""
+def tidied(folder: Path, keep: int) -> None:
+    """Remove the oldest versions. That this fails is no reason to give up the new one, and is told at once."""
+    try:
+        versions.prune(folder, keep)
+    except OSError as error:
+        _LOG.warning("older checkpoints cannot be removed: %s: %s", error.filename or folder, error.strerror)
+
+
+def cannot(error: Exception, path: Path) -> str:
+    """What to tell of whatever kept a rank from writing: the others must hear of it, or they would wait for ever."""
+    if not isinstance(error, OSError):
+        return f"writing {path} failed: {type(error).__name__}: {error}"
     cure = {
         errno.ENOSPC: "; free space there, keep fewer versions, or give another folder",
         errno.EDQUOT: "; the quota is used up: free space, keep fewer versions, or give another folder",

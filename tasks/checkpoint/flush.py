@@ -15,7 +15,7 @@ from typing import Any
 from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import Filled, Job, calm, clear, digest
 from wilkins.tasks.checkpoint.faults import hit
-from wilkins.tasks.checkpoint.files import File, Pace, cannot
+from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.ring import Ring
@@ -107,7 +107,7 @@ class Flush:
             try:
                 serial, path = versions.begin(self._folder, job.step, self._storage)
                 begun = [path.name, serial]
-            except OSError as error:
+            except Exception as error:
                 trouble = cannot(error, self._folder)
         begun, trouble = json.loads(self._ranks.tell(json.dumps([begun, trouble]))[0])
         if trouble:
@@ -141,16 +141,17 @@ class Flush:
                 name, place.offset, job.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
             )
             hit("flush.synced", rank)
-        except OSError as error:
+        except Exception as error:
             trouble = cannot(error, path)
-        # The capture notes its troubles before the last block is here.
+        if not job.released:  # a program that did not wait may have been changing the state when the capture ended
+            job.check()
         if job.checked:
             job.votes[rank] = votes[: len(blocks(job.shares[rank], share_bytes(job.shares[rank]), self._ring.block))]
         told = [job.votes.get(one, []) for one in range(self._ranks.size)]
         return {"trouble": trouble or job.trouble, "stream": stream and asdict(stream), "votes": told}
 
     def _write_blocks(self, job: Job, file: File, crc32: list[int], votes: list[int]) -> None:
-        troubles: list[OSError] = []
+        troubles: list[Exception] = []
 
         def work() -> None:
             calm(self._niceness)
@@ -159,7 +160,7 @@ class Flush:
                 try:
                     if not troubles:
                         self._write_block(job, file, index, slot, crc32, votes)
-                except OSError as error:
+                except Exception as error:
                     troubles.append(error)
                 finally:
                     self._ring.give(slot)
@@ -201,9 +202,10 @@ class Flush:
                 manifest = Manifest(serial, job.step, versions.now(), self._ring.block, files, streams)
                 try:
                     versions.commit(path, manifest)
-                    versions.prune(self._folder, self._keep)
-                except OSError as error:
+                except Exception as error:
                     trouble = cannot(error, self._folder)
+                else:
+                    tidied(self._folder, self._keep)
             if trouble:
                 versions.drop(path)
         trouble = self._ranks.tell(trouble)[0]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.files import File, Pace, cannot
+from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, up
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
@@ -65,7 +65,7 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     if ranks.rank == 0:
         try:
             new = versions.hidden(storage, name)
-        except OSError as error:
+        except Exception as error:
             trouble = cannot(error, storage)
     made, trouble = json.loads(ranks.tell(json.dumps([new.name, trouble]))[0])
     if trouble:
@@ -77,7 +77,7 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
         _copy_stream(memory / name, new, manifest, ranks.rank, pace)
     except Damaged as error:
         trouble = f"the version in memory has changed: {error}"
-    except OSError as error:
+    except Exception as error:
         trouble = cannot(error, new)
     told = ranks.tell(trouble)
     trouble = next((one for one in told if one), "")
@@ -87,8 +87,8 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
                 versions.drop(new)
             else:
                 versions.commit(new, manifest)
-                versions.prune(storage, keep)
-        except OSError as error:
+                tidied(storage, keep)
+        except Exception as error:
             trouble = cannot(error, storage)
     return ranks.tell(trouble)[0]
 

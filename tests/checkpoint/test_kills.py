@@ -94,12 +94,16 @@ def test_killed_at_a_random_moment(tmp_path: Path, number: int) -> None:
     durable = -1
     for _ in range(3):
         with started_tree(argv(ranks, folder, 10_000, 0.01), tmp_path) as tree:
-            before = set(folder.glob("0*")) if folder.exists() else set()
-            wait_for(lambda: folder.exists() and set(folder.glob("0*")) != before, LIMIT, "a version")  # noqa: B023
-            time.sleep(moments.random() * 0.4)
+            if moments.random() < 0.7:
+                before = set(folder.glob("0*")) if folder.exists() else set()
+                wait_for(lambda: folder.exists() and set(folder.glob("0*")) != before, LIMIT, "a version")  # noqa: B023
+                time.sleep(moments.random() * 0.4)
+            else:  # while it starts or restores
+                time.sleep(moments.random() * 1.5)
             tree.kill()
             out = (tmp_path / ".stdout").read_text()
         resumed = told(out, "resumed")
-        assert resumed >= durable, "a version that was on storage was lost"
+        if resumed >= 0 or "durable" in out:
+            assert resumed >= durable, "a version that was on storage was lost"
         durable = max(durable, resumed, told(out, "durable"))
         check(folder)

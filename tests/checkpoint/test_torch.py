@@ -132,6 +132,7 @@ def test_a_change_before_the_capture_is_found(torch: Any, opened: Opener) -> Non
     assert restored is not None and restored.step == 2 and bool((restored.state["x"] == 1).all())
 
 
+@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor:UserWarning")
 def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> None:
     checkpointer = opened()
     for tensor, words in (
