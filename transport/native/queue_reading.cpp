@@ -32,6 +32,8 @@ bool half_opened(const Board& board, const PortRecord& inport, const Found& foun
     return mark.keep == kHalfOpened && mark.next == slot.sequence + 1;
 }
 
+Found find_after(const Board& board, int index, int reader, uint32_t position);
+
 // In order: the next entry of the in-port's log, or the oldest step not in it yet.
 Found find_in_order(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
@@ -49,8 +51,14 @@ Found find_in_order(const Board& board, int index, int reader) {
             found.unread = false;
             return found;
         }
-        found = {};
     }
+    return find_after(board, index, reader, position);
+}
+
+// The first step in order from this place in the log on.
+Found find_after(const Board& board, int index, int reader, uint32_t position) {
+    const PortRecord& inport = board.port(index);
+    Found found;
     for (; position < inport.log_end; ++position) {
         found = find_entry(board, inport, position);
         if (found.slot >= 0) return found;
@@ -338,6 +346,8 @@ bool can_produce(const Board& board, int inport) {
 
 int next_step(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
+    // What a program that was started for one step has opened is none to start the next one for.
+    if (inport.fixed && board.task(inport.task).one_step) return find_after(board, index, 0, board.position(inport, 0)).slot;
     if (inport.fixed) return find_in_order(board, index, 0).slot;
     int best = -1;
     for (int k = 0; k < inport.links; ++k) {
