@@ -1,8 +1,10 @@
-"""What a rehearsal buffer costs a training loop: time waited for representatives, and spent in the loop, per step."""
+"""What a rehearsal buffer costs a training loop: time waited for representatives, and spent in the loop, per step; and,
+with the learner, what rehearsal costs over incremental training."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import subprocess
 import sys
@@ -10,8 +12,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-PROGRAM = Path(__file__).parent / "programs" / "rehearse.py"
+import numpy as np
+
+PROGRAMS = Path(__file__).parent / "programs"
+BATCH, REPRESENTATIVES = 56, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +45,8 @@ def measure(
     Raises:
         RuntimeError: the run failed.
     """
-    mpiexec = Path(sys.executable).parent / "mpiexec"
     words = [str(steps), str(step_ms), str(sample_bytes), str(int(background))]
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [str(mpiexec), "-n", str(ranks), sys.executable, str(PROGRAM), *words, folder],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60 + 4 * steps * step_ms / 1000,
-        )
-        if done.returncode:
-            raise RuntimeError(f"the run failed:\n{done.stdout}{done.stderr}")
-        told = [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
+    told = _told("rehearse.py", ranks, words, 60 + 4 * steps * step_ms / 1000)
     return Cost(
         step_ms=max(one["seconds"] for one in told) / steps * 1e3,
         wait_share=max(one["wait_seconds"] / one["seconds"] for one in told),
@@ -62,13 +57,76 @@ def measure(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What rehearsal costs over incremental training, with the learner. Of the slowest rank."""
+
+    incremental_ms: float
+    """Median time of a step."""
+    rehearsal_ms: float
+    ratio: float
+    """Time of an epoch with rehearsal by that of an incremental one: the median over rounds of both in turn."""
+    wait_share: float
+    """Time waited for representatives, as a share of the steps' time."""
+    elsewhere: float
+    """Share of the representatives that came from another rank."""
+
+    @property
+    def beyond_work(self) -> float:
+        """The ratio by that of the numbers of samples, (b + r) / b: 1 if rehearsal costs nothing but its samples."""
+        return self.ratio / ((BATCH + REPRESENTATIVES) / BATCH)
+
+
+def learn(
+    *, ranks: int = 2, rounds: int = 10, steps: int = 10, step_ms: float = 50.0, sample_bytes: int = 65536
+) -> Overhead:
+    """Train incrementally and with rehearsal in turns, `rounds` times `steps` steps of each.
+
+    Incremental steps last `step_ms` or more. Batches of 56 samples, 14 candidates, 8 representatives. Needs torch.
+
+    Raises:
+        RuntimeError: the run failed.
+    """
+    words = [str(rounds), str(steps), str(step_ms), str(sample_bytes)]
+    told = _told("learn.py", ranks, words, 300 + 40 * rounds * steps * step_ms / 1000)
+    ratios, medians = [], []
+    for one in told:
+        times = {name: np.reshape(one[name], (rounds, steps)) for name in ("incremental", "rehearsal")}
+        ratios.append(float(np.median(times["rehearsal"].sum(1) / times["incremental"].sum(1))))
+        medians.append([float(np.median(times[name])) * 1e3 for name in ("incremental", "rehearsal")])
+    return Overhead(
+        incremental_ms=max(one[0] for one in medians),
+        rehearsal_ms=max(one[1] for one in medians),
+        ratio=max(ratios),
+        wait_share=max(one["wait_seconds"] / sum(one["rehearsal"]) for one in told),
+        elsewhere=sum(one["drawn_elsewhere"] for one in told) / sum(one["drawn"] for one in told),
+    )
+
+
+def _told(program: str, ranks: int, words: Sequence[str], limit: float) -> list[dict[str, Any]]:
+    """What each rank of a program tells in a file."""
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [str(mpiexec), "-n", str(ranks), sys.executable, str(PROGRAMS / program), *words, folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=limit,
+        )
+        if done.returncode:
+            raise RuntimeError(f"the run failed:\n{done.stdout}{done.stderr}")
+        return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table: the exchange in the background, and in the loop."""
+    """Print a table: the exchange in the background, and in the loop; then one of the learner."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rehearsal", description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--step-ms", type=float, default=50.0, help="computing per step")
     parser.add_argument("--sample-bytes", type=int, default=65536)
+    parser.add_argument("--rounds", type=int, default=10, help="of both strategies in turn, with the learner")
     options = parser.parse_args(arguments)
     print(
         f"{options.ranks} ranks, {options.steps} steps of {options.step_ms:g} ms, samples of {options.sample_bytes} "
@@ -89,6 +147,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{cost.call_ms:>9.2f} {cost.round_ms:>8.2f} {cost.elsewhere:>12.0%}",
             flush=True,
         )
+    if importlib.util.find_spec("torch") is None:
+        print("\nThe learner needs PyTorch: pip install 'wilkins[torch]'")
+        return
+    found = learn(
+        ranks=options.ranks,
+        rounds=options.rounds,
+        steps=max(1, options.steps // options.rounds),
+        step_ms=options.step_ms,
+        sample_bytes=options.sample_bytes,
+    )
+    print("\nThe learner, incremental and with rehearsal in turns; medians")
+    print(f"{'incremental':>12} {'rehearsal':>12} {'epoch':>8} {'by (b+r)/b':>12} {'waits':>8} {'from others':>12}")
+    print(
+        f"{found.incremental_ms:>9.1f} ms {found.rehearsal_ms:>9.1f} ms {found.ratio:>8.3f} {found.beyond_work:>12.3f} "
+        f"{found.wait_share:>8.2%} {found.elsewhere:>12.0%}"
+    )
 
 
 if __name__ == "__main__":

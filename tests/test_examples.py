@@ -99,6 +99,17 @@ def test_languages(example: Example) -> None:
         same(name, files, memory)
 
 
+@pytest.mark.needs("python:torch", "python:sklearn", MPIEXEC)
+@pytest.mark.timeout(400)
+def test_stream_digits(example: Example) -> None:
+    """With one seed: rehearsal comes close to training from scratch, incremental training forgets."""
+    folder = example("stream_digits", "memory")
+    printed = must_run(folder, PYTHON, "compare.py", "1", timeout=300)
+    assert not list(folder.rglob("*.h5"))
+    assert "rehearsal within 3 points of from scratch: yes" in printed
+    assert "rehearsal 30 points above incremental: yes" in printed
+
+
 @pytest.mark.needs("python:matplotlib")
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()))
 def test_pictures_are_there(name: str) -> None:

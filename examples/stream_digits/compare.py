@@ -20,11 +20,8 @@ for seed in range(seeds):
     command = [sys.executable, "-m", "wilkins", "run", "workflow.yaml", "--set", f"seed={seed}"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for name in STRATEGIES:
-        errors = json.loads(Path(f"results/{seed}/{name}/training.json").read_text())["held_out"]
-        accuracy = np.full((len(errors), len(errors)), np.nan)
-        for row, so_far in enumerate(errors):
-            accuracy[row, : len(so_far)] = 1 - np.array(so_far)
-        runs[name].append(accuracy)
+        found = json.loads(Path(f"results/{seed}/{name}/training.json").read_text())
+        runs[name].append(1 - np.array(found["held_out"]["errors"], float))
     print(f"seed {seed}:", *(f"{name} {metrics(runs[name][-1]).final_accuracy:.1%}" for name in STRATEGIES), flush=True)
 write_json("accuracy.json", runs)
 

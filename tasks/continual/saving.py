@@ -45,13 +45,24 @@ def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any]
     state["buffer"] = learner.strategy.save(folder / "buffer") if step else None
     _together(folder, lambda: _write(mine, own))
     _together(folder, lambda: _write(shared, state) if rank == 0 else None)
-    there = _steps(folder)
-    given_up = [one for one in there if one > step]
-    for one in [*given_up, *[one for one in there if one <= step][:-KEPT]]:
-        with contextlib.suppress(OSError):
-            if rank == 0:
-                _shared(folder, one).unlink(missing_ok=True)
-            _own(folder, rank, ranks, one).unlink(missing_ok=True)
+    _tidy(folder, step)
+
+
+def _tidy(folder: Path, step: int) -> None:
+    """Remove what belongs to no save that is kept: the newest ones up to this step, as rank 0 finds them."""
+    rank, ranks = rank_and_size()
+    there = [int(word) for word in gathered(" ".join(map(str, _steps(folder))))[0].split()]
+    kept = [one for one in there if one <= step][-KEPT:]
+    for one in set(there) - set(kept) if rank == 0 else ():
+        _remove(_shared(folder, one))
+    mine = {_own(folder, rank, ranks, one) for one in kept}
+    for path in set(folder.glob(f"own-{rank}-of-*.step-*.pt")) - mine:
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def load(learner: Learner, folder: str | PathLike[str]) -> dict[str, Any] | None:
