@@ -23,7 +23,9 @@ def example(tmp_path: Path) -> Example:
     """Makes a fresh copy of an example, without what earlier runs may have left there."""
 
     def copy(name: str, folder: str) -> Path:
-        ignore = shutil.ignore_patterns("*.csv", "*.h5", "*.png", "wilkins-runs", "wave", "crests", "__pycache__")
+        ignore = shutil.ignore_patterns(
+            "*.csv", "*.h5", "*.png", "wilkins-runs", "results", "wave", "crests", "__pycache__"
+        )
         return Path(shutil.copytree(EXAMPLES / name, tmp_path / folder, ignore=ignore))
 
     return copy
