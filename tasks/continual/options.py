@@ -22,7 +22,6 @@ from wilkins.kinds import (
     number,
     size,
     text,
-    words_of,
 )
 from wilkins.reading import Where, key
 from wilkins.tasks.registry import ReadyMade
@@ -231,7 +230,9 @@ class Train:
         positive(), default=None, doc="Of `der` and `der++`: weight of the distance from remembered outputs; 0.5."
     )
     beta: float | None = key(positive(), default=None, doc="Of `der++`: weight of the loss on representatives; 0.5.")
-    buffer: Buffer | None = key(Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy.")
+    buffer: Buffer | None = key(
+        Section(Buffer), default=None, doc="The rehearsal buffer of such a strategy; others do without."
+    )
     optimizer: Optimizer | None = key(Section(Optimizer), default=None, doc="The optimiser; left out: `{name: sgd}`.")
     batch: int = key(integer(1), default=32, doc="Samples per rank and optimiser step, at most.")
     passes: int = key(integer(1), default=1, doc="How often each step's samples are gone through.")
@@ -328,8 +329,6 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
     buffer = options.buffer
     if options.strategy in WITH_BUFFER and buffer is None:
         yield "strategy", f"{options.strategy!r} needs a buffer; add 'buffer: {{samples: 1000}}'"
-    if options.strategy not in WITH_BUFFER and buffer is not None:
-        yield "buffer", f"the strategy {options.strategy!r} has no buffer; set {words_of(WITH_BUFFER)}, or remove it"
     if buffer and (buffer.samples is None) == (buffer.bytes is None):
         yield "buffer", "the room of the buffer is given by either 'samples' or 'bytes', one of the two"
     if buffer and (buffer.candidates or 1) > options.batch:

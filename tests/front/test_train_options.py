@@ -45,7 +45,6 @@ def infer(case: Case, options: str, inports: str = "{filename: 's*.h5'}, {filena
         (f"{GOOD}, error: rmse", "'rmse' compares numbers, and 'loss: cross_entropy' has classes"),
         (f"{GOOD}, strategy: rehersal", "did you mean 'rehearsal'?"),
         (f"{GOOD}, strategy: der", "'der' needs a buffer; add 'buffer: {samples: 1000}'"),
-        (f"{GOOD}, buffer: {{samples: 9}}", "the strategy 'incremental' has no buffer; set"),
         (f"{GOOD}, strategy: rehearsal, buffer: {{}}", "given by either 'samples' or 'bytes', one of the two"),
         (f"{GOOD}, batch: 8, strategy: der, buffer: {{samples: 5, candidates: 9}}", "(9) must not exceed 'batch' (8)"),
         (f"{GOOD}, strategy: der, buffer: {{samples: 5}}, beta: 1", "'beta' is of the strategy der++, not of 'der'"),
