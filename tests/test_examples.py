@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import sys
 from collections.abc import Callable
@@ -110,6 +111,33 @@ def test_stream_digits(example: Example) -> None:
     assert not list(folder.rglob("*.h5"))
     assert "rehearsal within 3 points of from scratch: yes" in printed
     assert "rehearsal 30 points above incremental: yes" in printed
+
+
+@pytest.mark.needs("python:torch")
+@pytest.mark.timeout(240)
+def test_ptychography(example: Example) -> None:
+    """A network learns from the solver and takes over; whatever it is used for, it was known to be good for."""
+    folder = example("ptychography", "memory")
+    small = ("frames=36", "stage=36", "size=24", "grid=6", "iterations=20", "width=128", "passes=6")
+    words = [word for setting in (*small, "threshold=0.7", "trust=0.15", "verify=4") for word in ("--set", setting)]
+    said = must_run(folder, PYTHON, "-m", "wilkins", "run", "workflow.yaml", *words, timeout=200)
+    assert not list(folder.rglob("*.h5"))
+    rows = list(csv.DictReader((folder / "frames.csv").open()))
+    assert [int(row["frame"]) for row in rows] == list(range(36))
+    used = [row for row in rows if row["error_solved"] == "nan"]
+    solved = [row for row in rows if row["error_solved"] != "nan"]
+    assert f"36 frames, of which {len(solved)} were solved and {len(used)} predicted" in said
+    assert rows[0]["model_version"] == "-1"  # a beginning without a network
+    assert len(used) >= 6
+    for row in used:
+        assert float(row["good"]) == 1
+        assert float(row["model_error"]) <= 0.7
+        assert float(row["residual_predicted"]) <= 0.15
+        assert float(row["error"]) == float(row["error_predicted"]) < 0.9
+    assert all(float(row["error_solved"]) < 0.5 for row in solved)
+    learned = list(csv.DictReader((folder / "training" / "training.csv").open()))
+    assert len(learned) == len(solved)
+    assert float(learned[-1]["error"]) < float(learned[0]["error"]) - 0.2
 
 
 @pytest.mark.needs("python:matplotlib")

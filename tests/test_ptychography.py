@@ -42,7 +42,7 @@ class Scene:
         self.light = example.optics.probe(SIZE, photons or 1e5)
         self.positions = example.optics.scan(GRID, STEP, 1.0, rng)
         pixels = example.optics.extent(GRID, STEP, 1.0, SIZE)
-        self.field = example.optics.transmission(example.objects.FAMILIES[family](pixels, rng))
+        self.field = example.objects.FAMILIES[family].transmission(pixels, rng)
         self.patterns = example.optics.diffraction(self.field, self.light, self.positions, rng if photons else None)
         self.lit = example.comparing.illumination(self.light, self.positions) >= 0.1
 
@@ -91,7 +91,7 @@ def test_patterns_hold_the_light_and_its_noise_is_poissons(example: Any) -> None
 def test_a_known_object_is_found(example: Any, family: str) -> None:
     """Without noise, ePIE goes on towards the object: iterations explain the patterns ever better."""
     scene = Scene(example, family)
-    assert 0.15 < scene.field.imag.std() < 0.45  # there is something to see
+    assert 0.1 < scene.field.std() < 0.45  # there is something to see
     solution = example.epie.solve(scene.patterns, scene.positions, scene.light, 120)
     assert example.comparing.error(solution.field, scene.field, scene.lit) < 0.1
     assert solution.residuals[-1] < 0.008 < solution.residuals[2]
@@ -174,20 +174,32 @@ def test_what_is_left_open_is_no_error_and_all_else_is(example: Any) -> None:
 def test_views_are_joined_to_the_object_whatever_their_phases(example: Any) -> None:
     """A view does not know the overall phase of its patch; joining finds all phases from the overlaps."""
     scene = Scene(example, "grains")
-    seen = example.joining.views(np.exp(1.3j) * scene.field, scene.positions, scene.light)
+    seen = example.joining.views(0.7 * np.exp(1.3j) * scene.field, scene.positions, scene.light)
     assert seen.shape == (GRID**2, 2, SIZE, SIZE)
     assert seen.dtype == np.float32
     same = example.joining.views(scene.field, scene.positions, scene.light)
     assert np.abs(seen - same).max() < 1e-5
-    joined = example.joining.join(seen, scene.positions, scene.light)
+    joined = example.joining.join(seen, scene.patterns, scene.positions, scene.light)
     assert example.comparing.error(joined, scene.field, scene.lit) < 0.03
     assert np.abs(joined[0, 0] - 1) < 1e-3  # no light, no object
     assert example.comparing.residual(scene.patterns, joined, scene.light, scene.positions) < 0.05
     # Errors of single views average out where views overlap.
     noise = 0.1 * np.random.default_rng(0).standard_normal(seen.shape)
-    off = np.linalg.norm(noise) / np.linalg.norm(seen)
-    noisy = example.joining.join(seen + noise * example.joining.window(scene.light), scene.positions, scene.light)
+    off = np.linalg.norm(noise * example.joining.window(scene.light)) / np.linalg.norm(seen)
+    seen = seen + noise * example.joining.window(scene.light)
+    noisy = example.joining.join(seen, scene.patterns, scene.positions, scene.light)
     assert example.comparing.error(noisy, scene.field, scene.lit) < off / 2
+
+
+def test_a_slope_that_all_views_get_wrong_is_mended_by_the_patterns(example: Any) -> None:
+    """It would add up to a ramp over the object, which single views would hardly show."""
+    scene = Scene(example, "smooth", photons=1e6)
+    seen = example.joining.views(scene.field, scene.positions, scene.light)
+    wrong = seen.copy()
+    wrong[:, 1] += 0.1 * example.joining.window(scene.light) * np.linspace(-2, 2, SIZE)
+    assert np.linalg.norm(wrong - seen) < 0.25 * np.linalg.norm(seen)
+    joined = example.joining.join(wrong, scene.patterns, scene.positions, scene.light)
+    assert example.comparing.error(joined, scene.field, scene.lit) < 0.1
 
 
 def test_no_object_is_seen_as_nothing(example: Any) -> None:
@@ -216,21 +228,23 @@ def test_the_programs_work_one_after_the_other_through_files(tmp_path: Path) -> 
 
 
 def test_predictions_are_used_where_they_are_good(example: Any, tmp_path: Path) -> None:
-    """Predictions made here from the truth: none for frame 0, not good for 1, then good; one in three is verified."""
-    frames = 8
+    """Made here from the truth: none for frame 0, not good for 1, then good, but that of 8 is of another object."""
+    frames = 9
     must_run(tmp_path, PYTHON, FOLDER / DETECTOR[0], "--frames", str(frames), *DETECTOR[3:])
     for frame in range(1, frames):
-        with h5py.File(tmp_path / f"scan-{frame:04}.h5") as scan, h5py.File(tmp_path / f"truth-{frame:04}.h5") as truth:
+        shown = frame if frame != 8 else 2
+        with h5py.File(tmp_path / f"scan-{frame:04}.h5") as scan, h5py.File(tmp_path / f"truth-{shown:04}.h5") as truth:
             views = example.joining.views(truth["field"][:], scan["positions"][:], scan["probe"][:])
         with h5py.File(tmp_path / f"prediction-{frame:04}.h5", "w") as file:
             file["prediction"] = views
             file.attrs.update(good=int(frame > 1), model_version=frame, model_error=0.1)
     said = must_run(tmp_path, PYTHON, FOLDER / "reconstruct.py", "--iterations", "5", "--verify", "3")
-    assert "8 frames, of which 4 were solved and 4 predicted" in said
-    assert [path.name for path in sorted(tmp_path.glob("pairs-*"))] == [f"pairs-000{k}.h5" for k in (0, 1, 4, 7)]
+    assert "9 frames, of which 5 were solved and 4 predicted" in said
+    assert [path.name for path in sorted(tmp_path.glob("pairs-*"))] == [f"pairs-000{k}.h5" for k in (0, 1, 4, 7, 8)]
     must_run(tmp_path, PYTHON, FOLDER / "compare.py")
     table = np.genfromtxt(tmp_path / "frames.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
-    assert np.all(table["error_predicted"][1:] < 0.05)
+    assert np.all(table["error_predicted"][1:8] < 0.06)
+    assert table["error_predicted"][8] > 0.5
     counts = np.where(np.isnan(table["error_solved"]), table["error_predicted"], table["error_solved"])
     assert np.all(table["error"] == counts)
     assert list(table["model_version"][1:]) == list(range(1, frames))

@@ -1,4 +1,12 @@
-"""Objects to look at: four families of thin specimens, as maps of their thickness between 0 and 1."""
+"""Objects to look at: four families of thin specimens, each of a shape and a material.
+
+Shapes are maps of the thickness, from 0 to 1. A material delays a wave and absorbs some of it, in a ratio of its own
+(for X-rays, that of the two parts of its refractive index). One pattern does not tell the two apart: who is to guess an
+object from it has to know the families.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,4 +53,24 @@ def grains(size: int, rng: np.random.Generator, diameter: float = 8.0) -> np.nda
     return weight @ rng.uniform(0, 1, count) / weight.sum(axis=-1)
 
 
-FAMILIES = {"smooth": smooth, "cells": cells, "fibres": fibres, "grains": grains}
+@dataclass(frozen=True)
+class Family:
+    """Specimens of one kind."""
+
+    thickness: Callable[[int, np.random.Generator], np.ndarray]
+    phase: float
+    """Delay of the wave by the full thickness, in radian."""
+    absorption: float
+    """Logarithm of the amplitude, before over behind the full thickness."""
+
+    def transmission(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """What a random specimen of size x size pixels does to a wave: complex factors, with a modulus of at most 1."""
+        return np.exp((1j * self.phase - self.absorption) * self.thickness(size, rng))
+
+
+FAMILIES = {
+    "smooth": Family(smooth, 1.2, 0.05),
+    "grains": Family(grains, 0.2, 0.8),
+    "cells": Family(cells, -0.8, 0.3),
+    "fibres": Family(fibres, 1.5, 0.4),
+}

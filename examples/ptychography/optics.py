@@ -57,11 +57,6 @@ def extent(grid: int, step: float, jitter: float, size: int) -> int:
     return int(np.ceil((grid - 1) * step + 2 * jitter)) + size
 
 
-def transmission(thickness: np.ndarray, phase: float = 1.0, absorption: float = 0.1) -> np.ndarray:
-    """What a thin object of one material does to a wave: exp((i phase - absorption) thickness), of the same shape."""
-    return np.exp((1j * phase - absorption) * thickness)
-
-
 def patches(field: np.ndarray, positions: np.ndarray, size: int) -> np.ndarray:
     """The parts of a field (rows, columns) that lie under the probe: (positions, size, size)."""
     windows = np.lib.stride_tricks.sliding_window_view(field, (size, size))

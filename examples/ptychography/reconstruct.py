@@ -4,7 +4,8 @@ For frame k it reads scan-0000.h5, and prediction-0000.h5 if there is such a fil
 pattern, and the attribute `good`, whether the network that made them is good enough. It writes object-0000.h5; and for
 each frame that it has solved, pairs-0000.h5: the patterns and the views that belong to them, for a network to learn.
 
-A frame is solved if there is no good prediction, and one in so many to verify.
+A frame is solved if there is no good prediction; if what is predicted does not explain the frame's own patterns; and
+one in so many to verify.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import joining
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--iterations", type=int, default=60, help="of ePIE, for each frame that is solved")
 parser.add_argument("--verify", type=int, default=8, help="solve one in so many frames though the prediction is good")
+parser.add_argument("--trust", type=float, default=0.065, help="greatest residual of a prediction that is used")
 given = parser.parse_args()
 
 
@@ -27,10 +29,10 @@ def predicted_views(frame: int) -> tuple[np.ndarray | None, dict[str, float]]:
     """What the network says of a frame, if there is one, and how good that is."""
     try:
         with h5py.File(f"prediction-{frame:04}.h5", "r") as file:
-            told = {name: float(file.attrs.get(name, np.nan)) for name in ("good", "model_version", "model_error")}
+            told = {name: float(file.attrs[name]) for name in ("good", "model_version", "model_error")}
             return (file["prediction"][:] if "prediction" in file else None), told
     except FileNotFoundError:
-        return None, {"good": 0.0, "model_version": np.nan, "model_error": np.nan}
+        return None, {"good": 0.0, "model_version": -1.0, "model_error": np.nan}
 
 
 frame, solved, unverified = 0, 0, 0
@@ -42,12 +44,13 @@ while True:
         break
     views, told = predicted_views(frame)
     result = {}
-    begun = time.perf_counter()
     if views is not None:
-        result["predicted"] = joining.join(views, positions, light)
+        begun = time.perf_counter()
+        result["predicted"] = joining.join(views, patterns, positions, light)
         told["residual_predicted"] = comparing.residual(patterns, result["predicted"], light, positions)
-    told["seconds_joining"] = time.perf_counter() - begun
-    if told["good"] and unverified + 1 < given.verify:
+        told["seconds_joining"] = time.perf_counter() - begun
+    usable = told["good"] and told["residual_predicted"] <= given.trust
+    if usable and unverified + 1 < given.verify:
         unverified += 1
     else:
         begun = time.perf_counter()
