@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -17,7 +19,9 @@ from wilkins import builtin
 
 PACKAGED = Path(builtin.file_of("pipeline")).parent.parent
 NAMES = [
-    pytest.param(name, marks=pytest.mark.needs("python:torch")) if name == "train-online" else name
+    pytest.param(name, marks=pytest.mark.needs("python:torch"))
+    if name in ("surrogate-switch", "train-online")
+    else name
     for name in builtin.names()
 ]
 ONE_JOB = pytest.mark.parametrize("job", [False, True], ids=["alone", "one job"])
@@ -178,6 +182,65 @@ def test_train_online(tmp_path: Path, job: bool) -> None:
     assert sum(found["good"]) >= 2  # the simulation is never more than a few steps ahead of the trainer
     assert all(error < 0.4 for _, _, good, _, error in served if good)
     assert not list(tmp_path.glob("*.h5"))
+
+
+def bratu(heating: float, wall: float, points: int) -> Any:
+    """The known temperatures of a layer that heats itself: see `solve.py`."""
+    slope = 0.0
+    for _ in range(1000):  # the fixed point is attractive: this is the colder of the two states there are
+        slope = math.sqrt(2 * heating * math.exp(wall)) * math.cosh(slope / 4)
+    z = np.linspace(0, 1, points) - 0.5
+    return wall + 2 * np.log(np.cosh(slope / 4) / np.cosh(z * slope / 2))
+
+
+@ONE_JOB
+@pytest.mark.needs("python:torch")
+@pytest.mark.timeout(300)
+def test_surrogate_switch(tmp_path: Path, job: bool) -> None:
+    """The network takes over, is found out when the questions change, and takes over again; answers are right."""
+    said = run(tmp_path, "surrogate-switch", job=job)
+    table = columns(tmp_path / "switch.csv")
+    assert table["step"] == list(range(60))
+    with h5py.File(tmp_path / "answers.h5") as file:
+        x, y, solved = file["x"][:], file["y"][:], file["solved"][:]
+    assert sum(table["solved"]) == solved.sum()
+    assert f"960 questions, {solved.sum()} solved: {1 - solved.mean():.0%} of the solves saved" in said
+    assert 0.3 < 1 - solved.mean() < 0.8
+    first, second = table["solved"][:30], table["solved"][30:]
+    assert first[0] == second[0] == 16  # nothing is known, or nothing of this
+    assert first.count(2) >= 5 <= second.count(2)
+    known = np.array([bratu(0.5 + 2 * a, -0.2 + 0.4 * b, y.shape[1]) for a, b in x])
+    off = np.linalg.norm(y - known, axis=1)
+    assert off[solved].max() < 0.01
+    told = float(said.partition("it was wrong by ")[2].partition("%")[0]) / 100
+    found = np.linalg.norm(off[~solved]) / np.linalg.norm(known[~solved])
+    assert 0.5 * told < found < 1.6 * told  # two questions of a step are a small sample
+    assert found < 0.06
+    assert not list(tmp_path.glob("[!a]*.h5"))
+
+
+@pytest.mark.needs("python:torch")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_switch_never_stands_still(tmp_path: Path, seed: int) -> None:
+    """Four tasks in a cycle, all held up at random: every question is answered, and all end."""
+    words = [word for one in ("steps=12", "questions=3", "threshold=1", "passes=2") for word in ("--set", one)]
+    command = [*WILKINS, "run", "--builtin", "surrogate-switch", "--timeout", "100", *words]
+    ran = run_tree(command, 120, tmp_path, {"WILKINS_FAULTS": f"seed={seed},delay=2ms,chance=0.3"})
+    assert ran.code == 0, ran.err
+    with h5py.File(tmp_path / "answers.h5") as file:
+        assert len(file["y"]) == 36
+
+
+@pytest.mark.needs("python:torch")
+def test_a_function_of_the_user_is_learned(tmp_path: Path) -> None:
+    """With another `solve.py` in a copy, and every step verified as a whole, nothing is left to the network."""
+    must_run(tmp_path, *WILKINS, "init", "--from", "surrogate-switch", "mine")
+    (tmp_path / "mine" / "solve.py").write_text("def solve(question):\n    return [question.sum()] * 11\n")
+    settings = [word for one in ("steps=8", "questions=3", "verify=3") for word in ("--set", one)]
+    said = must_run(tmp_path, *WILKINS, "run", "mine/workflow.yaml", *settings, timeout=120)
+    assert "24 questions, 24 solved: 0% of the solves saved" in said
+    with h5py.File(tmp_path / "mine" / "answers.h5") as file:
+        assert np.allclose(file["y"][:], file["x"][:].sum(axis=1, keepdims=True))
 
 
 def test_analyse_a_program_of_the_user(tmp_path: Path) -> None:
