@@ -92,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 folder=options.folder,
             )
             costs[way].append(cost)
+            print(f"{way}: blocked {cost.blocked:.3f}, slower {cost.slower:+.3f}", file=sys.stderr, flush=True)
     step = median(cost.step for every in costs.values() for cost in every)
     print(
         f"{options.mib} MiB in {options.tensors} tensors with Adam: a state of {3 * options.mib} MiB; an iteration of "
