@@ -87,14 +87,14 @@ def test_patterns_hold_the_light_and_its_noise_is_poissons(example: Any) -> None
     assert ratio.mean() == pytest.approx(1, abs=0.03)
 
 
-@pytest.mark.parametrize("family", ["smooth", "cells", "fibres", "grains"])
-def test_a_known_object_is_found(example: Any, family: str) -> None:
+@pytest.mark.parametrize(("family", "bound"), [("smooth", 0.08), ("cells", 0.05), ("fibres", 0.08), ("grains", 0.16)])
+def test_a_known_object_is_found(example: Any, family: str, bound: float) -> None:
     """Without noise, ePIE goes on towards the object: iterations explain the patterns ever better."""
     scene = Scene(example, family)
     assert 0.1 < scene.field.std() < 0.45  # there is something to see
     solution = example.epie.solve(scene.patterns, scene.positions, scene.light, 120)
-    assert example.comparing.error(solution.field, scene.field, scene.lit) < 0.1
-    assert solution.residuals[-1] < 0.008 < solution.residuals[2]
+    assert example.comparing.error(solution.field, scene.field, scene.lit) < bound
+    assert solution.residuals[-1] < 0.3 * solution.residuals[2] < 0.02
     assert np.all(np.diff(solution.residuals[::10]) < 0)
     ended = example.comparing.residual(scene.patterns, solution.field, scene.light, scene.positions)
     assert ended == pytest.approx(solution.residuals[-1], rel=0.2)
@@ -253,4 +253,4 @@ def test_predictions_are_used_where_they_are_good(example: Any, tmp_path: Path) 
 def test_a_family_that_does_not_exist(tmp_path: Path) -> None:
     done = run_tree([PYTHON, str(FOLDER / "detector.py"), "--families", "smooth,cels"], 60, tmp_path)
     assert done.code == 2
-    assert "there is no family 'cels'; choose of smooth, cells, fibres, grains" in done.err
+    assert "there is no family 'cels'; choose of smooth, grains, cells, fibres" in done.err
