@@ -32,10 +32,12 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml CMakeLists.txt $(NATIVE)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+	@echo "making an environment in $(VENV); with building the native layer this takes one to four minutes"
 	$(PIP) install --quiet 'scikit-build-core>=1.0' cmake ninja
 
 demo: install
 	$(BIN)/wilkins run examples/quickstart/workflow.yaml
+	@echo "To go on in this shell: . $(BIN)/activate"
 
 # TORCH=torch brings PyTorch, too; without it the tests that need it are left out.
 TORCH ?=
