@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
+import textwrap
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +267,72 @@ def test_create_is_whole_or_nothing(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5") as file:
         assert (file["fields/u"][()] == 5).all()
     assert [path.name for path in tmp_path.iterdir()] == ["x.h5"]
+
+
+def test_a_file_that_is_replaced_is_read_as_it_was(tmp_path: Path) -> None:
+    """`publish` gives a new file an old name, also between the moment a step is taken and its first dataset is read."""
+    name = tmp_path / "x.h5"
+    packed = np.arange(50_000)
+    with wilkins.transport.create(name) as new:
+        new["u"], new["w"] = np.full(10_000, 1.0), np.full(10_000, 2.0)
+        new.file.create_dataset("packed", data=packed, compression="gzip")
+    before = only(tmp_path)
+    wilkins.transport.publish(name, {"v": np.full(9_000, 7.0), "u": np.full(10_000, 3.0), "packed": packed[::-1]})
+    assert (only(tmp_path)["u"] == 3).all()
+    assert sorted(before.names()) == ["packed", "u", "w"]
+    assert (before["u"] == 1).all() and (before["w", 10:] == 2).all() and (before["packed"] == packed).all()
+    name.unlink()
+    assert lies_in(before["u"], before) and (before["u"] == 1).all()
+    before.release()
+
+
+def test_a_fork_that_leaves_the_block_leaves_the_step_alone(tmp_path: Path) -> None:
+    with wilkins.transport.create(tmp_path / "x.h5") as new:
+        new["u"] = np.arange(1000)
+        child = os.fork()
+        if not child:
+            try:
+                new._end(whole=False)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+    assert (only(tmp_path)["u"] == np.arange(1000)).all()
+
+
+def test_a_program_that_ends_while_a_thread_fills_a_step_leaves_nothing(tmp_path: Path) -> None:
+    program = """
+        import threading, time, wilkins.transport
+        filling = threading.Event()
+        def fill():
+            with wilkins.transport.create("x.h5") as new:
+                new["u"] = 1.0
+                filling.set()
+                time.sleep(60)
+        threading.Thread(target=fill, daemon=True).start()
+        filling.wait()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, check=True, timeout=60)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.needs("root", "mount")
+def test_a_full_disk_is_an_error_and_no_signal(small_disk: Path) -> None:
+    """Memory of a file that the disk has no room for cannot be written to: that must be found out before."""
+    with pytest.raises(OSError, match=r"no room for 8000000 bytes of 'u'.*No space left"):
+        wilkins.transport.publish(small_disk / "x.h5", {"u": np.zeros(1_000_000)})
+    assert not list(small_disk.iterdir())
+    wilkins.transport.publish(small_disk / "x.h5", {"u": np.ones(100_000)})
+    assert (only(small_disk)["u"] == 1).all()
 
 
 def test_what_cannot_be_published_is_named(tmp_path: Path) -> None:

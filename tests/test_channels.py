@@ -370,6 +370,52 @@ def test_a_step_that_is_given_up_never_was(tasks: Tasks) -> None:
     assert [line for line in tasks.said("write") if "gave up" in line] == ["gave up 1", "gave up 4", "gave up 7"]
 
 
+def test_a_program_that_ends_while_a_thread_fills_a_step_discards_it(tasks: Tasks) -> None:
+    tasks.write(
+        "write.py",
+        """
+        import threading, time, wilkins.transport
+        wilkins.transport.publish("x0.h5", {"u": 1})
+        filling = threading.Event()
+        def fill():
+            with wilkins.transport.create("x1.h5") as new:
+                new.empty("u", 1000)
+                filling.set()
+                time.sleep(60)
+        threading.Thread(target=fill, daemon=True).start()
+        filling.wait()
+        """,
+    )
+    tasks.write(
+        "read.py", "import wilkins.transport\nfor step in wilkins.transport.open('x*.h5'):\n    print(step.filename)"
+    )
+    tasks.run("func: write.py, outports: [{filename: 'x*.h5'}]", "func: read.py, inports: [{filename: 'x*.h5'}]")
+    assert tasks.said("read") == ["x0.h5"]
+
+
+def test_arrays_of_too_many_steps_of_one_name(tasks: Tasks) -> None:
+    """Steps are counted, not names: a program that writes one name again and again would wait for ever, too."""
+    tasks.write(
+        "write.py",
+        """
+        import wilkins.transport
+        kept = []
+        for step in range(30):
+            try:
+                with wilkins.transport.create("x.h5") as new:
+                    kept.append(new.empty("u", 10))
+                    kept[-1][:] = step
+            except BufferError as error:
+                print(error)
+                kept.clear()
+        """,
+    )
+    tasks.write("read.py", "import wilkins.transport\nprint(sum(1 for _ in wilkins.transport.open('x.h5')))")
+    tasks.run("func: write.py, outports: [{filename: x.h5}]", "func: read.py, inports: [{filename: x.h5}]")
+    assert tasks.said("write") == 3 * [tasks.said("write")[0]] and "arrays of 8 steps of" in tasks.said("write")[0]
+    assert tasks.said("read") == ["27"]
+
+
 def test_arrays_of_too_many_published_steps(tasks: Tasks) -> None:
     """Their memory could not be used again; a program that keeps them is told before it would wait for ever."""
     tasks.write(

@@ -29,8 +29,19 @@ class StepOnDisk:
         self.address = np.frombuffer(self._map, np.uint8).ctypes.data if self._map is not None else 0
 
     def open(self) -> h5py.File:
-        """The file, by HDF5."""
-        return h5py.File(self.name, "r")
+        """The file that is mapped, by HDF5, whatever its name means by now."""
+        while self._has_its_name():
+            file = h5py.File(self.name, "r")
+            if self._has_its_name():
+                return file
+            file.close()
+        return h5py.File(Path(f"/proc/self/fd/{self._fd}").open("rb"), "r")  # replaced since, and without a name now
+
+    def _has_its_name(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.name), os.fstat(self._fd))  # noqa: PTH116 - the name as it was given
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         """Let go of the file."""

@@ -94,7 +94,7 @@ class StepBeingWritten:
     """Memory of a step that this process has open for writing as an HDF5 file."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._handle: int | None = _layer().wilkins_channels_written(os.fsencode(name))
         if self._handle is None:
             raise NotPublished(errno.ENOENT, "the step is not being written by this process", name)
@@ -104,7 +104,7 @@ class StepBeingWritten:
         error = ctypes.c_int()
         address = _layer().wilkins_channels_prepare(self._handle, offset, size, ctypes.byref(error))
         if error.value:
-            raise NotPublished(error.value, f"no room for {size} bytes: {os.strerror(error.value)}", self._name)
+            raise NotPublished(error.value, f"no room for {size} bytes: {os.strerror(error.value)}", self.name)
         return int(address)
 
     def place(self) -> tuple[int, int]:

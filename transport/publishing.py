@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import errno
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +75,7 @@ def create(name: str | os.PathLike[str]) -> Iterator[NewStep]:
     name = os.fspath(name)
     place: _Place = _InMemory(name) if memory.produces(name) else _OnDisk(name)
     step = NewStep(name, place)
+    _unfinished.add(step)
     try:
         yield step
     except BaseException:
@@ -104,6 +107,7 @@ class NewStep:
 
     def __init__(self, name: str, place: _Place) -> None:
         self.filename = name
+        self._process = os.getpid()
         self._place = place
         self._arrays: list[weakref.ref[Array]] = []
         self.file = place.file
@@ -175,6 +179,11 @@ class NewStep:
         return self._place.array(path, offset, shape, dtype)
 
     def _end(self, *, whole: bool) -> None:
+        if self._process != os.getpid():
+            return  # a fork leaves the block; the step is its parent's
+        if self not in _unfinished:
+            return  # the program was ending already
+        _unfinished.discard(self)
         for reference in self._arrays:
             array = reference()
             if array is not None:
@@ -182,18 +191,30 @@ class NewStep:
         self._place.end(whole=whole)
 
 
-_written: weakref.WeakKeyDictionary[Memory, str] = weakref.WeakKeyDictionary()
-"""Memory that arrays of this process's own steps are based on, and the step's name."""
+_unfinished: weakref.WeakSet[NewStep] = weakref.WeakSet()
+"""Steps whose block has not ended."""
+
+
+@atexit.register
+def _discard_unfinished() -> None:
+    """A program that ends while another thread fills a step: HDF5 would close its file as if it were whole."""
+    for step in list(_unfinished):
+        step._end(whole=False)
+
+
+_kept: weakref.WeakSet[memory.StepBeingWritten] = weakref.WeakSet()
+"""This process's own steps that arrays are referenced of, or may be made of."""
 
 
 class _InMemory:
     """A step of this task's out-port."""
 
     def __init__(self, name: str) -> None:
-        kept = sorted(set(_written.values()))
+        kept = [step.name for step in list(_kept)]
         if len(kept) >= MOST_KEPT:
+            names = ", ".join(sorted(set(kept)))
             raise StillReferenced(
-                f"{name!r} cannot be created: arrays of {len(kept)} steps of this task ({', '.join(kept)}) are still "
+                f"{name!r} cannot be created: arrays of {len(kept)} steps of this task ({names}) are still "
                 "referenced, so their memory cannot be used again; let go of them, or copy what is needed longer"
             )
         self._name = name
@@ -207,7 +228,7 @@ class _InMemory:
     def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         base = Memory(self._step, path, self._step.memory(offset, size), size, writable=True)
-        _written[base] = self._name
+        _kept.add(self._step)
         return base.array(shape, dtype)
 
     def copy(self, target: Array, source: Source) -> None:
@@ -228,8 +249,13 @@ class _InMemory:
             self._step.give_up()
         elif self._on_gpu is not None:
             self._on_gpu.end(self.file)
-        self.file.close()
-        del self._step  # lives as long as arrays over it
+        try:
+            self.file.close()
+        except (OSError, RuntimeError) as error:
+            if whole:
+                raise _unpublished(error, "the step cannot be published", self._name) from error
+        finally:
+            del self._step  # lives as long as arrays over it
 
 
 class _OnDisk:
@@ -243,9 +269,15 @@ class _OnDisk:
         except OSError as error:
             raise NotPublished(error.errno, f"the file cannot be created: {error}", name) from error
 
-    def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:  # noqa: ARG002
-        self.file.flush()  # gives the file its length
-        return np.memmap(self._hidden, dtype, "r+", offset, shape).view(np.ndarray)
+    def array(self, path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        try:
+            self.file.flush()  # gives the file its length
+            with Path(self._hidden).open("r+b") as file:
+                os.posix_fallocate(file.fileno(), offset, size)  # on a full disk, writing to a mapping is SIGBUS
+                return np.memmap(file, dtype, "r+", offset, shape).view(np.ndarray)
+        except (OSError, RuntimeError) as error:
+            raise _unpublished(error, f"no room for {size} bytes of {path!r}", self._name) from error
 
     def copy(self, target: Array, source: Source) -> None:
         source.copy_to(target)
@@ -254,11 +286,20 @@ class _OnDisk:
         return False
 
     def end(self, *, whole: bool) -> None:
-        self.file.close()
-        if whole:
-            Path(self._hidden).replace(self._name)
-        else:
-            Path(self._hidden).unlink()
+        try:
+            self.file.close()
+            if whole:
+                Path(self._hidden).replace(self._name)
+        except (OSError, RuntimeError) as error:
+            if whole:
+                raise _unpublished(error, "the file cannot be stored", self._name) from error
+        finally:
+            Path(self._hidden).unlink(missing_ok=True)
+
+
+def _unpublished(error: Exception, what: str, name: str) -> NotPublished:
+    """HDF5's error on closing or lengthening a file, which h5py gives as this or that exception."""
+    return NotPublished(getattr(error, "errno", None) or errno.EIO, f"{what}: {error}", name)
 
 
 def _flat(arrays: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -269,6 +269,7 @@ class Step:
             return None
         memory = Memory(stored, path, stored.address + offset, size, writable=writable)
         self._alive.add(memory)
+        self._held()  # another thread may have let go of the step before it could see this array
         whole = memory.array(dataset.shape, dataset.dtype)
         if not selection:
             return whole

@@ -1,4 +1,4 @@
-// Steps as objects in memory, for programs written for Wilkins: a C interface for wilkins/transport/store.py.
+// Steps as objects in memory, for programs written for Wilkins: a C interface for wilkins/transport/memory.py.
 #include "channels.hpp"
 
 #include <unistd.h>
