@@ -241,7 +241,7 @@ class _InMemory:
 
         gpu = source.borrowed.gpu
         if self._on_gpu is None:
-            self._on_gpu = ipc.exporter(gpu.number).begin(self._name, *self._step.place())
+            self._on_gpu = ipc.exporter(gpu.number, self._name).begin(self._name, *self._step.place())
         return gpu is self._on_gpu.gpu and not self._on_gpu.add(self.file, path, source)
 
     def end(self, *, whole: bool) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from device_runs import coupled
+from device_runs import HEAD, coupled
+from support import write_program
 from wilkins.transport.devices import ipc
 
 PORT = json.dumps({"s*.h5": {"device": "cuda", "path": "ipc", "ipc": True}})
@@ -167,19 +169,55 @@ def test_when_the_host_gets_the_values(path: str, readers: int, answers: dict[st
 
 
 @pytest.mark.parametrize(
-    ("held", "copied", "done"),
+    ("holders", "copied", "done"),
     [
-        (-1, [9], False),
-        (0, [], True),
-        (1, [], False),
-        (1, [4], False),
-        (1, [5], True),
-        (2, [5, 4], False),
-        (2, [6, 5], True),
+        (None, {"1.0": 9}, False),
+        ([], {}, True),
+        (["1.0"], {}, False),
+        (["1.0"], {"1.0": 4}, False),
+        (["1.0"], {"1.0": 5}, True),
+        (["1.0", "1.1"], {"1.0": 5, "1.1": 4}, False),
+        (["1.0", "1.1"], {"1.0": 6, "1.1": 5}, True),
+        (["1.1"], {"1.0": 6, "1.1": 4}, False),
     ],
+    ids=["to be taken", "not held", "no answer", "behind", "copied", "one behind", "all copied", "another has copied"],
 )
-def test_when_a_producer_may_end(held: int, copied: list[int], done: bool) -> None:
-    assert ipc._is_copied(held, 5, copied) is done
+def test_when_a_producer_may_end(holders: list[str] | None, copied: dict[str, int], done: bool) -> None:
+    assert ipc.is_copied(holders, 5, copied) is done
+
+
+def test_readers_of_one_port_do_not_answer_for_those_of_another(tmp_path: Path, without_gpu: dict[str, str]) -> None:
+    """While the reader of `t*.h5` has opened nothing yet, its steps are in the file too, whatever others have said."""
+    workflow = """
+tasks:
+- {{func: ./make.py, env: {{WILKINS_DEVICES: '{both}'}}, outports: [{{filename: "s*.h5"}}, {{filename: "t*.h5"}}]}}
+- {{func: ./use.py, env: {{WILKINS_DEVICES: '{port}'}}, inports: [{{filename: "s*.h5"}}]}}
+- {{func: ./other.py, env: {{WILKINS_DEVICES: '{other}'}}, inports: [{{filename: "t*.h5"}}]}}
+"""
+    ipc_port = {"device": "cuda", "path": "ipc", "ipc": True}
+    told = [json.dumps(dict.fromkeys(names, ipc_port)) for names in (["s*.h5", "t*.h5"], ["s*.h5"], ["t*.h5"])]
+    make = """
+        import os, time
+        from pathlib import Path
+        x = DeviceArray(np.arange(1000.0))
+        wilkins.transport.publish("s0.h5", {"x": x})
+        while not list(Path(os.environ["WILKINS_RUN"]).glob("ipc-*.*")):
+            time.sleep(0.01)
+        with wilkins.transport.create("s1.h5") as step:
+            step["x"] = x
+            assert wilkins.transport.devices.ipc.ATTRIBUTE in step.file["x"].attrs, "on the GPU only"
+        with wilkins.transport.create("t0.h5") as step:
+            step["x"] = x
+            assert wilkins.transport.devices.ipc.ATTRIBUTE not in step.file["x"].attrs, "in the file too"
+    """
+    use = """
+        steps = wilkins.transport.open({pattern!r})
+        assert all(np.array_equal(step.buffer("x").numpy(), np.arange(1000.0)) for step in steps)
+    """
+    other = tmp_path / "other.py"
+    write_program(other, HEAD.format(here=str(Path(__file__).parent)) + textwrap.dedent(use.format(pattern="t*.h5")))
+    text = workflow.format(both=told[0], port=told[1], other=told[2])
+    coupled(tmp_path, without_gpu, make, use.format(pattern="s*.h5"), text)
 
 
 @pytest.mark.parametrize("shape", [(1,), (7, 3), (1 << 32,), (3, 1 << 31), (70000, 70000), (1 << 17, 1 << 17)])

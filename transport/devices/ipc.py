@@ -110,15 +110,17 @@ class _OnlyThere:
 
 
 class Exporter:
-    """A producer's steps on one GPU."""
+    """A producer's steps of one out-port on one GPU."""
 
-    def __init__(self, device: Gpu) -> None:
-        """On a GPU."""
+    def __init__(self, device: Gpu, outport: int) -> None:
+        """On a GPU; of the out-port of this number. Each has answers of its own: its readers are others."""
         self.gpu = device
+        self._process = os.getpid()
         self._arenas: dict[int, _Accompanying] = {}
         self._only_there: dict[int, _OnlyThere] = {}
         self._number = 0
-        self.key = f"ipc-{os.environ.get('WILKINS_TASK', '0')}-{_layer().wilkins_device_rank()}-{device.uuid}"
+        # The process is part of it: one that is started again does not find the answers to the one before.
+        self.key = f"ipc-{outport}-{_layer().wilkins_device_rank()}-{self._process}-{device.uuid}"
         self.refused = ""
         """why memory of this process cannot be shared"""
         atexit.register(self.wait_for_readers)
@@ -163,10 +165,12 @@ class Exporter:
 
     def wait_for_readers(self) -> None:
         """Return when no reader needs this process's memory any more: with the process it goes."""
+        if self._process != os.getpid():
+            return  # a fork, which has none
         with contextlib.suppress(CudaError):
             self.gpu.settle()
         for slot, step in self._only_there.items():
-            while not _is_copied(_layer().wilkins_device_held(slot, step.stamp), step.number, _copied(step.key)):
+            while not is_copied(_holders(slot, step.stamp), step.number, _copied(step.key)):
                 time.sleep(0.02)
 
     def _allocate(self, size: int) -> _Memory:
@@ -175,9 +179,28 @@ class Exporter:
         return _Memory(address, room, self.gpu.driver.handle("cuIpcGetMemHandle", address).hex())
 
 
-def _is_copied(held: int, number: int, copied: list[int]) -> bool:
-    """Whether a step's readers have copied it: nobody has yet to take it, and all who hold it have said so."""
-    return held >= 0 and sum(done >= number for done in copied) >= held
+def is_copied(holders: list[str] | None, number: int, copied: dict[str, int]) -> bool:
+    """Whether a step's readers have copied it: nobody has yet to take it, and all who hold it have said so.
+
+    Args:
+        holders: the readers that hold it; None: one has yet to take it.
+        number: the step's.
+        copied: by reader, the number of the last step that it has copied.
+    """
+    return holders is not None and all(copied.get(reader, 0) >= number for reader in holders)
+
+
+def _holders(slot: int, stamp: int) -> list[str] | None:
+    """The readers that hold a step, as they sign their answers; None: one has yet to take it."""
+    room = 16
+    while True:
+        found = (ctypes.c_int32 * (2 * room))()
+        count = _layer().wilkins_device_held(slot, stamp, found, room)
+        if count < 0:
+            return None
+        if count <= room:
+            return [f"{found[2 * k]}.{found[2 * k + 1]}" for k in range(count)]
+        room = count
 
 
 class StepOnGpu:
@@ -277,10 +300,14 @@ def _register_filter() -> tuple[object, object]:
     return never, known
 
 
+def exporter(number: int, name: str) -> Exporter:
+    """This process's steps on GPU `number`, of the out-port that a file belongs to."""
+    return _exporter(number, _layer().wilkins_device_outport(os.fsencode(name)))
+
+
 @cache
-def exporter(number: int) -> Exporter:
-    """This process's steps on GPU `number`."""
-    return Exporter(gpu(number))
+def _exporter(number: int, outport: int) -> Exporter:
+    return Exporter(gpu(number), outport)
 
 
 # The consumer's side.
@@ -387,19 +414,20 @@ class _Answer:
 
 
 def _read_answers(key: str) -> dict[str, str]:
+    """What readers (``task.rank``) have written."""
     found = {}
     for path in Path(os.environ["WILKINS_RUN"]).glob(f"{key}.*"):
         with contextlib.suppress(OSError):
-            found[path.name] = path.read_text()
+            found[path.name.removeprefix(f"{key}.")] = path.read_text()
     return found
 
 
 def _answers(key: str) -> dict[str, str]:
-    return {name: text[3:] if text.startswith("no ") else "" for name, text in _read_answers(key).items()}
+    return {reader: text[3:] if text.startswith("no ") else "" for reader, text in _read_answers(key).items()}
 
 
-def _copied(key: str) -> list[int]:
-    return [int(text[3:]) for text in _read_answers(key).values() if text.startswith("ok ")]
+def _copied(key: str) -> dict[str, int]:
+    return {reader: int(text[3:]) for reader, text in _read_answers(key).items() if text.startswith("ok ")}
 
 
 def _handle(text: str) -> Handle:
@@ -410,5 +438,6 @@ def _handle(text: str) -> Handle:
 def _layer() -> ctypes.CDLL:
     layer = ctypes.CDLL(str(native_library()))
     layer.wilkins_device_readers.argtypes = [ctypes.c_char_p]
-    layer.wilkins_device_held.argtypes = [ctypes.c_int, ctypes.c_uint64]
+    layer.wilkins_device_outport.argtypes = [ctypes.c_char_p]
+    layer.wilkins_device_held.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int32), ctypes.c_int]
     return layer

@@ -58,8 +58,21 @@ WILKINS_API int wilkins_device_readers(const char* name) {
 
 WILKINS_API int wilkins_device_rank() { return context().rank; }
 
-// How a step stands whose producer wants to end: -1: a reader has yet to take it; else, how many ranks hold it.
-WILKINS_API int wilkins_device_held(int index, uint64_t stamp) {
+// The out-port that files of this name belong to, or -1.
+WILKINS_API int wilkins_device_outport(const char* name) {
+    Match match;
+    return match_name(name, &match) ? match.outport : -1;
+}
+
+// A rank of a task, as readers sign their answers.
+struct Reader {
+    int32_t task;
+    int32_t rank;
+};
+
+// How a step stands whose producer wants to end: -1: a reader has yet to take it; else, how many ranks hold it, of which the first
+// `room` are noted in `holders`.
+WILKINS_API int wilkins_device_held(int index, uint64_t stamp, Reader* holders, int room) {
     Process& p = process();
     const Board& board = p.board;
     Board::Lock lock(board);
@@ -78,7 +91,9 @@ WILKINS_API int wilkins_device_held(int index, uint64_t stamp) {
     int ranks = 0;
     for (int r = 0; r < board.head().ranks; ++r) {
         const auto& holds = board.rank(r).holds;
-        ranks += std::find(std::begin(holds), std::end(holds), index) != std::end(holds);
+        if (std::find(std::begin(holds), std::end(holds), index) == std::end(holds)) continue;
+        if (ranks < room) holders[ranks] = {board.rank(r).task, board.rank(r).rank};
+        ++ranks;
     }
     return ranks;
 }
