@@ -140,7 +140,10 @@ class Step:
         parts = selection if isinstance(selection, tuple) else (selection,)
         key = (path.strip("/"), repr(parts)) if _is_plain(parts) else object()
         asked = (path, *parts)
-        return self._brought.bring(key, number, lambda: self[asked])
+        try:
+            return self._brought.bring(key, number, lambda: self[asked])
+        except TypeNotSupported as error:
+            raise TypeNotSupported(f"{self._says(path)}: {error}") from None
 
     def _on_host(self, path: str, selection: Any) -> host.HostBuffer:
         dataset = self._dataset(path)
@@ -168,12 +171,15 @@ class Step:
         choice = bring.choose(device or paths.port_of(self.filename).device)
         number = choice.cuda
         if number is not None:
+            shared = self._brought.shared(path)
+            if shared is not None and shared.device.number != number:
+                shared = None
+            found = self._on_gpu(path, selection, number) if shared is None else shared
             try:
-                if (shared := self._brought.shared(path)) is not None and shared.device.number == number:
-                    return shared.torch()[selection]  # type: ignore[no-any-return]
-                return self._on_gpu(path, selection, number).torch()  # type: ignore[no-any-return]
+                tensor = found.torch()
             except (TypeNotSupported, BufferError) as error:
                 raise TypeNotSupported(f"{self._says(path)}: {error}") from None
+            return tensor if shared is None else tensor[selection]  # type: ignore[no-any-return]
         buffer = self._on_host(path, selection)
         if choice.pinned:
             bring.pin(buffer.array)

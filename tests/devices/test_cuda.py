@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from support import Finished, run_tree
+from wilkins.transport.devices import dlpack, frameworks
+from wilkins.transport.devices.frameworks import Stream
 
 HEAD = """
 import gc, sys, time
@@ -85,7 +89,10 @@ def test_whoever_takes_a_buffer_finds_it_ready_on_its_stream(tmp_path: Path, cud
 
         interface = device.upload(array).__cuda_array_interface__
         assert interface["version"] == 3 and interface["typestr"] == "<f8" and interface["strides"] is None
-        assert interface["stream"] == device.stream, "who takes it waits for this"
+        assert interface["stream"] is None, "nobody need wait"
+        pinned[:] = array + 9
+        interface = (buffer := device.upload(pinned)).__cuda_array_interface__
+        assert np.array_equal(peek(device, interface["data"][0], array.shape, array.dtype), array + 9), "torch does not"
 
         wrongs = [(dict(stream=0), ValueError), (dict(dl_device=(1, 0)), BufferError), (dict(copy=True), BufferError)]
         for wrong, error in wrongs:
@@ -188,6 +195,84 @@ def test_device_arrays_of_others_come_to_the_host(tmp_path: Path, cuda: dict[str
                 assert "CUDA device" in str(error)
             else:
                 raise AssertionError(wrong)
+        """,
+    )
+
+
+def test_which_streams_are_there_when_an_array_goes() -> None:
+    """The default stream of threads is another one in the thread that lets go."""
+    owner = object()
+    lasting = [Stream(0), Stream(1), Stream(0, owner), Stream(1234, owner)]
+    assert all(stream.lasts for stream in lasting)
+    assert not any(stream.lasts for stream in (Stream(2), Stream(2, owner), Stream(1234)))
+
+
+@pytest.mark.needs("python:torch")
+def test_torch_lends_the_values_that_its_tensors_stand_for() -> None:
+    import torch
+
+    complex_ones = torch.tensor([1 + 2j, 3 - 4j], requires_grad=True)
+    for tensor in (complex_ones.conj(), complex_ones.conj().imag, complex_ones.real):
+        array = dlpack.read(frameworks.lent(tensor).__dlpack__())
+        assert array.contiguous or array.strides == (2,)
+        raw = ctypes.string_at(array.address, (array.strides[0] + 1) * array.dtype.itemsize)
+        values = np.frombuffer(raw, array.dtype)[:: array.strides[0]]
+        assert np.array_equal(values, tensor.detach().resolve_conj().resolve_neg().numpy())
+    assert frameworks.lent(owner := np.ones(2)) is owner
+
+
+def test_arrays_may_go_while_another_thread_registers_memory(tmp_path: Path, without_gpu: dict[str, str]) -> None:
+    """Two locks, for the device and for registered memory: always taken in the same order."""
+    check(
+        tmp_path,
+        without_gpu,
+        """
+        import threading
+        device, kept = gpu(0), []
+        registering, going = threading.Event(), threading.Event()
+        class Registrations:
+            # Memory is registered by another thread at this moment, where Python lets go of a device array.
+            mutex = threading.Lock()
+            def cover(self, part):
+                with self.mutex:
+                    if threading.current_thread() is not threading.main_thread():
+                        registering.set()
+                        going.wait(10)
+                        kept.clear()
+                return False
+            def __getattr__(self, name):
+                return getattr(real, name)
+        real, device.registrations = device.registrations, Registrations()
+        kept.append(device.upload(np.ones(1000)))
+        target = np.zeros(1000)
+        other = device.upload(np.ones(1000))
+        thread = threading.Thread(target=lambda: device.copy_to_host(target, other.address, (1,)), daemon=True)
+        thread.start()
+        registering.wait(10)
+        cover = device.registrations.cover
+        def cover_after_the_other_goes_on(part):
+            going.set()
+            time.sleep(0.2)
+            return cover(part)
+        device.registrations.cover = cover_after_the_other_goes_on
+        device.upload(np.ones(1000)).wait()
+        thread.join(20)
+        assert not thread.is_alive() and not kept, "the threads wait for each other"
+        """,
+    )
+
+
+def test_python_objects_do_not_come_to_the_device(tmp_path: Path, cuda: dict[str, str]) -> None:
+    check(
+        tmp_path,
+        cuda,
+        """
+        try:
+            gpu(0).upload(np.array(["text", None], object))
+        except TypeError as error:
+            assert "Python's objects" in str(error)
+        else:
+            raise AssertionError("addresses of this process were copied")
         """,
     )
 

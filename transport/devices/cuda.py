@@ -28,6 +28,7 @@ from wilkins.transport.devices.driver import (
 from wilkins.transport.devices.frameworks import Stream
 from wilkins.transport.devices.paths import copy_runs
 from wilkins.transport.devices.pinned import Registrations, arena_at, undo_at_exit
+from wilkins.transport.errors import TypeNotSupported
 
 _LEGACY = 1
 """The default stream of a context, by the number that DLPack, ``__cuda_array_interface__`` and the driver know it."""
@@ -132,15 +133,16 @@ class CudaBuffer:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Numba's protocol, version 3: whoever takes it waits for the stream it names."""
+        """Numba's protocol, version 3. The values are there: some who take it (torch) do not wait for a stream."""
         self._use.anywhere()
+        self.wait()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.address, False),
             "strides": None,
             "version": 3,
-            "stream": self._gpu.stream,
+            "stream": None,
         }
 
     def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
@@ -269,13 +271,17 @@ class Gpu:
 
         Raises:
             CudaError: there is no memory on the device, or the copy cannot be made.
+            TypeNotSupported: the elements are no numbers but Python's objects (text of variable length, references).
         """
+        if source.dtype.hasobject:
+            raise TypeNotSupported(f"elements of {source.dtype} are Python's objects, which a GPU has no use for")
         array = np.ascontiguousarray(source, source.dtype.newbyteorder("=")).reshape(source.shape)
+        if array.nbytes:  # before the lock, which is taken wherever an array goes: also while memory is registered
+            self.registrations.cover(arena_at(array.ctypes.data))
         with self._mutex, self.current():
             memory = self._take(max(array.nbytes, 1))
             lease = _Lease(memory)
             if array.nbytes:
-                self.registrations.cover(arena_at(array.ctypes.data))
                 self.driver("cuMemcpyHtoDAsync_v2", memory.address, array.ctypes.data, array.nbytes, self.stream)
                 self.host_bytes += array.nbytes
             ready = Ready(self, self.record(self.stream), (source, array))
@@ -446,8 +452,8 @@ def borrow(value: Any) -> Borrowed:
         if int(kind) not in (dlpack.CUDA, dlpack.CUDA_MANAGED):
             raise BufferError(f"an array on DLPack device {(int(kind), number)}, not on a CUDA device")
         device = gpu(int(number))
-        source = value.detach() if hasattr(value, "detach") else value
-        return Borrowed(device, dlpack.read(source.__dlpack__(stream=device.stream)))
+        with frameworks.device_of(value):
+            return Borrowed(device, dlpack.read(frameworks.lent(value).__dlpack__(stream=device.stream)))
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None:
         raise BufferError("an array that is not on a CUDA device")

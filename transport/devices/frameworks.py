@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from wilkins.transport.errors import TypeNotSupported
 
 if TYPE_CHECKING:
     from wilkins.transport.devices.cuda import CudaBuffer
+
+
+_LEGACY, _PER_THREAD = 1, 2
+"""The default streams by the numbers that the driver knows them by: of a context (0 is the same), and of each thread,
+where it means another stream in the thread that lets go of the array."""
 
 
 class Stream:
@@ -22,7 +29,7 @@ class Stream:
     @property
     def lasts(self) -> bool:
         """Whether the stream is there for as long as this is."""
-        return self.owner is not None or self.handle <= 2
+        return self.handle != _PER_THREAD and (self.owner is not None or self.handle <= _LEGACY)
 
 
 def library(name: str, extra: str) -> Any:
@@ -37,6 +44,26 @@ def library(name: str, extra: str) -> Any:
         if error.name != name:
             raise
         raise ModuleNotFoundError(f"{name} is not installed: pip install '{extra}'", name=name) from None
+
+
+def lent(array: Any) -> Any:
+    """An array of another library that is to be read by DLPack; a torch tensor as the elements that it stands for.
+
+    torch lends neither tensors that a gradient is asked of, nor those that are conjugated when they are read; of those
+    that are negated when they are read it lends what is there.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor):
+        return array
+    return array.detach().resolve_conj().resolve_neg()
+
+
+def device_of(array: Any) -> contextlib.AbstractContextManager[Any]:
+    """For the time of a block: torch lends tensors of its current device only."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(array, torch.Tensor) or not array.is_cuda:
+        return contextlib.nullcontext()
+    return torch.cuda.device(array.device)  # type: ignore[no-any-return]
 
 
 def torch_tensor(buffer: CudaBuffer) -> Any:
