@@ -393,6 +393,32 @@ def test_a_program_that_ends_while_a_thread_fills_a_step_discards_it(tasks: Task
     assert tasks.said("read") == ["x0.h5"]
 
 
+def test_a_step_whose_gpu_copies_fail_at_its_end_never_was(tasks: Tasks) -> None:
+    tasks.write(
+        "write.py",
+        """
+        import wilkins.transport
+        class Failing:
+            def end(self, file):
+                raise OSError("CUDA: cuStreamSynchronize failed")
+        for step in range(3):
+            try:
+                with wilkins.transport.create(f"x{step}.h5") as new:
+                    new["u"] = step
+                    if step == 1:
+                        new._place._on_gpu = Failing()
+            except OSError as error:
+                print(error)
+        """,
+    )
+    tasks.write(
+        "read.py", "import wilkins.transport\nfor step in wilkins.transport.open('x*.h5'):\n    print(step.filename)"
+    )
+    tasks.run("func: write.py, outports: [{filename: 'x*.h5'}]", "func: read.py, inports: [{filename: 'x*.h5'}]")
+    assert tasks.said("write") == ["CUDA: cuStreamSynchronize failed"]
+    assert tasks.said("read") == ["x0.h5", "x2.h5"]
+
+
 def test_arrays_of_too_many_steps_of_one_name(tasks: Tasks) -> None:
     """Steps are counted, not names: a program that writes one name again and again would wait for ever, too."""
     tasks.write(

@@ -245,10 +245,18 @@ class _InMemory:
         return gpu is self._on_gpu.gpu and not self._on_gpu.add(self.file, path, source)
 
     def end(self, *, whole: bool) -> None:
+        try:
+            if whole and self._on_gpu is not None:
+                self._on_gpu.end(self.file)
+        except BaseException:
+            whole = False
+            raise
+        finally:
+            self._close(whole=whole)
+
+    def _close(self, *, whole: bool) -> None:
         if not whole:
             self._step.give_up()
-        elif self._on_gpu is not None:
-            self._on_gpu.end(self.file)
         try:
             self.file.close()
         except (OSError, RuntimeError) as error:
