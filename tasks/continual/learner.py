@@ -67,6 +67,11 @@ class Position:
     batch: int = 0
     """Batches of the current epoch that were trained on."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether some of the current experience was trained on."""
+        return bool(self.epoch or self.batch)
+
 
 class Learner:
     """Trains a model on a stream by a strategy.

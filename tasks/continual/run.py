@@ -16,6 +16,7 @@ from wilkins import transport
 from wilkins.tasks import code
 from wilkins.tasks.continual import making
 from wilkins.tasks.continual.errors import BadBatch, BadSample, RankFailed
+from wilkins.tasks.continual.generators import generator_state, set_generators
 from wilkins.tasks.continual.learner import Learner, Step
 from wilkins.tasks.continual.losses import problem_of
 from wilkins.tasks.continual.measure import kind_of_error, measure, of_all
@@ -103,7 +104,8 @@ class Training:
         save = options["save"] or {"folder": "", "every": 0, "stream": ""}
         self._folder: str = save["folder"]
         self._save_every: int = save["every"]
-        self._stream: str = save["stream"]
+        self._replays = save["stream"] == "replayed"
+        self._continues = save["stream"] == "continued"
         self._began = time.monotonic()
         self._classes: int | None = options["classes"]
         self._like = "the number of 'classes'"
@@ -121,17 +123,25 @@ class Training:
     def run(self) -> None:
         """From the first step, or where a save leaves off, to the end."""
         restored = self._restore()
-        skip = self._learner.position.experience if self._stream == "replayed" else 0
+        position = self._learner.position
+        skip, trained = (position.experience, position.experience + position.begun) if self._replays else (0, 0)
         read = 0
         if not (restored and self._is_enough()):
             with transport.open(self._port, prefetch=1) as stream:
                 for read, step in enumerate(stream, 1):
                     with step:
+                        if read == trained:
+                            self._check_name(step)
                         samples = None if read <= skip else self._samples_of(step)
                         self._keep_held_out(step)
-                        self._check_name(step, last=read == skip)
                     if samples is not None and self._train(step, samples):
                         break
+            if read < trained:
+                raise TaskError(
+                    f"port {self._port!r}: the stream has ended after {read} steps, but the save in {self._folder!r} "
+                    f"was trained on {trained}; let the same stream come again, set 'stream: continued' under 'save' "
+                    "if it goes on behind them, or remove the folder to begin anew"
+                )
         if not read and not restored:
             raise TaskError(
                 f"port {self._port!r}: the stream has ended without a step, so there is nothing to train on; see to "
@@ -169,12 +179,13 @@ class Training:
 
     def _probe(self, step: StreamStep, samples: Mapping[str, Tensor], wanted: Mapping[str, Wanted]) -> None:
         """Gives the model one sample, so that what does not fit is told before anything is trained."""
-        trouble = ""
+        trouble, generators = "", generator_state(self._learner.device)
         x, y = (one[:1] if len(one) else one.new_zeros((1, *one.shape[1:])) for one in (samples["x"], samples["y"]))
         try:
             self._check_outputs(step, self._outputs(step, x), y, wanted)
         except TaskError as error:
             trouble = str(error)
+        set_generators(generators, self._learner.device)  # a restart probes again, and draws the same nevertheless
         agree(self._ranks, trouble)
 
     def _outputs(self, step: StreamStep, x: Tensor) -> Tensor:
@@ -224,7 +235,7 @@ class Training:
         learner = self._learner
         number, began = learner.position.experience, time.monotonic()
         with self._told_with(step):
-            if not (learner.position.epoch or learner.position.batch):
+            if not learner.position.begun:
                 self._error = self._measured(samples)
                 self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
             self._name = step.filename
@@ -247,7 +258,7 @@ class Training:
             )
         if self._publish_when == "step" and not stopped and (number + 1) % self._publish_every == 0:
             self._publish()
-        if self._stream == "continued" and learner.steps - self._saved_at >= self._save_every:
+        if self._continues and learner.steps - self._saved_at >= self._save_every:
             self._write_save()
         return stopped or self._is_enough()
 
@@ -262,7 +273,7 @@ class Training:
         self._count += 1
         if self._publish_when == "update" and made.number % self._publish_every == 0:
             self._publish()
-        if self._stream == "replayed" and made.number % self._save_every == 0:
+        if self._replays and made.number % self._save_every == 0:
             self._write_save()
         if self._are_enough_updates():
             raise _Stopped
@@ -276,6 +287,7 @@ class Training:
     def _is_enough(self) -> bool:
         rules, made = self._stop, {"loss": self._loss, "error": self._error}
         low = any(rules[name] is not None and value <= float(rules[name]) for name, value in made.items())
+        low = low and not self._learner.position.begun  # a step that a restart found half done is trained on to its end
         steps = rules["steps"]
         enough = steps is not None and self._learner.position.experience >= int(steps)
         return enough or low or self._are_enough_updates()
@@ -353,7 +365,7 @@ class Training:
         self._began = time.monotonic() - extra["seconds"]
         self._saved_at = self._learner.steps
         seen = self._learner.position.experience
-        if self._stream == "continued":
+        if self._continues:
             self._learner.leave_experience()
             seen = self._learner.position.experience
             self._held_out = [None] * seen
@@ -364,13 +376,9 @@ class Training:
             self._publish()
         return True
 
-    def _check_name(self, step: StreamStep, *, last: bool) -> None:
-        """The last step that is skipped must be the one that was trained on last."""
-        if (
-            last
-            and self._learner.position == type(self._learner.position)(step.index + 1)
-            and step.filename != self._name
-        ):
+    def _check_name(self, step: StreamStep) -> None:
+        """The last step that was trained on before a restart, maybe in part, must be the same when it comes again."""
+        if step.filename != self._name:
             raise TaskError(
                 f"{self._samples.who(step)}: the save in {self._folder!r} was trained up to {self._name!r}, so "
                 "this stream is another one; if it goes on behind that step, set 'stream: continued' under 'save'"

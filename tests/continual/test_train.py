@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from continual.training import blobs, version, work, write_step
 
+from wilkins.tasks.errors import TaskError
+
 pytestmark = pytest.mark.needs("python:torch")
 
 TRAIN = "model: 'net.py:perceptron', inputs: /x, label: /y, batch: 12, optimizer: {lr: 0.3, momentum: 0.5}"
@@ -206,15 +208,53 @@ def test_a_restart_goes_on_with_a_stream_that_goes_on(tmp_path: Path, monkeypatc
     assert (attributes["steps_seen"], attributes["step"]) == (3, 15)
 
 
-def test_a_restart_notices_another_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = f"{{{TRAIN}, save: {{}}}}"
+@pytest.mark.parametrize(
+    ("updates", "files", "words"),
+    [
+        (10, "s0.h5 s7.h5", "step 1 (s7.h5): the save in 'saved' was trained up to 's1.h5', so this stream is another"),
+        (7, "s0.h5 s7.h5", "step 1 (s7.h5): the save in 'saved' was trained up to 's1.h5', so this stream is another"),
+        (10, "s0.h5", "the stream has ended after 1 steps, but the save in 'saved' was trained on 2; let the same"),
+        (7, "s0.h5", "the stream has ended after 1 steps, but the save in 'saved' was trained on 2; let the same"),
+    ],
+)
+def test_a_restart_notices_another_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, updates: int, files: str, words: str
+) -> None:
+    """One with other steps, or fewer; also in the middle of a step of the stream (each takes five updates)."""
+    section = f"{TRAIN}, save: {{}}"
     for number in (0, 1):
         write_step(tmp_path, number, **blobs(number))
-    work(tmp_path, "continual", section, monkeypatch)
+    work(tmp_path, "continual", f"{{{section}, stop: {{updates: {updates}}}}}", monkeypatch)
     for number in (0, 1):
-        (tmp_path / f"s{number}.h5").rename(tmp_path / f"s{number + 5}.h5")
-    with pytest.raises(ValueError, match=r"port 's\*.h5', step 1 \(s6.h5\): .* was trained up to 's1.h5'"):
-        work(tmp_path, "continual", section, monkeypatch)
+        (tmp_path / f"s{number}.h5").unlink()
+    for name in files.split():
+        write_step(tmp_path, int(name[1]), **blobs(1))
+    with pytest.raises(TaskError) as caught:
+        work(tmp_path, "continual", f"{{{section}}}", monkeypatch)
+    assert words in str(caught.value)
+
+
+def test_a_restart_in_the_middle_of_the_last_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that looks at whole steps of the stream lets the step that was begun come to its end; what a model draws
+    at random does not depend on the restart."""
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "class perceptron(torch.nn.Linear):\n"
+        "    def __init__(self): super().__init__(2, 3)\n"
+        "    def forward(self, x): return super().forward(x + 0.1 * torch.rand_like(x))\n"
+    )
+    for number in (0, 1):
+        write_step(tmp_path, number, **blobs(number))
+    section = f"{TRAIN}, stop: {{error: 1.0}}, publish: {{when: end}}"  # enough after the first step
+    work(tmp_path, "continual", f"{{{section}}}", monkeypatch)
+    attributes, expected = version(tmp_path, 0)
+    assert attributes["step"] == 5
+    work(tmp_path, "continual", f"{{{section.replace('error: 1.0', 'updates: 3')}, save: {{}}}}", monkeypatch)
+    work(tmp_path, "continual", f"{{{section}, save: {{}}}}", monkeypatch)
+    attributes, found = version(tmp_path, 2)  # 0 by the one that was stopped, and again by the one that goes on
+    assert attributes["step"] == 5
+    for name, values in expected.items():
+        assert np.array_equal(found[name], values), name
 
 
 def test_a_version_holds_every_type_of_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
