@@ -96,9 +96,11 @@ def test_predictions_that_are_no_numbers_are_not_good(tmp_path: Path, monkeypatc
         ("", {"shapes": {"2.bias": None}}, "tensor '2.bias': it is missing"),
         ("", {"shapes": {"3.bias": (4,)}}, "tensor '3.bias': the model of 'model: net.py:perceptron' has no "),
         ("", {"factory_args": "{"}, "the file is no model version of wilkins.tasks.continual"),
+        ("", {"factory_args": "[3]"}, "wilkins.tasks.continual: 'factory_args' is [3]; arguments by name are needed"),
+        ("", {"step": "ten"}, "the file is no model version of wilkins.tasks.continual: invalid literal for int()"),
         ("", {"factory_args": '{"widht": 3}'}, "called with (widht=3) it fails: TypeError"),
         ("inputs: /y", {}, "port 's*.h5', step 0 (s0.h5), tensor '/y': there is no such dataset"),
-        ("dsets: [/z]", {}, "there is no dataset '/z' to pass on"),
+        ("dsets: [/z]", {}, "port 's*.h5', step 0 (s0.h5), tensor '/z': there is no dataset to pass on"),
         ("", {"factory_args": '{"width": 3}', "shapes": {"0.weight": (12, 3)}}, "port 's*.h5', step 0 (s0.h5), tensor "
          "'/x': the model 'net.py:perceptron' does not take samples of float32 (2,)"),
     ],

@@ -67,9 +67,10 @@ def save(folder: str | os.PathLike[str], saved: Saved, exchange: Exchange, keep:
     _raise_first(exchange.tell(trouble))
     others = [one for one in _sets(folder, exchange) if one.path.name != name]
     earlier = sorted((one for one in others if one.step < saved.step), reverse=True)
-    for one in set(others) - set(earlier[: max(keep, 1) - 1]):
+    unfinished = folder.glob(f"rank-{exchange.rank}-of-{exchange.size}.step-*.partial")  # of kills while writing
+    for path in {one.path for one in set(others) - set(earlier[: max(keep, 1) - 1])}.union(unfinished):
         with contextlib.suppress(FileNotFoundError):
-            one.path.unlink()
+            path.unlink()
 
 
 def _write(path: Path, saved: Saved) -> None:

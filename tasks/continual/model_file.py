@@ -86,15 +86,16 @@ def read_model(file: h5py.File, who: str) -> ModelVersion:
             state[name] = get(item)
 
     try:
-        attributes = {name: file.attrs[name] for name in ("version", "step", "steps_seen", "loss", "error")}
+        numbers = {name: int(file.attrs[name]) for name in ("version", "step", "steps_seen")}
+        measures = {name: float(file.attrs[name]) for name in ("loss", "error")}
         factory, arguments = str(file.attrs["factory"]), json.loads(str(file.attrs["factory_args"]))
+        if not isinstance(arguments, dict):
+            raise ValueError(f"'factory_args' is {arguments}; arguments by name are needed, such as {{}}")
         file["state"].visititems(visit)
-    except (KeyError, AttributeError, ValueError) as error:
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         said = error.args[0] if error.args else error
         raise TaskError(f"{who}: the file is no model version of wilkins.tasks.continual: {said}") from None
-    numbers = {name: int(attributes[name]) for name in ("version", "step", "steps_seen")}
-    loss, error_ = float(attributes["loss"]), float(attributes["error"])
-    return ModelVersion(**numbers, factory=factory, factory_args=arguments, loss=loss, error=error_, state=state)
+    return ModelVersion(**numbers, **measures, factory=factory, factory_args=arguments, state=state)
 
 
 def apply_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], who: str, where: str) -> None:

@@ -56,7 +56,9 @@ def _tidy(folder: Path, step: int) -> None:
     for one in set(there) - set(kept) if rank == 0 else ():
         _remove(_shared(folder, one))
     mine = {_own(folder, rank, ranks, one) for one in kept}
-    for path in set(folder.glob(f"own-{rank}-of-*.step-*.pt")) - mine:
+    for path in set(folder.glob(f"own-{rank}-of-*.step-*.p*")) - mine:  # also what a kill left half written: .partial
+        _remove(path)
+    for path in folder.glob("learner.step-*.partial") if rank == 0 else ():
         _remove(path)
 
 

@@ -50,6 +50,9 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
             with step:
                 model.update(models, wait=options["wait"])
                 data = samples.read(step, {"x": Wanted(options["inputs"])})
+                for path in options["dsets"]:
+                    if path not in step:
+                        raise TaskError(f"{samples.who(step, path)}: there is no dataset to pass on; mend 'dsets'")
                 predicted = model.predict(data["x"], samples.who(step, options["inputs"]))
                 if ranks.rank == 0:
                     served += _write(filled(filename, step.index, step.filename), options, step, model, predicted)
@@ -203,9 +206,5 @@ def _write(name: str, options: Options, step: Step, model: Model, predicted: NDA
         if predicted is not None:
             file[options["output"]] = predicted
         for path in options["dsets"]:
-            if path not in step:
-                raise TaskError(
-                    f"step {step.index} ({step.filename}): there is no dataset {path!r} to pass on; mend 'dsets'"
-                )
             step.file.copy(step.file[path], file, path)
     return good
