@@ -67,7 +67,7 @@ def test_wrong_training(case: Case, options: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("outport", "words"),
     [
-        ("model-[0-9]*.h5", "say what the files of the out-port 'model-[0-9]*.h5' are called; add 'filename: ...'"),
+        ("model-[0-9]*.h5", "files of the out-port 'model-[0-9]*.h5' are called; add 'filename: ...' under 'publish'"),
         ("", "the task has no out-port to publish to; add 'outports:', or remove 'publish'"),
     ],
 )

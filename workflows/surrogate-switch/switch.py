@@ -62,4 +62,4 @@ known = np.concatenate(solved)
 with h5py.File("answers.h5", "w") as file:
     file["x"], file["y"], file["solved"] = np.concatenate(asked), np.concatenate(answered), known
 print(f"{len(known)} questions, {known.sum()} solved: {1 - known.mean():.0%} of the solves saved", end="")
-print(f"; where the network answered, it was wrong by {np.mean(errors):.1%}" if errors else "")
+print(f"; where the network answered, it was wrong by {np.mean(errors):.1%}, as far as verified" if errors else "")
