@@ -22,8 +22,9 @@ from wilkins.tasks.continual.arrays import Array
 from wilkins.tasks.continual.batches import INPUT, TARGET, Checker, as_tensors, joined, orders
 from wilkins.tasks.continual.errors import BadBatch, CheckpointError, LearningError
 from wilkins.tasks.continual.generators import generator_state, seed_generators, set_generators
-from wilkins.tasks.continual.losses import LossFunction, correct, make_loss, problem_of, squared_error
-from wilkins.tasks.continual.strategies import LOGITS, Batch, Portion, Strategy
+from wilkins.tasks.continual.losses import LossFunction, correct, make_loss, problem_of
+from wilkins.tasks.continual.objective import Objective
+from wilkins.tasks.continual.strategies import LOGITS, Batch, Strategy
 from wilkins.tasks.continual.world import Replica, Total, greatest, rank_and_size, totals
 
 FORMAT = 1
@@ -128,9 +129,9 @@ class Learner:
         self.position = Position()
         self._begun = False
         self._checker = Checker(port, nan=check_nan)
+        self._objective = Objective(self.loss, self.device, self.ranks)
         self._replica = Replica(self.model, self.device, find_unused_parameters=find_unused_parameters)
         self._initial = deepcopy(self._weights()) if strategy.restarts else None
-        self._unchecked: Tensor | None = None
         self._tried = False
         seed_generators([seed, self.rank])
 
@@ -154,7 +155,11 @@ class Learner:
         self.model.train()
         outputs = self._forward(samples, recalled) if new + old else None
         wait = self._keep(outputs, offered) if self.strategy.keeps_outputs else None
-        objective = self._objective(outputs, samples, recalled, portions, total)
+        if outputs is None:
+            objective = self._replica(None)
+        else:
+            counts = total.result() if total is not None else [portion.samples for portion in portions]
+            objective = self._objective.of_step(self.steps, outputs, samples, recalled, portions, counts)
         self.optimizer.zero_grad()
         torch.autograd.backward(objective)
         if wait is not None:
@@ -341,53 +346,6 @@ class Learner:
         problem = problem_of(self.loss, outputs, samples[TARGET])
         if problem:
             raise self._checker.error(problem, self.steps, TARGET)
-
-    def _objective(
-        self,
-        outputs: Tensor | None,
-        samples: Batch,
-        recalled: Batch,
-        portions: tuple[Portion, ...],
-        total: Total | None,
-    ) -> Tensor:
-        """The weighted sum of the portions' losses, such that averaging its gradient over the ranks gives that of the
-        mean over the samples of all ranks."""
-        if outputs is None:
-            return self._replica(None)
-        new = len(samples[TARGET])
-        parts = [samples[TARGET], recalled[TARGET]] if recalled else [samples[TARGET]]
-        targets = joined(parts, self.device)
-        terms = []
-        counts = total.result() if total is not None else [portion.samples for portion in portions]
-        for portion, of_all in zip(portions, counts, strict=True):
-            if not portion.samples:
-                continue
-            rows = outputs[portion.begin : portion.end]
-            if portion.kept_outputs:
-                kept = joined([recalled[LOGITS][portion.begin - new : portion.end - new]], self.device)
-                value = squared_error(rows, kept)
-            else:
-                value = self.loss.function(rows, targets[portion.begin : portion.end])
-                if value.numel() != 1:
-                    raise LearningError(
-                        f"the loss {self.loss.name!r} gives a tensor of shape {tuple(value.shape)}; it must give one "
-                        "number, the mean over the samples"
-                    )
-            terms.append(value.reshape(()) * (portion.weight * portion.samples * self.ranks / of_all))
-        objective = torch.stack(terms).sum()
-        self._check_finite(objective)
-        return objective
-
-    def _check_finite(self, objective: Tensor) -> None:
-        """On a CUDA device one step late, so that nothing waits for it."""
-        looked_at: Tensor | None = objective.detach()
-        if self.device.type == "cuda":
-            looked_at, self._unchecked = self._unchecked, objective.detach()
-        if looked_at is not None and not torch.isfinite(looked_at):
-            raise LearningError(
-                f"training, step {self.steps}: the objective is {looked_at.item()}; training has diverged: lower the "
-                "learning rate, or scale the inputs"
-            )
 
     def _where_kept(self, samples: Batch) -> Batch:
         if self.strategy.device == "host":

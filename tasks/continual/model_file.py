@@ -87,7 +87,7 @@ def read_model(file: h5py.File, who: str) -> ModelVersion:
 
     try:
         numbers = {name: int(file.attrs[name]) for name in ("version", "step", "steps_seen")}
-        measures = {name: float(file.attrs[name]) for name in ("loss", "error")}
+        loss, error_ = float(file.attrs["loss"]), float(file.attrs["error"])
         factory, arguments = str(file.attrs["factory"]), json.loads(str(file.attrs["factory_args"]))
         if not isinstance(arguments, dict):
             raise ValueError(f"'factory_args' is {arguments}; arguments by name are needed, such as {{}}")
@@ -95,7 +95,7 @@ def read_model(file: h5py.File, who: str) -> ModelVersion:
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         said = error.args[0] if error.args else error
         raise TaskError(f"{who}: the file is no model version of wilkins.tasks.continual: {said}") from None
-    return ModelVersion(**numbers, **measures, factory=factory, factory_args=arguments, state=state)
+    return ModelVersion(**numbers, factory=factory, factory_args=arguments, loss=loss, error=error_, state=state)
 
 
 def apply_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], who: str, where: str) -> None:
