@@ -69,13 +69,13 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     ("launch", "options"),
     [
         pytest.param("alone", "", id="alone"),
-        pytest.param("one job", "", id="one-job"),
         pytest.param("alone", "--workers 2", id="alone-forked-workers"),
         pytest.param("one job", "--workers 1 --start spawn", id="one-job-spawned-workers"),
     ],
 )
 def test_an_unmodified_trainer(on_disk: dict[str, Any], tmp_path: Path, launch: str, options: str) -> None:
-    """With workers of a DataLoader, each opens the file again: it is the step that their rank holds."""
+    """With workers of a DataLoader, each opens the file again: it is the step that their rank holds. (What the workers'
+    rank does itself in one job, the DDP of two ranks, is the same without them.)"""
     for program in PROGRAMS.glob("*.py"):
         shutil.copy(program, tmp_path)
     (tmp_path / "workflow.yaml").write_text(WORKFLOW.replace("OPTIONS", repr(options.split())), encoding="utf-8")
