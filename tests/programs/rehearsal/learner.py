@@ -23,7 +23,8 @@ from wilkins.tasks.continual.learner import Step
 from wilkins.tasks.continual.scenarios import class_incremental
 
 SAVE_EVERY = 4
-EPOCHS = 2
+EPOCHS = {"from-scratch": 1}
+"""Of each experience, 2 if it is not said; from scratch an epoch has twice as many steps."""
 
 
 def digest(model: torch.nn.Module) -> str:
@@ -75,7 +76,7 @@ def main() -> None:
                     learner.save(folder / "saved", {"logged": logged})
 
             for experience in stream[learner.position.experience :]:
-                learner.experience(experience.as_batch(), EPOCHS, after_step=after)
+                learner.experience(experience.as_batch(), EPOCHS.get(name, 2), after_step=after)
 
 
 def dying(write: Callable[..., None], die: Callable[[], None]) -> Callable[..., None]:
