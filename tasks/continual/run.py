@@ -157,6 +157,11 @@ class Training:
         """This rank's samples of a step, which fit the model and the loss."""
         wanted = self._wanted()
         samples = self._samples.read(step, wanted)
+        if self._options["nan"] == "skip" and not any(self._ranks.gather(len(samples["x"]))):
+            raise TaskError(
+                f"{self._samples.who(step)}: every sample holds NaN or infinity, so 'nan: skip' leaves none to train "
+                "on; mend their source"
+            )
         if not self._probed:
             self._probe(step, samples, wanted)
             self._probed = True

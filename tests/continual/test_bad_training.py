@@ -89,6 +89,7 @@ def test_a_step_that_does_not_fit(
         (f"{REGRESSION.replace('mse', 'net.py:bad')}", changed(), "tensor '/y': the loss 'net.py:bad' fails: KeyError"),
         (f"{REGRESSION.replace('mse', 'net.py:wide')}", changed(), "the loss 'net.py:wide' must give one number"),
         (f"{TRAIN}, passes: 5, optimizer: {{lr: 1.0e+38}}", changed(), "; training has diverged: lower the learning"),
+        (f"{TRAIN}, nan: skip", changed(x=lambda x: x * np.nan), "every sample holds NaN or infinity, so 'nan: skip'"),
         (f"{TRAIN}, nan: keep", changed(x=spoilt(np.nan)), "the objective is nan; training has diverged"),
         (TRAIN.replace("perceptron", "late"), changed(), "training fails: ArithmeticError: too late ("),
     ],
