@@ -20,7 +20,7 @@ from wilkins.transport.errors import (
     Unreadable,
     suggestion,
 )
-from wilkins.transport.views import Array, Memory, offset_in_file
+from wilkins.transport.views import Array, Elements, Memory, elements_in_file
 
 if TYPE_CHECKING:
     import cupy
@@ -110,8 +110,10 @@ class Step:
         """
         path, selection = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
         dataset = self._dataset(path)
-        view = self._select(dataset, path, selection, writable=False)
-        return self._read(dataset, path, selection) if view is None else view
+        elements = self._elements(dataset, selection)
+        if elements is None:
+            return self._read(dataset, path, selection)
+        return self._view(elements, path, selection, writable=False)
 
     def buffer(self, path: str, selection: Any = (), *, device: str | None = None) -> Buffer:
         """The same as an object with the protocols by which array libraries share memory (`devices.Buffer`).
@@ -148,13 +150,12 @@ class Step:
     def _on_host(self, path: str, selection: Any) -> host.HostBuffer:
         dataset = self._dataset(path)
         selection = selection if isinstance(selection, tuple) else (selection,)
-        view = self._select(dataset, path, selection, writable=False)
-        if view is None:
-            view = self._read(dataset, path, selection)
-            return host.HostBuffer(view, view)
-        writable = self._select(dataset, path, selection, writable=True)
-        assert writable is not None
-        return host.HostBuffer(view, writable)
+        elements = self._elements(dataset, selection)
+        if elements is None:
+            array = self._read(dataset, path, selection)
+            return host.HostBuffer(array, array)
+        view = self._view(elements, path, selection, writable=False)
+        return host.HostBuffer(view, self._view(elements, path, selection, writable=True))
 
     def torch(self, path: str, selection: Any = (), *, device: str | None = None, copy: bool = False) -> torch.Tensor:
         """A dataset as a torch tensor: over the step's memory where `step[path]` is a view of native byte order.
@@ -262,21 +263,20 @@ class Step:
             raise NoSuchDataset(f"{path!r} in step {self.index} ({self.filename}) is a {kind}, no dataset{hint}")
         return found
 
-    def _select(self, dataset: h5py.Dataset, path: str, selection: tuple[Any, ...], *, writable: bool) -> Array | None:
-        """A view of the step's memory, or None where there cannot be one."""
+    def _elements(self, dataset: h5py.Dataset, selection: tuple[Any, ...]) -> Elements | None:
+        """Where elements lie that a selection can be a view of; None where it cannot be one."""
         if not _is_plain(selection):
             return None
+        elements = elements_in_file(dataset, self.file)
+        return elements if elements and elements.offset + elements.size <= self._held().size else None
+
+    def _view(self, elements: Elements, path: str, selection: tuple[Any, ...], *, writable: bool) -> Array:
+        """A view of the step's memory."""
         stored = self._held()
-        offset = offset_in_file(dataset, self.file)
-        if offset is None:
-            return None
-        size = dataset.size * dataset.dtype.itemsize
-        if offset + size > stored.size:
-            return None
-        memory = Memory(stored, path, stored.address + offset, size, writable=writable)
+        memory = Memory(stored, path, stored.address + elements.offset, elements.size, writable=writable)
         self._alive.add(memory)
         self._held()  # another thread may have let go of the step before it could see this array
-        whole = memory.array(dataset.shape, dataset.dtype)
+        whole = memory.array(elements.shape, elements.dtype)
         if not selection:
             return whole
         if ... not in selection:
@@ -284,7 +284,7 @@ class Step:
         try:
             part: Array = whole[selection]
         except IndexError as error:
-            raise self._misfit(dataset, path, error) from None
+            raise self._misfit(elements.shape, path, error) from None
         return part
 
     def _read(self, dataset: h5py.Dataset, path: str, selection: tuple[Any, ...]) -> Array:
@@ -295,7 +295,7 @@ class Step:
         try:
             value = dataset[selection]
         except (IndexError, ValueError, TypeError) as error:
-            raise self._misfit(dataset, path, error) from None
+            raise self._misfit(dataset.shape, path, error) from None
         except OSError as error:
             raise Unreadable(error.errno, f"{self._says(path)} cannot be read: {error}", self.filename) from error
         if isinstance(value, np.ndarray) and not (dataset.dtype.hasobject and value.dtype != dataset.dtype):
@@ -304,10 +304,8 @@ class Step:
         scalar[0] = value
         return scalar.reshape(())
 
-    def _misfit(self, dataset: h5py.Dataset, path: str, error: Exception) -> BadSelection:
-        return BadSelection(
-            f"{self._says(path)} has the shape {dataset.shape}, which the selection does not fit: {error}"
-        )
+    def _misfit(self, shape: tuple[int, ...], path: str, error: Exception) -> BadSelection:
+        return BadSelection(f"{self._says(path)} has the shape {shape}, which the selection does not fit: {error}")
 
 
 def _is_plain(selection: tuple[Any, ...]) -> bool:

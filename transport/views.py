@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -10,9 +11,22 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def offset_in_file(dataset: h5py.Dataset, file: h5py.File) -> int | None:
-    """Where a dataset's elements lie in its file, one after the other and as NumPy has them; None if they do not."""
-    if dataset.shape is None or dataset.size == 0 or dataset.dtype.hasobject:
+class Elements(NamedTuple):
+    """Where a dataset's elements lie in its file, one after the other and as NumPy has them."""
+
+    offset: int
+    """Of the first one, in bytes."""
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    size: int
+    """Of all, in bytes."""
+
+
+def elements_in_file(dataset: h5py.Dataset, file: h5py.File) -> Elements | None:
+    """Where a dataset's elements lie in its file; None if they do not lie there as NumPy has them."""
+    shape: tuple[int, ...] | None = dataset.shape
+    dtype: np.dtype[Any] = dataset.dtype  # h5py makes it anew each time
+    if shape is None or 0 in shape or dtype.hasobject:
         return None
     properties = dataset.id.get_create_plist()
     if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() > 0:
@@ -21,14 +35,14 @@ def offset_in_file(dataset: h5py.Dataset, file: h5py.File) -> int | None:
     if offset is None:
         return None
     try:
-        in_memory = h5py.h5t.py_create(dataset.dtype, logical=True)
+        in_memory = h5py.h5t.py_create(dtype, logical=True)
     except TypeError:
         return None
     if not dataset.id.get_type().equal(in_memory):
         return None
     if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(file.id).fileno:  # by an external link
         return None
-    return offset
+    return Elements(offset, shape, dtype, math.prod(shape) * dtype.itemsize)
 
 
 class Memory:
