@@ -1,10 +1,34 @@
 """Checkpoints that the program does not feel: tensors and arrays, captured lazily, written behind its back."""
 
-from wilkins.tasks.checkpoint.capture import Saved
-from wilkins.tasks.checkpoint.engine import Checkpointer
-from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
-from wilkins.tasks.checkpoint.restore import Restored
-from wilkins.tasks.checkpoint.schedule import When
-from wilkins.tasks.checkpoint.sources import Shard
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wilkins.tasks.checkpoint.capture import Saved
+    from wilkins.tasks.checkpoint.engine import Checkpointer
+    from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
+    from wilkins.tasks.checkpoint.restore import Restored
+    from wilkins.tasks.checkpoint.schedule import When
+    from wilkins.tasks.checkpoint.sources import Shard
 
 __all__ = ["CheckpointError", "Checkpointer", "Damaged", "Restored", "Saved", "Shard", "Unsupported", "When"]
+
+_PLACES = {
+    "CheckpointError": "errors",
+    "Checkpointer": "engine",
+    "Damaged": "errors",
+    "Restored": "restore",
+    "Saved": "capture",
+    "Shard": "sources",
+    "Unsupported": "errors",
+    "When": "schedule",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Looked up when they are asked for: who reads a workflow file needs none of them, and no NumPy."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -23,6 +23,7 @@ class Pace:
         self._rate = rate
         self._lock = threading.Lock()
         self._free = 0.0
+        self._lifted = threading.Event()
 
     def wait(self, size: int) -> None:
         """Until `size` more bytes may be written."""
@@ -31,7 +32,11 @@ class Pace:
         with self._lock:
             begin = max(self._free, time.monotonic())
             self._free = begin + size / self._rate
-        time.sleep(max(0.0, begin - time.monotonic()))
+        self._lifted.wait(max(0.0, begin - time.monotonic()))
+
+    def lift(self) -> None:
+        """From now on as fast as can be."""
+        self._lifted.set()
 
 
 class File:
@@ -52,7 +57,7 @@ class File:
         self._past_cache = self._direct >= 0
 
     def write(self, data: memoryview, offset: int) -> None:
-        """Write whole pages from memory that begins at one. Several threads may, at different offsets."""
+        """Write from memory that begins at a page, best whole pages. Several threads may, at different offsets."""
         offset += self._base
         while data:
             direct = self._past_cache
@@ -66,6 +71,10 @@ class File:
             if written % PAGE:  # the disk is full, or a limit reached: let it say so
                 self._past_cache = False
             data, offset = data[written:], offset + written
+
+    def cut(self, size: int) -> None:
+        """End the file after so many bytes: what was reserved are whole pages."""
+        os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
         """Make the bytes last."""

@@ -34,7 +34,7 @@ MANIFEST = "manifest.json"
 LATEST = "latest"
 _NAME = re.compile(r"(?P<serial>\d{6,})-step-(?P<step>\d+)")
 _UNFINISHED = re.compile(r"\.\d{6,}-step-\d+\.([0-9a-f]+\.new|old)|\.latest\.new")
-_FILES = re.compile(r"data-\d+\.bin")
+_FILES = re.compile(r"[^/.][^/]*")
 _INDICES = re.compile(r"index-\d+\.json")
 _LOCKED: set[Path] = set()
 

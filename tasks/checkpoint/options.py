@@ -1,0 +1,95 @@
+"""The options of checkpoints of a stream: what the section `checkpoint:` of a task may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wilkins.kinds import choice, duration, integer, size, text
+from wilkins.patterns import intersect
+from wilkins.reading import Where, key
+from wilkins.tasks.registry import ReadyMade
+
+_INSTANCE = "{instance}"
+_OTHERS = ("manifest.json", "index-0.json", "latest", ".lock")
+"""What lies beside the program's file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Which steps of the in-port become checkpoints, and where they are kept."""
+
+    folder: str = key(
+        text(),
+        default="checkpoints",
+        doc="Folder of the checkpoints, made if it is missing; relative to the task's. `latest` in it leads to the "
+        "newest one. One for each instance: with `{instance}` in it.",
+    )
+    filename: str = key(
+        text(),
+        default="checkpoint.h5",
+        doc="What the program's file is called in a checkpoint, so that it restarts from `FOLDER/latest/FILENAME`. No "
+        "port of the program may match it: inside of a run, that would be a step.",
+    )
+    every: int | None = key(
+        integer(1),
+        default=None,
+        doc="Every n-th step goes to storage, the first one included; left out, with `seconds` too: each. The last one "
+        "always does.",
+    )
+    seconds: float | None = key(
+        duration(), default=None, doc="A step goes to storage, too, when this time has passed since the last that did."
+    )
+    memory: int = key(
+        integer(1, 8),
+        default=2,
+        doc="How many of the newest steps are held in memory: where those wait that storage is too slow for.",
+    )
+    when_full: str = key(
+        choice("drop-oldest", "block"),
+        default="drop-oldest",
+        doc="When storage is slower than the program: `drop-oldest` leaves steps out, `block` lets the program wait.",
+    )
+    keep: int = key(integer(1), default=2, doc="How many checkpoints storage keeps, the newest.")
+    rate: int = key(size(), default=0, doc="Bytes per second that are written to storage, at most (0: no limit).")
+    where: Where
+
+
+def _check(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
+    if len(task.inports) != 1 or task.outports:
+        yield (
+            "folder",
+            f"the task needs one in-port and no out-port, and has {len(task.inports)} and {len(task.outports)}; give "
+            "each stream a task of its own",
+        )
+    if task.nprocs != 1:
+        yield "folder", f"the task has {task.nprocs} ranks, and works on one; remove 'nprocs'"
+    if task.taskCount > 1 and _INSTANCE not in options.folder and _INSTANCE not in (task.cwd or ""):
+        yield (
+            "folder",
+            f"{task.taskCount} instances would write to {options.folder!r}; write for example "
+            f"'{options.folder}/{_INSTANCE}'",
+        )
+    name = options.filename
+    if "/" in name or name.startswith((".", "index-")) or name in _OTHERS:
+        yield (
+            "filename",
+            f"{name!r} cannot be the file's name; give a plain one such as 'checkpoint.h5', without folder",
+        )
+    for port in task.inports:
+        if intersect(port.filename, name):
+            cure = "give another, such as 'restart.dat'"
+            yield "filename", f"the in-port {port.filename!r} matches {name!r}, which would be a step then; {cure}"
+        elif any(intersect(port.filename, other) for other in _OTHERS):
+            yield "folder", f"the in-port {port.filename!r} matches any name; name the program's checkpoints only"
+
+
+TASK = ReadyMade(
+    name="checkpoint",
+    doc="Holds a program's own checkpoint files in memory and writes them to storage behind its back; the newest one "
+    "is always whole.",
+    options=Checkpoint,
+    module="wilkins.tasks.checkpoint.stream",
+    check=_check,
+)
