@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 from analysis_results import direct, numbers_in, read_png, rows_of
 
-from support import MPIEXEC, WILKINS, must_run, run_tree
+from support import MPIEXEC, WILKINS, must_run, processes_in, run_tree, started_tree, wait_for
 from wilkins import builtin
 
 PACKAGED = Path(builtin.file_of("pipeline")).parent.parent
@@ -182,6 +184,43 @@ def test_train_online(tmp_path: Path, job: bool) -> None:
     assert sum(found["good"]) >= 2  # the simulation is never more than a few steps ahead of the trainer
     assert all(error < 0.4 for _, _, good, _, error in served if good)
     assert not list(tmp_path.glob("*.h5"))
+
+
+@ONE_JOB
+def test_checkpoint_stream(tmp_path: Path, job: bool) -> None:
+    """Killed and run again it goes on, and ends as if nothing had been; the comets are where Kepler wants them."""
+    memory, files = tmp_path / "memory", tmp_path / "files"
+    memory.mkdir()
+    files.mkdir()
+    must_run(files, sys.executable, PACKAGED / "checkpoint-stream" / "comets.py", "10", "20", "none.h5")
+    words = [*WILKINS, "run", "--builtin", "checkpoint-stream"]
+    words += [word for one in ("orbits=10", "snapshots=20", "every=7") for word in ("--set", one)]
+    command = [MPIEXEC, "-n", "2", *words] if job else words
+    stored = memory / "checkpoints" / "latest" / "checkpoint.h5"
+    with started_tree(command, memory) as tree:
+        wait_for(stored.exists, 60, "the first checkpoint")
+        [simulation] = [pid for pid in processes_in(memory) if b"comets.py\0" in words_of(pid)]
+        os.kill(simulation, signal.SIGKILL)
+        assert tree.wait(60).code != 0
+    with h5py.File(stored) as file:
+        reached = int(file.attrs["step"])
+    assert 0 < reached < 10 * 2000
+    said = must_run(memory, *command, timeout=120)
+    assert f"goes on after step {reached}" in said
+    assert (memory / "comets.csv").read_bytes() == (files / "comets.csv").read_bytes()
+    assert stored.read_bytes() == (files / "comets.h5").read_bytes()
+    assert not list(memory.glob("*.h5"))
+    found = columns(memory / "comets.csv")
+    assert found["energy"] == pytest.approx([-0.5] * 40, abs=1e-6)
+    assert found["off"][0] == pytest.approx(10 * 2 * math.pi * (2 * math.pi / 2000) ** 2 / 3, rel=0.01)
+
+
+def words_of(pid: int) -> bytes:
+    """A process's command."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def bratu(heating: float, wall: float, points: int) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.tree import decode
 from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version, read_manifest
 
 
@@ -15,7 +16,7 @@ def _found(folder: Path) -> list[Version]:
     found = versions.versions(folder)
     if not found:
         what = "holds no checkpoints" if folder.is_dir() else "is no folder"
-        raise CheckpointError(f"{folder} {what}; give the folder that a Checkpointer was given")
+        raise CheckpointError(f"{folder} {what}; give the folder that checkpoints are kept in")
     return found
 
 
@@ -76,6 +77,10 @@ def shown(folder: Path, name: str | None = None) -> str:
     with Contents(version.path) as contents:
         count = f"{contents.ranks} rank{'' if contents.ranks == 1 else 's'}"
         lines = [f"{version.name}: step {version.step}, saved by {count}"]
+        if program := program_of(contents):
+            size = contents.manifest.files[program["file"]]
+            what = f"{program['file']}: the program's {program['name']}, {size:,} bytes"
+            return f"{version.name}: step {version.step}\n{what}"
         seen: set[str] = set()
         lines.append(f"{'rank':>4}  {'array':<48} {'type':<16} {'shape':<20} bytes")
         for rank in range(contents.ranks):
@@ -93,6 +98,15 @@ def shown(folder: Path, name: str | None = None) -> str:
                     shape += f" at {','.join(map(str, spec.offsets))} of {'x'.join(map(str, spec.whole))}"
                 lines.append(f"{who:>4}  {key:<48} {spec.library + ' ' + spec.dtype:<16} {shape:<20} {size:,}")
     return "\n".join(lines)
+
+
+def program_of(contents: Contents) -> dict[str, str]:
+    """Of a version that holds a program's own file: what it is called here, and what the program called it."""
+    index = contents.index(0)
+    if index.entries or contents.manifest.streams[0].file == "data-0.bin":
+        return {}
+    found = decode(index.tree, lambda _: None)
+    return {name: found[name] for name in ("file", "name")}
 
 
 def pruned(folder: Path, keep: int) -> str:

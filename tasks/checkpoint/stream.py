@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
 import queue
 import signal
 import sys
@@ -32,6 +33,7 @@ from wilkins.tasks.checkpoint.window import Bytes, Held, Window
 from wilkins.tasks.ranks import Ranks
 from wilkins.tasks.registry import Ports
 from wilkins.transport import memory, steps
+from wilkins.transport.board import Board
 
 NICENESS = 10
 """How far the storing steps back behind programs that compute."""
@@ -53,12 +55,28 @@ def main(options: Mapping[str, Any], ports: Ports, ranks: Ranks) -> None:  # noq
         raise CheckpointError(
             f"no task of the run writes {ports.inports[0]!r}, so there is nothing to keep; mend the port's 'filename'"
         )
+    if (producers := _producers()) > 1:
+        raise CheckpointError(
+            f"{producers} producers write {ports.inports[0]!r}, and a folder holds the checkpoints of one; give the "
+            f"task 'taskCount: {producers}' and a 'folder' with {{instance}} in it"
+        )
     lock = Lock(Path(options["folder"]))
     try:
         versions.tidy(Path(options["folder"]))
         Keeper(options, port).run()
     finally:
         lock.close()
+
+
+def _producers() -> int:
+    """How many tasks, or instances of one, this task's steps come from."""
+    board = Board.attach(Path(os.environ["WILKINS_RUN"]))
+    try:
+        report = board.report()
+    finally:
+        board.close()
+    own = int(os.environ["WILKINS_TASK"])
+    return sum(report["ports"][channel["inport"]]["task"] == own for channel in report["channels"])
 
 
 class Keeper:

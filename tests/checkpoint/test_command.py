@@ -70,7 +70,7 @@ def test_prune(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, told in (
-        (["list", str(tmp_path / "none")], "is no folder; give the folder that a Checkpointer was given"),
+        (["list", str(tmp_path / "none")], "is no folder; give the folder that checkpoints are kept in"),
         (["verify", str(tmp_path)], "holds no checkpoints"),
     ):
         assert main(["ckpt", *words]) == 1
