@@ -81,8 +81,8 @@ def _check(options: Checkpoint, task: Any) -> Iterator[tuple[str, str]]:
         if intersect(port.filename, name):
             cure = "give another, such as 'restart.dat'"
             yield "filename", f"the in-port {port.filename!r} matches {name!r}, which would be a step then; {cure}"
-        elif any(intersect(port.filename, other) for other in _OTHERS):
-            yield "folder", f"the in-port {port.filename!r} matches any name; name the program's checkpoints only"
+        elif own := next((other for other in _OTHERS if intersect(port.filename, other)), None):
+            yield "folder", f"the in-port {port.filename!r} matches {own!r}, which lies in it too; name it more closely"
 
 
 TASK = ReadyMade(
