@@ -26,6 +26,8 @@ from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.stream import store
 from wilkins.tasks.checkpoint.window import Held
 
+KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "12"))
+"""Random moments that are tried (`make soak`: more)."""
 SIMULATION = """
 import os, signal, sys, time
 import h5py, numpy as np
@@ -182,6 +184,28 @@ def test_asked_to_end(tmp_path: Path, whole: bool) -> None:
     assert found[max(found)][1] == (case.alone(max(found) + 1) / "state.h5").read_bytes()
 
 
+@pytest.mark.parametrize("launcher", [True, False], ids=["the launcher", "the task"])
+def test_killed_in_a_run(tmp_path: Path, launcher: bool) -> None:
+    """What was stored is whole, and the next run goes on in the folder."""
+    case = Case(tmp_path, steps=100_000, size=50_000)
+    with started_tree(case.write(), tmp_path) as tree:
+        wait_for(lambda: (tmp_path / "checkpoints" / "latest").exists(), 60, "the first checkpoint")
+        if launcher:
+            tree.process.kill()
+        else:
+            os.kill(checkpoint_task(tmp_path), signal.SIGKILL)
+        code = tree.wait(30).code
+        assert code == (-signal.SIGKILL if launcher else 1)
+        wait_for(lambda: not processes_in(tmp_path), 30, "the end of all")
+    with Contents((tmp_path / "checkpoints" / "latest").resolve()) as contents:
+        contents.verify()
+    case.steps = 3
+    done = case.run()
+    assert done.code == 0, done.err
+    found = kept(tmp_path / "checkpoints")
+    assert found[2][1] == (case.alone(3) / "state.h5").read_bytes()
+
+
 def test_slow_storage_does_not_hold_the_program_up(tmp_path: Path) -> None:
     """Each file takes storage two seconds. What it cannot take in time is left out, never the last."""
     done = Case(tmp_path, steps=40, size=100_000).run(rate="400kB", keep=50)
@@ -278,7 +302,7 @@ for step in range(int(sys.argv[1])):
     [
         *POINTS[POINTS.index("flush.begun") : POINTS.index("commit.voted")],
         *POINTS[POINTS.index("commit.manifest") : POINTS.index("restore.verified")],
-        *range(12),
+        *range(KILLS),
     ],
 )
 def test_killed_while_it_stores(tmp_path: Path, point: str | int) -> None:
