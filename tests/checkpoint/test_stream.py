@@ -27,7 +27,8 @@ from wilkins.tasks.checkpoint.stream import store
 from wilkins.tasks.checkpoint.window import Held
 
 KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "12"))
-"""Random moments that are tried (`make soak`: more)."""
+"""Random moments that are tried (`make soak`: more, and others)."""
+SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
 SIMULATION = """
 import os, signal, sys, time
 import h5py, numpy as np
@@ -315,7 +316,7 @@ def test_killed_while_it_stores(tmp_path: Path, point: str | int) -> None:
     else:
         with started_tree([*command, "100000"], tmp_path) as tree:
             wait_for(lambda: (tmp_path / "checkpoints" / "latest").exists(), 30, "the first checkpoint")
-            time.sleep(random.Random(point).uniform(0, 0.4))
+            time.sleep(random.Random(1000 * SEED + point).uniform(0, 0.4))
             tree.process.kill()
             out = tree.wait(10).out
     told = max((int(step) for step in re.findall(r"stored (\d+)\n", out)), default=-1)
