@@ -44,7 +44,7 @@ class Checkpoint:
     memory: int = key(
         integer(1, 8),
         default=2,
-        doc="How many of the newest steps are held in memory: where those wait that storage is too slow for.",
+        doc="How many of the newest steps are held in memory, up to 8: where those wait that storage is too slow for.",
     )
     when_full: str = key(
         choice("drop-oldest", "block"),
