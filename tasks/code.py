@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from wilkins.errors import suggest
 from wilkins.tasks.errors import TaskError
+
+_DYNAMIC = {"globals", "exec", "__getattr__"}
+"""What a module makes names with that its text does not show."""
 
 
 def load(name: str, key: str, folders: Sequence[Path]) -> Callable[..., Any]:
@@ -40,12 +45,69 @@ def load(name: str, key: str, folders: Sequence[Path]) -> Callable[..., Any]:
     return function
 
 
-def _from_file(place: str, name: str, key: str, folders: Sequence[Path]) -> Any:
-    tried = [(folder / Path(place).expanduser()).resolve() for folder in folders]
+def problem(name: str, folders: Sequence[Path]) -> str:
+    """What keeps ``file.py:name`` from being loaded, as far as the text of the file shows it; nothing is executed.
+
+    Nothing is said of ``module:name``, which only an import could find.
+    """
+    place, _, path = name.rpartition(":")
+    if not place.endswith(".py"):
+        return ""
+    try:
+        file = _found(place, folders)
+        tree = ast.parse(file.read_bytes())
+    except TaskError as error:
+        return str(error)
+    except OSError as error:
+        return f"{place} cannot be read: {error.strerror}; mend its rights"
+    except (SyntaxError, ValueError) as error:
+        line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        return f"{file} is not valid Python{line}: {error.args[0]}; mend it"
+    names = set(_names(tree.body))
+    first = path.partition(".")[0]
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if first in names or "*" in names or (used | names) & _DYNAMIC:
+        return ""
+    there = sorted(one for one in names if not one.startswith("_"))
+    return f"{file} has no {first!r}" + (
+        suggest(first, there) or f"; it has {', '.join(there[:20]) or 'no function'}; name one of its own"
+    )
+
+
+def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """The names that a module's statements give, also those in ``if`` and ``try``; ``*`` for all of another module."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+            yield from (one for inner in ast.walk(node) if isinstance(inner, ast.Global) for one in inner.names)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+        else:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+            yield from _names(list(ast.iter_child_nodes(node)))
+
+
+def _found(place: str, folders: Sequence[Path]) -> Path:
+    """The file that a text names.
+
+    Raises:
+        TaskError: there is none.
+    """
+    tried = list(dict.fromkeys((folder / Path(place).expanduser()).resolve() for folder in folders))
     file = next((path for path in tried if path.is_file()), None)
-    if file is None:
-        where = " nor ".join(dict.fromkeys(str(path) for path in tried))
-        raise TaskError(f"'{key}: {name}': there is no file {where}; mend the path")
+    if file is not None:
+        return file
+    above = Path(place).parent
+    there = sorted({str(above / one.name) for path in tried for one in path.parent.glob("*.py")})
+    raise TaskError(f"there is no file {' nor '.join(map(str, tried))}" + (suggest(place, there) or "; mend the path"))
+
+
+def _from_file(place: str, name: str, key: str, folders: Sequence[Path]) -> Any:
+    try:
+        file = _found(place, folders)
+    except TaskError as error:
+        raise TaskError(f"'{key}: {name}': {error}") from None
     module_name = f"wilkins_user_{file.stem}"
     spec = importlib.util.spec_from_file_location(module_name, file)
     assert spec is not None

@@ -31,6 +31,8 @@ class ReadyMade:
     OSError is shown to the user as it is."""
     check: Callable[[Any, Any], Iterable[tuple[str, str]]] = lambda *_: ()
     """What is wrong with the options of a task (a `wilkins.spec.Task`): keys of the section, and messages."""
+    code: Callable[[Any], Iterable[tuple[str, str]]] = lambda _: ()
+    """The functions that the options name, as `wilkins.tasks.code` finds them: keys of the section, and names."""
     section: str = ""
     """What the section is called in a workflow file; left out: as the task."""
 

@@ -25,6 +25,7 @@ from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
 from wilkins.reading import plain
 from wilkins.spec import InPort, OutPort, Task, ready_made
+from wilkins.tasks.code import problem as code_problem
 from wilkins.tasks.registry import all_tasks
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
@@ -91,6 +92,8 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
         made: list[int] = []
         for instance in range(task.taskCount):
             cwd, stdin = _folders(task, instance, home, folder or home, problems)
+            if instance == 0:
+                _check_code(task, (cwd, home), problems)
             makes_cwd = INSTANCE in (task.cwd or "")
             if makes_cwd and not cwd.exists():
                 made.append(instance)
@@ -215,6 +218,19 @@ def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
     options = json.dumps(plain(task.sections[all_tasks()[name].key]))
     ports = [[port.pattern(instance) for port in ports] for ports in (task.inports, task.outports)]
     return name, options.replace(INSTANCE, str(instance)), json.dumps([*ports, str(home)])
+
+
+def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) -> None:
+    """Looks for the functions that a ready-made task's options name, where the task's first instance will."""
+    name = ready_made(task)
+    if name is None:
+        return
+    ready = all_tasks()[name]
+    options = task.sections[ready.key]
+    for key, code in ready.code(options):
+        if found := code_problem(code.replace(INSTANCE, "0"), folders):
+            message = f"{task.label}, {ready.key}: '{key}: {code}': {found}"
+            problems.append(Problem(options.where.of(key), message))
 
 
 def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:

@@ -342,6 +342,15 @@ def _check_strategy(options: Train) -> Iterator[tuple[str, str]]:
             )
 
 
+def _code(options: Train) -> Iterator[tuple[str, str]]:
+    named = (
+        ("model", options.model),
+        ("loss", options.loss),
+        ("optimizer", options.optimizer and options.optimizer.name),
+    )
+    yield from ((key, name) for key, name in named if name and is_code(name))
+
+
 TASK = ReadyMade(
     name="continual",
     section="train",
@@ -349,5 +358,6 @@ TASK = ReadyMade(
     options=Train,
     module="wilkins.tasks.continual.run",
     check=_check,
+    code=_code,
     needs=("torch",),
 )

@@ -86,5 +86,6 @@ TASK = ReadyMade(
     options=Inference,
     module="wilkins.tasks.inference.run",
     check=_check,
+    code=lambda options: [("model", options.model)],
     needs=("torch",),
 )

@@ -91,6 +91,7 @@ def test_wrong_inference(case: Case, options: str, inports: str, words: str) -> 
 
 def test_options_as_the_task_gets_them(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    case.program("net.py", "class Net: ...\n")
     arguments = "{sizes: [1, 2.5, '3'], deep: {on: true, name: 'a b', none: null}}"
     train(case, f"{GOOD}, model_args: {arguments}, stop: {{seconds: 2min}}, save: {{}}")
     options = json.loads(case.plan().tasks[1].args[2])
@@ -100,9 +101,61 @@ def test_options_as_the_task_gets_them(case: Case, monkeypatch: pytest.MonkeyPat
     assert options["buffer"] is None
 
 
+NET = """
+try:
+    from fast import Layer
+except ImportError:
+    Layer = None
+def network(): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            "model: 'nettwork.py:network'",
+            "'model: nettwork.py:network': there is no file nettwork.py; did you mean 'n",
+        ),
+        ("model: 'network.py:netwrk'", "network.py has no 'netwrk'; did you mean 'network'?"),
+        ("model: 'network.py:zzz'", "network.py has no 'zzz'; it has Layer, network; name one of its own"),
+        ("model: 'broken.py:x'", "broken.py is not valid Python in line 2: "),
+        ("model: 'network.py:network', loss: 'network.py:lss'", "'loss: network.py:lss': network.py has no 'lss'"),
+        (
+            "model: 'network.py:network', optimizer: {name: 'no.py:adam'}",
+            "'optimizer: no.py:adam': there is no file n",
+        ),
+    ],
+)
+def test_code_that_is_not_there(case: Case, monkeypatch: pytest.MonkeyPatch, options: str, words: str) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    case.program("network.py", NET)
+    case.program("broken.py", "x = 1\nx = = 2\n")
+    found = train(case, f"inputs: /x, label: /y, {options}").error()
+    assert found.startswith("workflow.yaml:6:")
+    assert words in found
+
+
+@pytest.mark.parametrize("model", ["network.py:network", "network.py:Layer", "all.py:any", "torch.nn:Linear"])
+def test_code_that_may_be_there(case: Case, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    case.program("network.py", NET)
+    case.program("all.py", "from network import *\n")
+    train(case, f"inputs: /x, label: /y, model: '{model}'").plan()
+
+
+def test_code_in_the_tasks_folder(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    case.program("deep/network.py", NET)
+    words = "'model: network.py:network': there is no file network.py; "
+    assert words in infer(case, "models: 'm*.h5', inputs: /x, model: 'network.py:network'").error()
+    case.plan("inference.cwd=deep")
+
+
 def test_a_python_without_torch_is_told_how_to_get_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(Exception, match=r"needs the Python package 'torch', .* run: pip install 'wilkins\[torch\]'"):
+        case.program("net.py", "class Net: ...\n")
         train(case, GOOD).plan()
 
 
