@@ -9,12 +9,15 @@ from wilkins.ensemble import braced, joins, numbers_text
 from wilkins.errors import count_of
 from wilkins.kinds import words_of
 from wilkins.plan import ChannelPlan, Plan, TaskPlan
+from wilkins.planner import START
+from wilkins.tasks.registry import PREFIX
 
 if TYPE_CHECKING:
     import networkx
 
 T = TypeVar("T")
 _MOST_JOINS = 8
+_WIDEST_COMMAND = 160
 _MODES = {"both": "in memory and on disk", "file": "on disk"}
 _ARROWS = {"memory": "-->", "both": "==>", "file": "-.->"}
 _STYLES = {"memory": "", "both": ", style=bold", "file": ", style=dashed"}
@@ -81,18 +84,28 @@ def _members(plan: Plan, tasks: Sequence[int]) -> str:
 def _task_row(group: Sequence[TaskPlan], gpus: bool) -> tuple[str, ...]:
     first, last = group[0], group[-1]
     ranks = (first.first_rank, last.first_rank + last.nprocs - 1)
-    commands = [
-        [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix, str(task.executable), *task.args]
-        for task in group
-    ]
+    commands = [_words(task) for task in group]
     return (
         first.name if len(group) == 1 else f"{first.name.partition('[')[0]}[0..{last.instance}]",
         str(first.nprocs) if len(group) == 1 else f"{len(group)} x {first.nprocs}",
         f"{ranks[0]}-{ranks[1]}" if ranks[0] != ranks[1] else str(ranks[0]),
         first.kind,
         *([braced([_gpus(task) for task in group])] if gpus else []),
-        " ".join(braced([words_of([word]) for word in column]) for column in zip(*commands, strict=True)),
+        _cut(" ".join(braced([words_of([word]) for word in column]) for column in zip(*commands, strict=True))),
     )
+
+
+def _words(task: TaskPlan) -> list[str]:
+    """What is started; of a ready-made task its name, since its words are options as JSON."""
+    launcher = [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix]
+    if task.args[:1] == (str(START),):
+        return [*launcher, PREFIX + task.args[1]]
+    return [*launcher, str(task.executable), *task.args]
+
+
+def _cut(text: str) -> str:
+    """A command that a line of the table has room for; the run's plan.json holds it whole."""
+    return text if len(text) <= _WIDEST_COMMAND else text[: _WIDEST_COMMAND - 3] + "..."
 
 
 def _gpus(task: TaskPlan) -> str:

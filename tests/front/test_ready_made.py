@@ -9,6 +9,7 @@ import pytest
 from front.front_case import Case
 
 from wilkins import schema
+from wilkins.show import plan_table
 
 HEAD = "tasks:\n  - {func: ./sim, outports: [{filename: 'x*.h5'}]}\n"
 
@@ -100,3 +101,17 @@ def test_the_schema_knows_the_section() -> None:
     assert definitions["Task"]["properties"]["analysis"]["$ref"] == "#/$defs/Analysis"
     assert definitions["Moments"]["required"] == ["dset"]
     assert "## The ready-made task `wilkins.tasks.analysis`" in schema.reference()
+
+
+def test_the_plan_names_the_task(case: Case) -> None:
+    """The options, as JSON, are for the process; programs of users show as they are started, cut where too long."""
+    case.program("sim")
+    case.write(
+        f"tasks:\n  - {{func: ./sim, args: ['{'a' * 400}'], outports: [{{filename: 's*.h5'}}]}}\n"
+        "  - {func: wilkins.tasks.analysis, inports: [{filename: 's*.h5'}], analysis: {moments: [{dset: /u}]}}\n"
+    )
+    table = plan_table(case.plan())
+    row = next(line for line in table.splitlines() if line.startswith("analysis"))
+    assert row.endswith("  wilkins.tasks.analysis")
+    assert "aaa...\n" in table
+    assert max(map(len, table.splitlines())) < 200
