@@ -58,7 +58,8 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
                     served += _write(filled(filename, step.index, step.filename), options, step, model, predicted)
             steps = step.index + 1
     if ranks.rank == 0:
-        print(f"predicted for {served} of {steps} steps well enough; the newest model version was {model.number}")
+        newest = f"the newest model version was {model.number}" if model.number >= 0 else "no model version came"
+        print(f"predicted for {served} of {steps} steps well enough; {newest}")
 
 
 class Model:

@@ -8,10 +8,11 @@ from known import height
 
 from wilkins.transport import steps
 
-good, errors = 0, []
+good, count, errors = 0, 0, []
 with Path("online.csv").open("w") as table:
     print("step,version,good,told,error", file=table)
     for name in steps.names("predicted-*.h5"):
+        count += 1
         with h5py.File(name) as file:
             version, told = int(file.attrs["model_version"]), float(file.attrs["model_error"])
             error = np.nan
@@ -23,4 +24,4 @@ with Path("online.csv").open("w") as table:
                 good += 1
                 errors.append(error)
 
-print(f"{good} good steps" + (f", with an error of {np.mean(errors):.3g}" if good else ""))
+print(f"{good} good steps of {count}" + (f", with an error of {np.mean(errors):.3g}" if good else ""))
