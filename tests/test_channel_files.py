@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import subprocess
@@ -18,6 +19,8 @@ import pytest
 
 import wilkins.transport
 from wilkins.transport import Step
+from wilkins.transport.devices import bring, h5
+from wilkins.transport.devices.driver import NoCuda
 
 PAIR = np.dtype([("a", "<i4"), ("b", ">f8"), ("c", "<c16")])
 VIEWED: dict[str, Any] = {
@@ -211,7 +214,7 @@ def test_nobody_adds_to_a_file_that_is_viewed(tmp_path: Path) -> None:
 
 
 def test_errors_say_what_there_is(tmp_path: Path) -> None:
-    wilkins.transport.publish(tmp_path / "x.h5", {"particles": {"position": np.zeros(3)}, "u": 1})
+    wilkins.transport.publish(tmp_path / "x.h5", {"particles": {"position": np.zeros(3)}, "u": 1}, {"time": 0.5})
     step = only(tmp_path)
     with pytest.raises(KeyError) as error:
         step["partikles/position"]
@@ -221,6 +224,11 @@ def test_errors_say_what_there_is(tmp_path: Path) -> None:
     assert isinstance(error.value, wilkins.transport.ChannelError)
     with pytest.raises(KeyError, match="is a group, no dataset; there are 'particles/position', 'u'"):
         step["/"]
+    with pytest.raises(KeyError) as error:
+        step.attrs["tme"]
+    assert str(error.value) == f"step 0 ({tmp_path}/x.h5) has no attribute 'tme'; did you mean 'time'?"
+    assert isinstance(error.value, wilkins.transport.ChannelError)
+    assert step.attrs.get("tme") is None and "tme" not in step.attrs and dict(step.attrs) == {"time": 0.5}
     with pytest.raises(TypeError, match="path is text"):
         step[0]  # type: ignore[index]
     assert "u" in step and "particles" not in step and list(step) == ["particles/position", "u"]
@@ -229,10 +237,26 @@ def test_errors_say_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="step 0 cannot be opened"):
         only(tmp_path)["u"]
     (tmp_path / "x.h5").unlink()
-    with pytest.raises(FileNotFoundError, match="no file in"):
+    with pytest.raises(FileNotFoundError, match="no file in") as missing:
         wilkins.transport.open(tmp_path / "*.h5")
+    assert isinstance(missing.value, wilkins.transport.ChannelError) and missing.value.errno == errno.ENOENT
     with pytest.raises(ValueError, match="can be 0 to 8"):
         wilkins.transport.open("x", prefetch=9)
+
+
+def test_what_is_in_host_memory_needs_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bring, "driver", no_driver)
+    wilkins.transport.publish(tmp_path / "x.h5", {"u": np.zeros(3)})
+    with pytest.raises(LookupError, match=r"'u' of step 0 .* cannot be a CuPy array: .*; use step\['u'\]") as error:
+        only(tmp_path).cupy("u")
+    assert isinstance(error.value, wilkins.transport.ChannelError) and "auto" not in str(error.value)
+    with pytest.raises(BufferError, match="this one is in host memory: write it directly") as wrong:
+        h5.pointer(np.zeros(3))
+    assert isinstance(wrong.value, wilkins.transport.ChannelError)
+
+
+def no_driver() -> None:
+    raise NoCuda("the CUDA driver is not there")
 
 
 def test_files_come_in_their_order_and_may_be_polled(tmp_path: Path) -> None:

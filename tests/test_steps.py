@@ -187,7 +187,7 @@ def test_no_such_port_is_named(tmp_path: Path) -> None:
     lay_out(tmp_path, pattern="y*.h5")
     done = run_pair(tmp_path, "args: [2, x], outports: [{filename: 'x*.h5'}]", "inports: [{filename: 'x*.h5'}]")
     assert done.code == 1
-    assert "in-ports of this task: x*.h5" in done.out + done.err
+    assert "(in-ports of this task: x*.h5); did you mean 'x*.h5'?" in done.out + done.err
 
 
 def test_files_alone_are_sorted_naturally(tmp_path: Path) -> None:

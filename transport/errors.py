@@ -14,6 +14,32 @@ class NoSuchDataset(ChannelError, KeyError):
         return str(self.args[0])
 
 
+class NoSuchAttribute(ChannelError, KeyError):
+    """A step has no attribute of this name."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NoSuchPort(ChannelError, FileNotFoundError):
+    """What is to be read is neither an in-port of the task nor a file."""
+
+
+class NotAReader(ChannelError, PermissionError):
+    """This rank is none of a port's readers."""
+
+
+class NoSuchDevice(ChannelError, LookupError):
+    """A GPU is not there: what is missing, and the cure."""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
+
+
+class WrongMemory(ChannelError, BufferError):
+    """An array's memory is not where, or not as, it is needed."""
+
+
 class Released(ChannelError, ValueError):
     """A step is used after it was released."""
 
@@ -46,13 +72,13 @@ class WrongProcess(ChannelError, RuntimeError):
     """A channel is used in a fork of the process that opened it."""
 
 
-def suggestion(word: str, known: list[str]) -> str:
+def suggestion(word: str, known: list[str], nothing: str = "it has no datasets") -> str:
     """``"; did you mean 'a/x'?"``, or what there is, shortened."""
     import difflib
 
     if close := difflib.get_close_matches(word, known, n=1, cutoff=0.6):
         return f"; did you mean {close[0]!r}?"
     if not known:
-        return "; it has no datasets"
+        return f"; {nothing}"
     shown = ", ".join(repr(name) for name in known[:8])
     return f"; there are {shown}" + (f" and {len(known) - 8} more" if len(known) > 8 else "")

@@ -13,7 +13,9 @@ import numpy as np
 from wilkins.transport.devices import Buffer, bring, host, paths
 from wilkins.transport.errors import (
     BadSelection,
+    NoSuchAttribute,
     NoSuchDataset,
+    NoSuchDevice,
     Released,
     StillReferenced,
     TypeNotSupported,
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
     import torch
 
     from wilkins.transport.devices.cuda import CudaBuffer
+
+
+class _Attributes(dict[str, Any]):
+    """Attributes, of which a missing one is told with what was meant."""
+
+    def __init__(self, step: str, found: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self._step = step
+
+    def __missing__(self, name: object) -> Any:
+        hint = suggestion(str(name), list(self), "it has no attributes")
+        raise NoSuchAttribute(f"{self._step} has no attribute {name!r}{hint}")
 
 
 class Stored(Protocol):
@@ -77,9 +91,10 @@ class Step:
 
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """The attributes of the root group."""
+        """The attributes of the root group; a missing one is a `NoSuchAttribute`, a KeyError."""
         if self._attrs is None:
-            self._attrs = MappingProxyType(dict(self.file.attrs.items()))
+            found = _Attributes(f"step {self.index} ({self.filename})", self.file.attrs)
+            self._attrs = MappingProxyType(found)
         return self._attrs
 
     def names(self) -> list[str]:
@@ -127,7 +142,7 @@ class Step:
                 ``auto`` (a GPU if there is one); None: what the workflow file says of the port, else the host.
 
         Raises:
-            LookupError: the GPU asked for is not there.
+            NoSuchDevice: the GPU asked for is not there.
             CudaError: the GPU has no room for it.
         """
         choice = bring.choose(device or paths.port_of(self.filename).device)
@@ -200,11 +215,17 @@ class Step:
         """A dataset as a CuPy array on a GPU (see `buffer`), ready on CuPy's current stream; it may outlive the step.
 
         Raises:
-            LookupError: the GPU is not there.
+            NoSuchDevice: the GPU is not there.
         """
-        choice = bring.choose(device)
+        try:
+            choice = bring.choose(device)
+            why = choice.why
+        except NoSuchDevice as error:
+            choice, why = bring.choose("host"), error.args[0]
         if choice.cuda is None:
-            raise LookupError(f"{self._says(path)} cannot be a CuPy array: {choice.why}")
+            raise NoSuchDevice(
+                f"{self._says(path)} cannot be a CuPy array: {why}", f"use step[{path!r}], a NumPy array"
+            )
         return self._on_gpu(path, selection, choice.cuda).cupy()
 
     def release(self) -> None:

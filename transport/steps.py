@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import errno
 import glob
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.transport.board import native_library
+from wilkins.transport.errors import NoSuchPort, NotAReader
 
 _NAME_MAX = 1024
 
@@ -51,7 +53,7 @@ def port(pattern: str) -> int | None:
         return None
     index = int(_library().wilkins_steps_port(os.fsencode(pattern)))
     if index == -errno.EACCES:
-        raise PermissionError(
+        raise NotAReader(
             errno.EACCES,
             "this rank is none of the port's readers; raise 'nreaders', or ask on the first ranks only",
             pattern,
@@ -83,23 +85,31 @@ def on_disk(pattern: str) -> list[str]:
         FileNotFoundError: there is none.
     """
     if not pattern:
-        raise FileNotFoundError(
+        raise NoSuchPort(
             errno.ENOENT, f"give the pattern of the files: there is not one in-port to choose{_in_memory()}"
         )
     found = sorted(glob.glob(pattern), key=_naturally)  # noqa: PTH207 - names come out as the pattern is written
     if not found:
-        raise FileNotFoundError(
-            errno.ENOENT, f"no file in {Path.cwd()} matches, and it is no in-port in memory{_in_memory()}", pattern
-        )
+        message = f"no file in {Path.cwd()} matches, and it is no in-port in memory{_in_memory()}"
+        if close := difflib.get_close_matches(pattern, _in_ports(), n=1, cutoff=0.6):
+            message += f"; did you mean {close[0]!r}?"
+        raise NoSuchPort(errno.ENOENT, message, pattern)
     return found
 
 
 def _in_memory() -> str:
     if "WILKINS_RUN" not in os.environ:
         return " (not in a run)"
+    return f" (in-ports of this task: {', '.join(_in_ports()) or 'none'})"
+
+
+def _in_ports() -> list[str]:
+    """The patterns of this task's in-ports in memory; none outside of a run."""
+    if "WILKINS_RUN" not in os.environ:
+        return []
     text = ctypes.create_string_buffer(1 << 16)
     _library().wilkins_steps_ports(text, len(text))
-    return f" (in-ports of this task: {', '.join(os.fsdecode(text.value).split()) or 'none'})"
+    return os.fsdecode(text.value).split()
 
 
 def _naturally(name: str) -> tuple[object, ...]:

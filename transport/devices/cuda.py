@@ -28,7 +28,7 @@ from wilkins.transport.devices.driver import (
 from wilkins.transport.devices.frameworks import Stream
 from wilkins.transport.devices.paths import copy_runs
 from wilkins.transport.devices.pinned import Registrations, arena_at, undo_at_exit
-from wilkins.transport.errors import TypeNotSupported
+from wilkins.transport.errors import TypeNotSupported, WrongMemory
 
 _LEGACY = 1
 """The default stream of a context, by the number that DLPack, ``__cuda_array_interface__`` and the driver know it."""
@@ -450,17 +450,17 @@ def borrow(value: Any) -> Borrowed:
     if hasattr(value, "__dlpack__"):
         kind, number = value.__dlpack_device__()
         if int(kind) not in (dlpack.CUDA, dlpack.CUDA_MANAGED):
-            raise BufferError(f"an array on DLPack device {(int(kind), number)}, not on a CUDA device")
+            raise WrongMemory(f"an array on DLPack device {(int(kind), number)}, not on a CUDA device")
         device = gpu(int(number))
         with frameworks.device_of(value):
             return Borrowed(device, dlpack.read(frameworks.lent(value).__dlpack__(stream=device.stream)))
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None:
-        raise BufferError("an array that is not on a CUDA device")
+        raise WrongMemory("an array that is not on a CUDA device")
     address = int(interface["data"][0])
     found = driver().device_of(address) if address else 0
     if found is None:
-        raise BufferError("the array's memory is not a CUDA device's")
+        raise WrongMemory("the array's memory is not a CUDA device's")
     device = gpu(found)
     dtype = np.dtype(interface["typestr"])
     shape = tuple(interface["shape"])

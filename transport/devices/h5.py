@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from wilkins.transport.devices import cuda
+from wilkins.transport.errors import WrongMemory
 
 
 class DevicePointer(np.ndarray[Any, np.dtype[Any]]):
@@ -59,10 +60,15 @@ def pointer(array: Any) -> DevicePointer:
     HDF5's transfer waits for all that the GPU does for this process first.
 
     Raises:
-        BufferError: the array is not on a CUDA device, or not contiguous.
+        WrongMemory: the array is not on a CUDA device, or not contiguous.
     """
-    borrowed = cuda.borrow(array)
+    try:
+        borrowed = cuda.borrow(array)
+    except WrongMemory:
+        raise WrongMemory(
+            "h5.pointer takes arrays on a CUDA device; this one is in host memory: write it directly"
+        ) from None
     if not borrowed.array.contiguous:
-        raise BufferError("HDF5 transfers contiguous arrays: make this one contiguous first")
+        raise WrongMemory("HDF5 transfers contiguous arrays: make this one contiguous first")
     plain: np.ndarray[Any, np.dtype[Any]] = np.asarray(_At(borrowed))
     return plain.view(DevicePointer)

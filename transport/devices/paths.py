@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from wilkins.transport.devices import ports
+from wilkins.transport.errors import NoSuchDevice
 
 
 @cache
@@ -59,7 +60,7 @@ def choose(device: str, devices: int, why_none: str = "there is no CUDA device")
         return Choice(None, True, "asked for") if devices else Choice(None, False, why_none)
     if number >= devices:
         have = f"this process sees {devices}" if devices else why_none
-        raise LookupError(f"device '{device}' is not there: {have}; use 'auto' to fall back to the host")
+        raise NoSuchDevice(f"device '{device}' is not there: {have}", "use 'auto' to fall back to the host")
     return Choice(number, True, "asked for")
 
 
