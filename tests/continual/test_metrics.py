@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +20,13 @@ MATRIX = [
     [0.6, 0.8, 0.2],
     [0.5, 0.7, 1.0],
 ]
+
+
+def test_the_example_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "continual.md").read_text()
+    example = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "metrics(" in block)
+    exec(example, {})
+    assert capsys.readouterr().out.strip() == example.rpartition("# ")[2].strip()
 
 
 def test_by_hand() -> None:
