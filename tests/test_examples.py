@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import shutil
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MPIEXEC, must_run
+from support import MPIEXEC, must_run, run_tree
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PYTHON = sys.executable
@@ -138,6 +139,31 @@ def test_ptychography(example: Example) -> None:
     learned = list(csv.DictReader((folder / "training" / "training.csv").open()))
     assert len(learned) == len(solved)
     assert float(learned[-1]["error"]) < float(learned[0]["error"]) - 0.2
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("quickstart/plot.py", "there is no cuts.csv here"),
+        ("ptychography/plot.py", "there is no table rehearsal.csv here"),
+        ("ptychography/compare.py", "there is no object-0000.h5"),
+        ("stream_digits/plot.py", "there is no accuracy.json here"),
+    ],
+)
+@pytest.mark.parametrize("matplotlib", [False, True], ids=["without", "with"])
+def test_a_script_says_what_it_lacks(tmp_path: Path, script: str, words: str, matplotlib: bool) -> None:
+    """In a line that says what to run, not by a traceback."""
+    if matplotlib and importlib.util.find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed")
+    hide = "" if matplotlib else "sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None; "
+    run = f"import runpy, sys; {hide}sys.argv[1:] = []; sys.path.insert(0, {str((EXAMPLES / script).parent)!r}); "
+    if not matplotlib and script == "stream_digits/plot.py":
+        (tmp_path / "accuracy.json").write_text("{}")
+    done = run_tree([PYTHON, "-c", f"{run}runpy.run_path({str(EXAMPLES / script)!r})"], 60, tmp_path)
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+    lacks = not matplotlib and script.endswith("plot.py")
+    assert ("pip install 'wilkins[draw]'" if lacks else words) in done.err
 
 
 @pytest.mark.needs("python:matplotlib")

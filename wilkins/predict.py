@@ -92,4 +92,6 @@ def _no_duration(task: Task, name: str, measured: bool) -> list[Problem]:
     reason = (
         "the run that was given shows no step of it, and the file gives no time" if measured else "it gives no time"
     )
+    if not measured:
+        cure += ", or take the times of a run: --from wilkins-runs/latest"
     return [Problem(task.where.of("model"), f"task {name!r}: {reason} that it computes per step; {cure}")]

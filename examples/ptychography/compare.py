@@ -45,4 +45,6 @@ with open(sys.argv[1] if len(sys.argv) > 1 else "frames.csv", "w", newline="") a
         writer.writerow([frame, family, *(f"{number:.6g}" for number in numbers)])
         frame += 1
 
+if not frame:
+    sys.exit("there is no object-0000.h5; compare.py is a task of the workflow: wilkins run workflow.yaml")
 print(f"compared {frame} frames")

@@ -4,8 +4,12 @@ Arguments: the table of the run with rehearsal, and of that without; rehearsal.c
 """
 
 import sys
+from pathlib import Path
 
-import matplotlib
+try:
+    import matplotlib
+except ModuleNotFoundError:
+    sys.exit("plot.py needs matplotlib; run: pip install 'wilkins[draw]'")
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -13,6 +17,9 @@ import numpy as np
 
 SOLVED, PREDICTED = "tab:blue", "tab:orange"
 names = sys.argv[1:] or ["rehearsal.csv", "incremental.csv"]
+for name in names:
+    if not Path(name).exists():
+        sys.exit(f"there is no table {name} here; a run writes it: wilkins run workflow.yaml --set table={name}")
 tables = [np.genfromtxt(name, delimiter=",", names=True, dtype=None, encoding="utf-8") for name in names]
 
 figure, axes = plt.subplots(len(tables) + 1, 1, figsize=(8, 7), layout="constrained", sharex=True)

@@ -18,7 +18,8 @@ seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 runs = {name: [] for name in STRATEGIES}
 for seed in range(seeds):
     command = [sys.executable, "-m", "wilkins", "run", "workflow.yaml", "--set", f"seed={seed}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
+        sys.exit(f"the run of seed {seed} failed, as said above; needed are: pip install 'wilkins[mpi,torch,examples]'")
     for name in STRATEGIES:
         found = json.loads(Path(f"results/{seed}/{name}/training.json").read_text())
         runs[name].append(1 - np.array(found["held_out"]["errors"], float))
