@@ -66,6 +66,13 @@ def test_pipeline(tmp_path: Path, job: bool) -> None:
     assert not list(tmp_path.glob("*.h5"))
 
 
+def test_a_plate_without_whole_blocks_is_refused(tmp_path: Path) -> None:
+    words = [word for setting in ("steps=2", "size=17") for word in ("--set", setting)]
+    done = run_tree([*WILKINS, "run", "--builtin", "pipeline", *words], 120, tmp_path)
+    assert done.code == 1
+    assert "coarsen.py: a plate of (17, 17) has no whole blocks of 2; make 'size' a multiple of" in done.out + done.err
+
+
 def test_pipeline_through_files(tmp_path: Path) -> None:
     """The programs do by themselves, one after the other, what they do in memory at once."""
     memory, files = tmp_path / "memory", tmp_path / "files"

@@ -148,7 +148,7 @@ def _clean(_: argparse.Namespace) -> int:
 
 def _ckpt(parsed: argparse.Namespace) -> int:
     from wilkins.tasks.checkpoint import command
-    from wilkins.tasks.checkpoint.errors import CheckpointError
+    from wilkins.tasks.checkpoint.errors import CheckpointError, NotThere
 
     try:
         if parsed.action == "list":
@@ -161,6 +161,8 @@ def _ckpt(parsed: argparse.Namespace) -> int:
             text, good = command.verified(parsed.folder, parsed.version)
             print(text)
             return 0 if good else WilkinsError.exit_code
+    except NotThere as error:
+        raise UsageError(str(error)) from error
     except CheckpointError as error:
         raise WilkinsError(str(error)) from error
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
-from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, NotThere
 from wilkins.tasks.checkpoint.tree import decode
 from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version, read_manifest
 
@@ -16,7 +16,7 @@ def _found(folder: Path) -> list[Version]:
     found = versions.versions(folder)
     if not found:
         what = "holds no checkpoints" if folder.is_dir() else "is no folder"
-        raise CheckpointError(f"{folder} {what}; give the folder that checkpoints are kept in")
+        raise NotThere(f"{folder} {what}; give the folder that checkpoints are kept in")
     return found
 
 
@@ -27,7 +27,7 @@ def _one(folder: Path, name: str | None) -> Version:
     for version in found:
         if name in (version.name, str(version.step)):
             return version
-    raise CheckpointError(f"{folder} holds no version {name!r}; it holds {', '.join(one.name for one in found)}")
+    raise NotThere(f"{folder} holds no version {name!r}; it holds {', '.join(one.name for one in found)}")
 
 
 def listed(folder: Path) -> str:

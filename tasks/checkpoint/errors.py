@@ -11,5 +11,9 @@ class Damaged(CheckpointError):
     """A version does not hold what was written."""
 
 
+class NotThere(CheckpointError):
+    """A folder holds no checkpoints, or not the version that is asked for."""
+
+
 class Unsupported(CheckpointError):
     """The state holds a value that cannot be kept exactly."""

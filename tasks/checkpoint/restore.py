@@ -96,7 +96,8 @@ def restore(
         hit("restore.verified", ranks.rank)
         return _load(version, ranks, state, only, tuple(skipped))
     if skipped:
-        raise CheckpointError(f"no version in {folder} verifies: {'; '.join(skipped)}")
+        cure = "; to begin anew, remove the folder, or save into another" if step is None else ""
+        raise CheckpointError(f"no version in {folder} verifies: {'; '.join(skipped)}{cure}")
     return None
 
 

@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["list", str(tmp_path / "none")], "is no folder; give the folder that checkpoints are kept in"),
         (["verify", str(tmp_path)], "holds no checkpoints"),
     ):
-        assert main(["ckpt", *words]) == 1
+        assert main(["ckpt", *words]) == 2
         assert told in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["ckpt", "prune", str(tmp_path), "--keep", "0"])

@@ -14,8 +14,11 @@ for step in itertools.count():
             time = file.attrs["time"]
     except FileNotFoundError:
         break
+    if any(length % block for length in plate.shape):
+        sys.exit(
+            f"coarsen.py: a plate of {plate.shape} has no whole blocks of {block}; make 'size' a multiple of 'block'"
+        )
     rows, columns = (length // block for length in plate.shape)
-    plate = plate[: rows * block, : columns * block]
     with h5py.File(f"coarse-{step:04}.h5", "w") as file:
         file["temperature"] = plate.reshape(rows, block, columns, block).mean(axis=(1, 3))
         file.attrs["time"] = time
