@@ -24,6 +24,7 @@ INVALID: Any = object()
 
 WHOLE_FILE = "the workflow file"
 
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 _BYTES = {"": 1, "b": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4} | {
@@ -65,7 +66,8 @@ class Parsed(Kind):
             return self._parse(text)
         except ValueError as error:
             reason = f" ({error})" if str(error) else ""
-            return reader.problem(node, f"{who} must be {self.meaning}, not {text!r}{reason}")
+            found = text if node.tag in _NUMBERS else repr(text)
+            return reader.problem(node, f"{who} must be {self.meaning}, not {found}{reason}")
 
     def schema(self) -> dict[str, Any]:
         texts = self._schema.get("type") == "string"

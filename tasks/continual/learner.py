@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -42,7 +42,7 @@ class Step:
     """Representatives that were mixed in."""
     objective: Tensor
     """This rank's objective: a tensor of one number, on the model's device."""
-    outputs: Tensor | None
+    outputs: Tensor | None = field(repr=False)
     """What the model gave for the new samples before it was trained on them; None without new samples."""
 
 

@@ -338,7 +338,7 @@ def test_killed_while_it_stores(tmp_path: Path, point: str | int) -> None:
         (
             "checkpoint: {}",
             "checkpoint: {memory: 9}",
-            "'memory' must be a whole number of 1 or more, not '9' (the most is 8)",
+            "'memory' must be a whole number of 1 or more, not 9 (the most is 8)",
         ),
         ("checkpoint: {}", "nprocs: 2\n    checkpoint: {}", "has 2 ranks, and works on one; remove 'nprocs'"),
         ("checkpoint: {}", "taskCount: 2\n    checkpoint: {}", "write for example 'checkpoints/{instance}'"),

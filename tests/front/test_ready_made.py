@@ -44,7 +44,7 @@ def test_the_program_gets_its_options(case: Case) -> None:
         ("{moments: [{dset: /v, dst: /u}]}", "unknown key 'dst'; did you mean 'dset'?"),
         ("{moment: [{dset: /u}]}", "task 'analysis', analysis: unknown key 'moment'; did you mean 'moments'?"),
         ("{histogram: [{bins: 3}]}", "the key 'dset' is missing"),
-        ("{histogram: [{dset: /u, bins: 0}]}", "histogram '/u': 'bins' must be a whole number of 1 or more, not '0'"),
+        ("{histogram: [{dset: /u, bins: 0}]}", "histogram '/u': 'bins' must be a whole number of 1 or more, not 0"),
         ("{histogram: [{dset: /u, range: [2, 1]}]}", "the 'range' of '/u' must be [low, high], the lower one first"),
         ("{slice: [{dset: /u, axes: [1, 1]}]}", "must be two different ones"),
         ("{slice: [{dset: /u, colours: gray}]}", "did you mean 'grey'?"),

@@ -114,7 +114,7 @@ def test_set_and_rate(folder: Path) -> None:
     ("options", "words"),
     [
         (["--set", "analyse.model.stepp=1"], ["task 'analyse': 'model': unknown key 'stepp'", "did you mean 'step'"]),
-        (["--set", "analyse.model.step=-1"], ["'step' must be a time such as 0.2s, 50ms or 10min, not '-1'"]),
+        (["--set", "analyse.model.step=-1"], ["'step' must be a time such as 0.2s, 50ms or 10min, not -1"]),
         (["--set", "simulate.model={step: 1}"], ["task 'simulate': nothing says how many steps", "{steps: 10}"]),
         (["--set", "analyse.model={start: 1}"], ["it gives no time that it computes", "--set analyse.model.step=0.2s"]),
         (["--set", "simulate.model.files=mine"], ["'files' must be 'shared' or 'per-rank', not 'mine'"]),
@@ -197,6 +197,7 @@ def test_durations_from_a_run(folder: Path) -> None:
     told = wilkins(folder, "simulate", "workflow.yaml")
     assert told.returncode == 2
     assert told.stderr.count("gives no time that it computes per step") == 2
+    assert told.stderr.count("or take the times of a run: --from wilkins-runs/latest") == 2
 
 
 @pytest.mark.parametrize("content", ["", "not a trace\n"])

@@ -49,7 +49,7 @@ def infer(case: Case, options: str, inports: str = "{filename: 's*.h5'}, {filena
         (f"{GOOD}, batch: 8, strategy: der, buffer: {{samples: 5, candidates: 9}}", "(9) must not exceed 'batch' (8)"),
         (f"{GOOD}, strategy: der, buffer: {{samples: 5}}, beta: 1", "'beta' is of the strategy der++, not of 'der'"),
         (f"{GOOD}, optimizer: {{name: adam, momentum: 0.9}}", "'momentum' is of sgd and rmsprop, not of 'adam'"),
-        (f"{GOOD}, optimizer: {{lr: 0}}", "'lr' must be a number above 0, not '0'"),
+        (f"{GOOD}, optimizer: {{lr: 0}}", "'lr' must be a number above 0, not 0"),
         (
             f"{GOOD}, publish: {{filename: 'v{{version}}.h5'}}",
             "gives 'v1.h5', which the out-port 'model-*.h5' does",
