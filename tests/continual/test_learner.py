@@ -42,6 +42,7 @@ def test_incremental_is_plain_training() -> None:
             assert torch().equal(weights(model), weights(learner.model))
             assert torch().equal(made.outputs, outputs.detach())  # from before the step: the error on unseen data
             assert (made.number, made.samples, made.recalled) == (step + 1, BATCH, 0)
+            assert "tensor" not in repr(made).replace("objective=tensor", "")  # not every output of every sample
 
 
 def test_rehearsal_trains_on_b_and_r() -> None:
