@@ -179,3 +179,19 @@ def test_all_ranks_serve_the_same_version(tmp_path: Path) -> None:
         if one["rows"] is not None:  # each row is the bias of the version that is told
             assert one["rows"] == [[one["model_version"]] * 3] * (1 + number % 5)
             assert one["good"] == (one["model_error"] <= 0.5)
+
+
+def test_no_model_came(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("def perceptron(): ...\n")
+    (tmp_path / "source.py").write_text(
+        "import h5py\nfor k in range(2):\n    with h5py.File(f's{k}.h5', 'w') as file: file['x'] = [[1.0, 2.0]]\n"
+    )
+    (tmp_path / "trainer.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n  - {func: source.py, outports: [{filename: 's*.h5'}]}\n"
+        "  - {func: trainer.py, on_failure: continue, outports: [{filename: 'model-*.h5'}]}\n"
+        "  - func: wilkins.tasks.inference\n    inports: [{filename: 's*.h5'}, {filename: 'model-*.h5'}]\n"
+        f"    outports: [{{filename: 'p*.h5'}}]\n    inference: {{{SERVE}}}\n"
+    )
+    done = run_tree([*WILKINS, "run", "workflow.yaml"], 150, tmp_path, {"OMP_NUM_THREADS": "1"})
+    assert "predicted for 0 of 2 steps well enough; no model version came" in done.out
