@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import sys
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from wilkins.errors import suggest
 from wilkins.tasks.errors import TaskError
 
 _DYNAMIC = {"globals", "exec", "__getattr__"}
@@ -70,7 +70,7 @@ def problem(name: str, folders: Sequence[Path]) -> str:
         return ""
     there = sorted(one for one in names if not one.startswith("_"))
     return f"{file} has no {first!r}" + (
-        suggest(first, there) or f"; it has {', '.join(there[:20]) or 'no function'}; name one of its own"
+        _near(first, there) or f"; it has {', '.join(there[:20]) or 'no function'}; name one of its own"
     )
 
 
@@ -100,7 +100,7 @@ def _found(place: str, folders: Sequence[Path]) -> Path:
         return file
     above = Path(place).parent
     there = sorted({str(above / one.name) for path in tried for one in path.parent.glob("*.py")})
-    raise TaskError(f"there is no file {' nor '.join(map(str, tried))}" + (suggest(place, there) or "; mend the path"))
+    raise TaskError(f"there is no file {' nor '.join(map(str, tried))}" + (_near(place, there) or "; mend the path"))
 
 
 def _from_file(place: str, name: str, key: str, folders: Sequence[Path]) -> Any:
@@ -158,3 +158,9 @@ def _is_library(filename: str) -> bool:
     if filename.startswith("<") or "site-packages" in filename or "/lib/python" in filename:
         return True
     return Path(filename).resolve().is_relative_to(Path(__file__).resolve().parent)
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    """``"; did you mean 'network'?"``, or nothing if no known name is close."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""

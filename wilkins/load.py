@@ -13,10 +13,11 @@ import yaml
 from wilkins import devices, parameters
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
-from wilkins.kinds import INVALID, WHOLE_FILE, SectionMap
+from wilkins.kinds import INVALID, WHOLE_FILE
 from wilkins.patterns import pattern_problem
 from wilkins.positions import Position, compose, compose_option, read_text
 from wilkins.reading import Reader, keys_of, scalars
+from wilkins.sections import SectionMap
 from wilkins.spec import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
 from wilkins.tasks.registry import PREFIX, all_tasks
 

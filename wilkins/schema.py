@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wilkins.kinds import Section, SectionList, scalar_text
+from wilkins.kinds import scalar_text
 from wilkins.reading import keys_of, more_sections
+from wilkins.sections import Section, SectionList
 from wilkins.spec import Dset, InPort, OutPort, Parameter, Task, TaskModel, Workflow
 from wilkins.tasks.registry import PREFIX, all_tasks
 

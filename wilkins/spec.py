@@ -16,9 +16,6 @@ from wilkins.kinds import (
     ListOf,
     Publish,
     Scalar,
-    Section,
-    SectionList,
-    SectionMap,
     TextMap,
     Words,
     boolean,
@@ -32,6 +29,7 @@ from wilkins.kinds import (
     time_span,
 )
 from wilkins.reading import Where, key
+from wilkins.sections import Section, SectionList, SectionMap
 from wilkins.tasks.registry import PREFIX, sections
 
 

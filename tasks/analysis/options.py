@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wilkins.kinds import ListOf, SectionList, choice, integer, number, text
+from wilkins.kinds import ListOf, choice, integer, number, text
 from wilkins.reading import Where, key
+from wilkins.sections import SectionList
 from wilkins.tasks.registry import ReadyMade
 
 _FIELDS = ("step", "name", "instance")

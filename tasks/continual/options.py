@@ -10,20 +10,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from wilkins.kinds import (
-    Kind,
-    Parsed,
-    Section,
-    Values,
-    boolean,
-    choice,
-    duration,
-    integer,
-    number,
-    size,
-    text,
-)
+from wilkins.kinds import Kind, Parsed, Values, boolean, choice, duration, integer, number, size, text
 from wilkins.reading import Where, key
+from wilkins.sections import Section
 from wilkins.tasks.registry import ReadyMade
 
 _CODE = re.compile(r"(?P<place>[^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
