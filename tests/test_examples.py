@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import shutil
 import sys
 from collections.abc import Callable
@@ -150,11 +149,11 @@ def test_ptychography(example: Example) -> None:
         ("stream_digits/plot.py", "there is no accuracy.json here"),
     ],
 )
-@pytest.mark.parametrize("matplotlib", [False, True], ids=["without", "with"])
+@pytest.mark.parametrize(
+    "matplotlib", [False, pytest.param(True, marks=pytest.mark.needs("python:matplotlib"))], ids=["without", "with"]
+)
 def test_a_script_says_what_it_lacks(tmp_path: Path, script: str, words: str, matplotlib: bool) -> None:
     """In a line that says what to run, not by a traceback."""
-    if matplotlib and importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
     hide = "" if matplotlib else "sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None; "
     run = f"import runpy, sys; {hide}sys.argv[1:] = []; sys.path.insert(0, {str((EXAMPLES / script).parent)!r}); "
     if not matplotlib and script == "stream_digits/plot.py":

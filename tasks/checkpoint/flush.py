@@ -21,6 +21,7 @@ from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.versions import Manifest, Stream
 from wilkins.tasks.checkpoint.vote import Dissent, compare, explain
+from wilkins.tasks.whole import sync
 
 WRITERS = 2
 """Threads that digest and write: one writes while the other digests."""
@@ -135,7 +136,7 @@ class Flush:
                 file.close()
             text = _index(job, rank)
             versions.write_whole(path / index, text)
-            versions.sync(path)
+            sync(path)
             raw = text.encode()
             stream = Stream(
                 name, place.offset, job.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()

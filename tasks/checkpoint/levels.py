@@ -21,6 +21,7 @@ from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, up
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
+from wilkins.tasks.whole import sync
 
 MEMORY = Path("/dev/shm")
 
@@ -117,4 +118,4 @@ def _copy_stream(source: Path, target: Path, manifest: Manifest, rank: int, pace
     finally:
         file.close()
     versions.write_whole(target / stream.index, (source / stream.index).read_text(encoding="utf-8"))
-    versions.sync(target)
+    sync(target)

@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.whole import sync
 
 FORMAT = "wilkins-checkpoint"
 FORMAT_VERSION = 1
@@ -181,15 +182,6 @@ class Lock:
         """Let others write."""
         _LOCKED.discard(self._folder)
         self._file.close()
-
-
-def sync(path: Path) -> None:
-    """Make the names in a folder, or the bytes of a file, last."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_whole(path: Path, text: str) -> None:

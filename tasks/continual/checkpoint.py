@@ -25,6 +25,7 @@ from wilkins.tasks.continual.exchange import Exchange
 from wilkins.tasks.continual.part import Part
 from wilkins.tasks.continual.rounds import Drawn
 from wilkins.tasks.continual.statistics import Statistics
+from wilkins.tasks.whole import whole_file
 
 FORMAT = 1
 _NAME = re.compile(r"rank-(?P<rank>\d+)-of-(?P<ranks>\d+)\.step-(?P<step>\d+)\.(?P<token>[0-9a-f]{8})\.npz")
@@ -86,17 +87,8 @@ def _write(path: Path, saved: Saved) -> None:
         "statistics": asdict(saved.statistics) | {"classes": {}},
     }
     arrays["values"] = np.frombuffer(json.dumps(values).encode(), np.uint8)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    with whole_file(path) as file:
         np.savez(file, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    entry = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(entry)
-    finally:
-        os.close(entry)
 
 
 def load(folder: str | os.PathLike[str], step: int | None, part: Part, exchange: Exchange) -> Saved:

@@ -8,7 +8,6 @@ with `weights_only`, which runs no code. All ranks see the same folder.
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ import torch
 
 from wilkins.tasks.continual.errors import CheckpointError
 from wilkins.tasks.continual.world import gathered, rank_and_size
+from wilkins.tasks.whole import whole_file
 
 if TYPE_CHECKING:
     from wilkins.tasks.continual.learner import Learner
@@ -110,17 +110,8 @@ def _together(folder: Path, work: Callable[[], object]) -> None:
 
 
 def _write(path: Path, state: Mapping[str, Any]) -> None:
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    with whole_file(path) as file:
         torch.save(dict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    entry = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(entry)
-    finally:
-        os.close(entry)
 
 
 def _read(path: Path) -> dict[str, Any]:

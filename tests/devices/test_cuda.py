@@ -301,22 +301,19 @@ def test_pieces_without_end_are_refused(tmp_path: Path, cuda: dict[str, str]) ->
         ({"STAND_IN_DEVICES": "0"}, "no CUDA-capable device"),
         ({"CUDA_VISIBLE_DEVICES": ""}, "no CUDA-capable device"),
         ({"STAND_IN_FAIL": "cuInit=999"}, "cannot start"),
-        ({"LD_LIBRARY_PATH": ""}, "the CUDA driver is not there"),
+        ({"LD_LIBRARY_PATH": "."}, "the CUDA driver is not there"),
     ],
 )
 def test_without_a_device_the_reason_is_told(
     tmp_path: Path, without_gpu: dict[str, str], variables: dict[str, str], why: str
 ) -> None:
-    if "LD_LIBRARY_PATH" in variables:
-        variables = variables | {"WILKINS_NO_DRIVER": "1"}
+    (tmp_path / "libcuda.so.1").touch()  # found first with that path, also on a machine that has a driver
     finished = run_tree(
         [sys.executable, "-c", "from wilkins.transport.devices.driver import driver\ndriver()"],
         60,
         tmp_path,
         without_gpu | variables,
     )
-    if "LD_LIBRARY_PATH" in variables and finished.code == 0:
-        pytest.skip("this machine has a driver")
     assert "NoCuda" in finished.err
     assert why in finished.err
 
