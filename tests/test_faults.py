@@ -251,7 +251,8 @@ def _check_disk(folder: Path) -> None:
 
 def got(folder: Path, task: str) -> list[int]:
     """The steps that a task has read, each of them whole."""
-    lines = (folder / "wilkins-runs" / "latest" / f"{task}.log").read_text().splitlines()
+    said = (folder / "wilkins-runs" / "latest" / f"{task}.log").read_text()
+    lines = said[: said.rfind("\n") + 1].splitlines()  # a task that was killed may have begun another
     read = [line.split() for line in lines if line.startswith("got")]
     assert all(words[2] == "whole" for words in read), read
     return [int(words[1]) for words in read]
