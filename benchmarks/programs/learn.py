@@ -1,8 +1,9 @@
-"""Incremental training and rehearsal by the learner, in turn: `learn.py ROUNDS STEPS MS SAMPLE_BYTES FOLDER`; writes
-`<rank>.json`.
+"""Incremental training, the same with larger batches, and rehearsal, by the learner, in turn.
 
-The model multiplies each sample by matrices, as often as it takes for an incremental step of MS milliseconds. Rounds of
-both strategies alternate, so that other load on the machine meets both.
+`learn.py ROUNDS STEPS MS SAMPLE_BYTES FOLDER` writes `<rank>.json`. The model multiplies each sample by matrices, as
+often as it takes for an incremental step of MS milliseconds. The larger batches have as many samples as rehearsal
+trains on: what they take beyond their share is the model's, not rehearsal's. Rounds alternate, so that other load on
+the machine meets all.
 """
 
 from __future__ import annotations
@@ -49,18 +50,20 @@ class Model(nn.Module):
 class Course:
     """One strategy's learner, and what its steps took."""
 
-    def __init__(self, strategy: continual.Strategy, features: int, depth: int, rank: int) -> None:
+    def __init__(
+        self, strategy: continual.Strategy, features: int, depth: int, rank: int, samples: int = BATCH
+    ) -> None:
         torch.manual_seed(1)
         model = Model(features, depth)
         self.learner = continual.Learner(model, strategy, torch.optim.SGD(model.parameters(), 1e-3))
         self.seconds: list[float] = []
         self._rng = np.random.default_rng(rank)
-        self._x = self._rng.random((BATCH, features), np.float32)
+        self._x = self._rng.random((samples, features), np.float32)
 
     def run(self, steps: int) -> None:
         """Make some steps and note the time of each."""
         for _ in range(steps):
-            batch = {"x": self._x, "y": self._rng.integers(0, CLASSES, BATCH)}
+            batch = {"x": self._x, "y": self._rng.integers(0, CLASSES, len(self._x))}
             began = time.perf_counter()
             self.learner.step(batch)
             self.seconds.append(time.perf_counter() - began)
@@ -90,14 +93,15 @@ def main() -> None:
     with continual.process_group(world):
         depth = depth_for(seconds, features, world)
         incremental = Course(continual.Incremental(), features, depth, world.rank)
+        larger = Course(continual.Incremental(), features, depth, world.rank, BATCH + REPRESENTATIVES)
         rehearsal = Course(continual.Rehearsal(options, world), features, depth, world.rank)
-        with incremental.learner, rehearsal.learner:
-            for course in (incremental, rehearsal):
+        with incremental.learner, larger.learner, rehearsal.learner:
+            for course in (incremental, larger, rehearsal):
                 course.run(WARM_UP)
                 course.seconds.clear()
             before = rehearsal.learner.strategy.statistics()
             for _ in range(rounds):
-                for course in (incremental, rehearsal):
+                for course in (incremental, larger, rehearsal):
                     world.Barrier()
                     course.run(steps)
             after = rehearsal.learner.strategy.statistics()
@@ -105,6 +109,7 @@ def main() -> None:
     told = {
         "depth": depth,
         "incremental": incremental.seconds,
+        "larger": larger.seconds,
         "rehearsal": rehearsal.seconds,
         "wait_seconds": after.wait_seconds - before.wait_seconds,
         "drawn": after.drawn - before.drawn,
