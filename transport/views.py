@@ -22,25 +22,35 @@ class Elements(NamedTuple):
     """Of all, in bytes."""
 
 
-def elements_in_file(dataset: h5py.Dataset, file: h5py.File) -> Elements | None:
-    """Where a dataset's elements lie in its file; None if they do not lie there as NumPy has them."""
+def file_number(item: h5py.h5d.DatasetID | h5py.h5f.FileID) -> int:
+    """What tells an object's file from other open ones."""
+    number: int = h5py.h5o.get_info(item).fileno
+    return number
+
+
+def elements_in_file(dataset: h5py.h5d.DatasetID, number: int) -> Elements | None:
+    """Where a dataset's elements lie in the file of this `file_number`; None if they do not lie there as NumPy has
+    them."""
     shape: tuple[int, ...] | None = dataset.shape
-    dtype: np.dtype[Any] = dataset.dtype  # h5py makes it anew each time
-    if shape is None or 0 in shape or dtype.hasobject:
+    if shape is None or 0 in shape:
         return None
-    properties = dataset.id.get_create_plist()
+    kind = dataset.get_type()
+    dtype: np.dtype[Any] = kind.dtype
+    if dtype.hasobject:
+        return None
+    properties = dataset.get_create_plist()
     if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() > 0:
         return None
-    offset: int | None = dataset.id.get_offset()  # of the file, a user block included; None: nothing was written
+    offset: int | None = dataset.get_offset()  # of the file, a user block included; None: nothing was written
     if offset is None:
         return None
     try:
         in_memory = h5py.h5t.py_create(dtype, logical=True)
     except TypeError:
         return None
-    if not dataset.id.get_type().equal(in_memory):
+    if not kind.equal(in_memory):
         return None
-    if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(file.id).fileno:  # by an external link
+    if file_number(dataset) != number:  # by an external link
         return None
     return Elements(offset, shape, dtype, math.prod(shape) * dtype.itemsize)
 
