@@ -148,7 +148,7 @@ class Ranks:
             if time.monotonic() > self._deadline:
                 raise TimeoutError("the other ranks did not answer")
             time.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_PAUSE)
+            pause = min(3 * pause, _LONGEST_PAUSE)
 
     def give_up_after(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
