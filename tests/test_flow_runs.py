@@ -176,3 +176,30 @@ def test_all_ranks_of_a_reader_get_the_same_steps(streams: Streams, policy: str)
         numbers = by_writer(ranks[0])["w"]
         assert numbers == sorted(set(numbers))
         assert numbers[-1] == 29 or policy != "io_freq: latest"
+
+
+@pytest.mark.parametrize("by_turns", [True, False])
+def test_processes_of_one_rank_that_share_a_stream_are_told_of(streams: Streams, by_turns: bool) -> None:
+    """Processes that open files by turns, as workers of a DataLoader do; not those that follow each other."""
+    streams.program(
+        "read.py",
+        "import subprocess, sys\n"
+        "code = 'import sys, h5py\\nfor line in sys.stdin:\\n    with h5py.File(line.strip()): print(flush=True)'\n"
+        "def start(): return subprocess.Popen([sys.executable, '-c', code], stdin=-1, stdout=-1, text=True)\n"
+        f"workers = [start() for _ in range({2 if by_turns else 6})]\n"
+        "for step in range(6):\n"
+        "    worker = workers[step % len(workers)]\n"
+        "    print(f's{step}.h5', file=worker.stdin, flush=True)\n"
+        "    worker.stdout.readline()\n"
+        "for worker in workers: worker.communicate()\n",
+    )
+    streams.program(
+        "write.py",
+        "import h5py\nfor k in range(6):\n    with h5py.File(f's{k}.h5', 'w') as f: f['x'] = k\n",
+    )
+    ran = streams.run(
+        "  - {name: sim, func: ./write.py, outports: [{filename: 's*.h5'}]}\n"
+        "  - {name: ana, func: ./read.py, inports: [{filename: 's*.h5'}]}\n"
+    )
+    told = "ana: several processes of one rank went through the files of 's*.h5' by turns"
+    assert (told in ran.out + ran.err) == by_turns

@@ -306,7 +306,7 @@ class Board:
                                    "seconds", "on": [[task, rank], ...]}],
                     "flushes": [{"rank", "pid", "port", "seconds"}]}],   # made by the layer, after writes
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
-                    "bytes", "dropped", "reopened", "touched": bool,
+                    "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
                     "waits_first": bool}],                       # its first open waits for a step
          "channels": [{"outport", "inport", "queued", "dropped",
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none

@@ -116,6 +116,7 @@ std::string report(const Board& board) {
         field(out, "bytes", port.bytes);
         field(out, "dropped", dropped);
         field(out, "reopened", port.reopened);
+        field(out, "shared", port.shared);
         field(out, "unseen", port.unseen);
         out += std::string(",\"touched\":") + (port.touched ? "true" : "false");
         out += std::string(",\"waits_first\":") + (port.habits.first == First::wait ? "true}" : "false}");

@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 7;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 8;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -86,6 +86,8 @@ struct FirstOpens {
 struct Asked {
     uint64_t questions;
     uint32_t steps;  // given to it, by waiting too
+    int32_t process;         // that got to the rank's last step
+    int32_t process_before;  // the last one that was another
 };
 
 struct PortRecord {
@@ -117,6 +119,7 @@ struct PortRecord {
     uint64_t questions;    // in: of the rank that has asked most
     uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
+    std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };

@@ -80,6 +80,9 @@ Answer poll(const Board& board, int inport, int reader);
 // The rank was given its next step.
 void note_given(const Board& board, PortRecord& inport, int reader, bool polled);
 
+// This process got to a step of the rank's. Notes whether processes of one rank do so by turns: each misses the others' steps.
+void note_process(const Board& board, PortRecord& inport, int reader);
+
 // A started program has asked nothing yet.
 void forget_questions(const Board& board, PortRecord& inport);
 

@@ -1,4 +1,6 @@
 // The state machine of steps, as consumers meet it that do not wait: what a question is answered with.
+#include <unistd.h>
+
 #include "queue.hpp"
 
 namespace wilkins::queue {
@@ -28,6 +30,15 @@ void note_given(const Board& board, PortRecord& inport, int reader, bool polled)
         ++inport.given_end;
     }
     ++me.steps;
+}
+
+void note_process(const Board& board, PortRecord& inport, int reader) {
+    Asked& me = board.asked(inport, reader);
+    const int process = getpid();
+    if (me.process == process) return;
+    if (me.process_before == process) inport.shared.fetch_add(1);
+    me.process_before = me.process;
+    me.process = process;
 }
 
 void forget_questions(const Board& board, PortRecord& inport) {

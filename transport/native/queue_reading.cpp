@@ -252,6 +252,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
             board.logged(channel, s) = slot.sequence + 1;
         }
     }
+    note_process(board, inport, reader);
     Mark& mark = board.mark(channel, s, reader);
     ++mark.opened;
     WILKINS_FAULT_POINT("take.kept");

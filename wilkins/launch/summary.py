@@ -81,7 +81,14 @@ def hints(report: dict[str, Any]) -> list[str]:
         for port in report["ports"]
         if port["unseen"]
     ]
-    return [*reopened, *unseen]
+    shared = [
+        f"{report['tasks'][port['task']]['name']}: several processes of one rank went through the files of "
+        f"{port['pattern']!r} by turns; to Wilkins they are one reader: each file went to one of them, and the others "
+        "may have missed it: let one process go from file to file (docs/ready-made.md, 'Workers of a DataLoader')"
+        for port in report["ports"]
+        if port["shared"]
+    ]
+    return [*reopened, *unseen, *shared]
 
 
 def record(
