@@ -1,0 +1,176 @@
+"""Steps of an unmodified program as arrays over shared memory, and tensors; what policies let through."""
+
+from __future__ import annotations
+
+import pytest
+from channels.programs import WRITE, Tasks
+
+
+@pytest.mark.parametrize("mode", ["memory", "both", "file"])
+def test_steps_of_an_unmodified_program(tasks: Tasks, mode: str) -> None:
+    """Views lie in the arena and cost no copy; what is packed is read; all values are those of the step."""
+    tasks.write("write.py", WRITE)
+    tasks.write(
+        "read.py",
+        """
+        import numpy as np, wilkins.transport
+        from wilkins.transport.memory import bytes_moved
+        for step in wilkins.transport.open("x*.h5"):
+            before = bytes_moved()
+            u = step["u"]
+            assert bytes_moved() == before and not u.flags.writeable
+            assert u.shape == (300, 1000) and (u == step.index).all()
+            stored = step._stored
+            assert stored.address < u.ctypes.data < stored.address + stored.size
+            assert any(f"{stored.address:x}-" in line and "wilkins-" in line for line in open("/proc/self/maps"))
+            assert (step["packed"] == np.arange(1000) + step.index).all()
+            assert (step["packed", 3:7] == np.arange(3, 7) + step.index).all()
+            assert step["name"][()].decode() == f"step {step.index}" and step.attrs["step"] == step.index
+            print(step.index, step.filename, *step.names())
+        """,
+    )
+    tasks.run(
+        f"func: write.py, args: [7, 'x{{}}.h5'], outports: [{{filename: 'x*.h5', mode: {mode}}}]",
+        "func: read.py, inports: [{filename: 'x*.h5'}]",
+    )
+    assert tasks.said("read") == [f"{step} x{step}.h5 name packed u" for step in range(7)]
+    assert len(list(tasks.folder.glob("x*.h5"))) == (0 if mode == "memory" else 7)
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["numbered", "rewritten"])
+@pytest.mark.parametrize("policy", ["all", "latest", "3"])
+def test_policies(tasks: Tasks, policy: str, fixed: bool) -> None:
+    pattern, name = ("x.h5", "x.h5") if fixed else ("x*.h5", "x{}.h5")
+    tasks.write("write.py", WRITE)
+    tasks.write(
+        "read.py",
+        """
+        import time, wilkins.transport
+        for step in wilkins.transport.open():
+            u = step["u"]
+            time.sleep(0.05)
+            assert (u == step.attrs["step"]).all()
+            print(step.attrs["step"])
+        """,
+    )
+    tasks.run(
+        f"func: write.py, args: [12, '{name}'], outports: [{{filename: '{pattern}'}}]",
+        f"func: read.py, inports: [{{filename: '{pattern}', io_freq: {policy}}}]",
+    )
+    got = [int(line) for line in tasks.said("read")]
+    if policy == "latest":
+        assert got == sorted(set(got)) and got[-1] == 11
+    else:
+        assert got == list(range(0, 12, 1 if policy == "all" else 3))
+
+
+def test_arrays_outlive_step_channel_and_producer(tasks: Tasks) -> None:
+    tasks.write("write.py", WRITE)
+    tasks.write(
+        "read.py",
+        """
+        import gc, wilkins.transport
+        kept = []
+        def read():
+            with wilkins.transport.open("x*.h5") as channel:
+                for step in channel:
+                    if step.index % 2 == 0:
+                        kept.append((step.index, step["u"][step.index :, ::3], step.buffer("u")))
+        read()
+        gc.collect()
+        assert wilkins.transport.open("x*.h5").poll() is None
+        for index, part, buffer in kept:
+            assert (part == index).all() and (buffer.array == index).all() and part.shape == (300 - index, 334)
+        print(*(index for index, _, _ in kept))
+        """,
+    )
+    tasks.run(
+        "func: write.py, args: [9, 'x{}.h5'], outports: [{filename: 'x*.h5'}]",
+        "func: read.py, inports: [{filename: 'x*.h5'}]",
+    )
+    assert tasks.said("read") == ["0 2 4 6 8"]
+
+
+def test_a_step_is_itself_whatever_its_name_means(tasks: Tasks) -> None:
+    """Steps of a rewritten name, opened by HDF5 only after later ones were taken, and again after they were closed."""
+    tasks.write("write.py", WRITE)
+    tasks.write(
+        "read.py",
+        """
+        import h5py, wilkins.transport
+        channel = wilkins.transport.open("x.h5")
+        first, second, third = next(channel), next(channel), channel.poll() or next(channel)
+        with h5py.File("x.h5") as file:  # the name means the step that was taken last
+            assert file.attrs["step"] == 2
+        for step in (second, first, third):
+            assert step.attrs["step"] == step.index and (step["u"] == step.index).all()
+            step.file.close()
+            assert step["name"][()].decode() == f"step {step.index}" and (step["u", 1] == step.index).all()
+        both = first.file, h5py.File("x.h5")
+        assert [file.attrs["step"] for file in both] == [0, 2]
+        del first, second, third, step, both
+        print(*(step.attrs["step"] for step in channel))
+        """,
+    )
+    tasks.run(
+        "func: write.py, args: ['7', x.h5], outports: [{filename: x.h5}]",
+        "func: read.py, inports: [{filename: x.h5}]",
+    )
+    assert tasks.said("read") == ["3 4 5 6"]
+
+
+def test_two_channels_at_once(tasks: Tasks) -> None:
+    tasks.write("write.py", WRITE)
+    tasks.write(
+        "read.py",
+        """
+        import time, wilkins.transport
+        with wilkins.transport.open("x*.h5") as first, wilkins.transport.open("y.h5") as second:
+            for a, b in zip(first, second):
+                u, v = a["u"], b["u"]
+                assert (u == a.index).all() and (v == b.index).all() and a.index == b.index
+                print(a.filename, b.filename)
+            while not second.ended:  # its producer may take a moment to end
+                assert second.poll() is None
+                time.sleep(0.001)
+        """,
+    )
+    tasks.run(
+        "func: write.py, args: [6, 'x{}.h5'], outports: [{filename: 'x*.h5'}]",
+        "name: other, func: write.py, args: [6, y.h5], outports: [{filename: y.h5}]",
+        "func: read.py, inports: [{filename: 'x*.h5'}, {filename: y.h5}]",
+    )
+    assert tasks.said("read") == [f"x{step}.h5 y.h5" for step in range(6)]
+
+
+@pytest.mark.needs("python:torch")
+def test_torch_tensors_in_a_run(tasks: Tasks) -> None:
+    tasks.write(
+        "write.py",
+        """
+        import torch, wilkins.transport
+        for step in range(4):
+            x = torch.full((1 << 18,), float(step))
+            wilkins.transport.publish(f"x{step}.h5", {"x": x, "y": torch.arange(5)})
+        """,
+    )
+    tasks.write(
+        "read.py",
+        """
+        import torch, wilkins.transport
+        from wilkins.transport.memory import bytes_moved
+        kept = []
+        for step in wilkins.transport.open("x*.h5"):
+            before = bytes_moved()
+            x = step.torch("x")
+            assert bytes_moved() == before and x.data_ptr() == step["x"].ctypes.data
+            assert torch.all(x == step.index) and step.torch("y").tolist() == [0, 1, 2, 3, 4]
+            kept.append(step.torch("x", slice(10)))
+        assert [tensor[0].item() for tensor in kept] == [0, 1, 2, 3]
+        weights = torch.ones(10, requires_grad=True)
+        (weights * kept[3]).sum().backward()
+        print(weights.grad.sum().item())
+        """,
+    )
+    tasks.run("func: write.py, outports: [{filename: 'x*.h5'}]", "func: read.py, inports: [{filename: 'x*.h5'}]")
+    assert tasks.said("read") == ["30.0"]
