@@ -34,7 +34,8 @@ class Kept(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """The published step is not for this channel (``every``, or the queue is full and the newest is dropped)."""
+    """The published step is not for this channel (``every``; the queue is full and the newest is dropped; or the
+    consumer had it before the run was resumed)."""
 
     step: int
 
@@ -52,11 +53,14 @@ class Ended(NamedTuple):
 class ChannelQueue:
     """The queue between one source and the reading ranks of one task."""
 
-    def __init__(self, policy: FlowPolicy, readers: int = 1) -> None:
+    def __init__(self, policy: FlowPolicy, readers: int = 1, begin: int = 0, first: int = 0) -> None:
+        """In a run that goes on with another one, `begin` is the number of the producer's first step, and `first` that
+        of the first step which the consumer has not had yet: the steps between are made again, and not kept."""
         self.policy = policy
         self.marks = [0] * readers
         self.kept: list[int] = []
-        self.published = 0
+        self.published = begin
+        self.first = first
         self.ended = False
 
     def queued(self) -> list[int]:
@@ -76,7 +80,7 @@ class ChannelQueue:
     def publish(self) -> Kept | Skipped:
         """The producer has closed a step."""
         step = self.published
-        wanted = self._wanted()
+        wanted = self._wanted() and step >= self.first
         self.published += 1
         if not wanted:
             return Skipped(step)

@@ -26,6 +26,8 @@ class Case:
     readers: int
     events: tuple[str, ...]
     answers: tuple[str, ...]
+    begin: int = 0
+    first: int = 0
 
 
 def table() -> list[Case]:
@@ -37,6 +39,7 @@ def table() -> list[Case]:
             line["readers"],
             tuple(event for event, _ in line["events"]),
             tuple(answer for _, answer in line["events"]),
+            *line.get("resumed", (0, 0)),
         )
         for line in json.loads(TABLE.read_text(encoding="utf-8"))
     ]
@@ -65,8 +68,8 @@ class Machine(Protocol):
 class Reference:
     """wilkins/flow/machine.py."""
 
-    def __init__(self, policy: FlowPolicy, readers: int) -> None:
-        self._queue = ChannelQueue(policy, readers)
+    def __init__(self, policy: FlowPolicy, readers: int, begin: int = 0, first: int = 0) -> None:
+        self._queue = ChannelQueue(policy, readers, begin, first)
 
     def do(self, event: str) -> str:
         word, _, rank = event.partition(" ")
@@ -96,11 +99,11 @@ class Reference:
 class Native:
     """The native layer's queue, on the board of a run in which nobody else takes part. To be closed."""
 
-    def __init__(self, policy: FlowPolicy, readers: int, log: Path) -> None:
+    def __init__(self, policy: FlowPolicy, readers: int, log: Path, begin: int = 0, first: int = 0) -> None:
         self._board = Board.create(
             [BoardTask("sim", 1), BoardTask("look", readers)],
-            [BoardPort(0, "out", "out.h5"), BoardPort(1, "in", "out.h5")],
-            [BoardChannel(0, 1, policy.every, policy.queue, policy.when_full, readers)],
+            [BoardPort(0, "out", "out.h5", begins={0: begin}), BoardPort(1, "in", "out.h5")],
+            [BoardChannel(0, 1, policy.every, policy.queue, policy.when_full, readers, rests={0: (first, begin)})],
             log=log,
         )
         self._library = ctypes.CDLL(str(native_library()))
@@ -110,7 +113,7 @@ class Native:
             self._library.wilkins_board_attach(str(self._board.path).encode(), ctypes.byref(error))
         )
         self._slot = -1
-        self._published = 0
+        self._published = begin
 
     def do(self, event: str) -> str:
         word, _, rank = event.partition(" ")

@@ -18,12 +18,14 @@ LOG = Path(tempfile.gettempdir()) / "no-such-folder" / "layer.log"
 POLICIES = st.builds(
     FlowPolicy, st.integers(1, 3), st.integers(1, 4), st.sampled_from(["block", "drop-oldest", "drop-newest"])
 )
+RESUMED = [(0, 0), (0, 5), (3, 3), (3, 8), (2**31 + 1, 2**31 + 4)]
+"""Numbers of the producer's first step, and of the first one that is kept, of runs that go on with another one."""
 EVENTS = st.sampled_from(["create", "publish", *(f"open {rank}" for rank in range(3)), "restart"])
 
 
 @pytest.mark.parametrize("case", table(), ids=lambda case: case.name)
 def test_table(case: Case) -> None:
-    machine = Native(case.policy, case.readers, LOG)
+    machine = Native(case.policy, case.readers, LOG, case.begin, case.first)
     try:
         assert [machine.do(event) for event in case.events] == list(case.answers)
     finally:
@@ -44,9 +46,15 @@ def possible(events: Iterable[str], readers: int, last: str) -> Iterable[str]:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(EVENTS, max_size=80), POLICIES, st.integers(1, 3), st.sampled_from(["end", "leave"]))
-def test_any_sequence(events: list[str], policy: FlowPolicy, readers: int, last: str) -> None:
-    reference, native = Reference(policy, readers), Native(policy, readers, LOG)
+@given(
+    st.lists(EVENTS, max_size=80),
+    POLICIES,
+    st.integers(1, 3),
+    st.sampled_from(["end", "leave"]),
+    st.sampled_from(RESUMED),
+)
+def test_any_sequence(events: list[str], policy: FlowPolicy, readers: int, last: str, resumed: tuple[int, int]) -> None:
+    reference, native = Reference(policy, readers, *resumed), Native(policy, readers, LOG, *resumed)
     creating = False
     past: list[tuple[str, str]] = []
     try:

@@ -11,8 +11,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +48,8 @@ class BoardPort:
     """Out-ports: the dataset whose writes count; empty: any."""
     opens_per_step: int = 1
     first: Literal["wait", "missing", "file"] = "wait"
+    begins: Mapping[int, int] = field(default_factory=dict)
+    """Out-ports of a run that goes on with another one: by rank, the number of its first step, if that is not 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class BoardChannel:
     readers: int
     readers_given: bool = False
     """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
+    rests: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Of a run that goes on with another one: by rank of the producer, the first step that is kept, and how many with
+    names for the in-port came before the rank's first step of this run."""
 
 
 class EndOfStream(Exception):
@@ -107,6 +112,9 @@ def _native() -> ctypes.CDLL:
                 number,
                 [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
             ),
+            "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
+            "wilkins_plan_rest": (number, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint64]),
+            "wilkins_plan_trace_at_once": (None, [pointer]),
             "wilkins_plan_create": (number, [pointer, text, text, text]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
@@ -173,9 +181,11 @@ class Board:
         log: Path,
         trace: Path | None = None,
         path: Path | None = None,
+        trace_at_once: bool = False,
     ) -> Board:
         """Make a run's board; `log` receives the layer's own lines, `trace` the run's events. `path`: the folder to
-        make (default: a new unpredictable one in /dev/shm). Appears complete, by rename.
+        make (default: a new unpredictable one in /dev/shm). Appears complete, by rename. `trace_at_once`: events are
+        in their file before anybody can act on them.
 
         Raises:
             OSError: shared memory is full or cannot be written, or a name is too long.
@@ -218,6 +228,14 @@ class Board:
                     int(c.readers_given),
                 )
                 _check(code, "cannot plan the board")
+            for number, port in enumerate(ports):
+                for rank, sequence in port.begins.items():
+                    _check(lib.wilkins_plan_begin(plan, number, rank, sequence), "cannot plan the board")
+            for number, c in enumerate(channels):
+                for rank, (first, offered) in c.rests.items():
+                    _check(lib.wilkins_plan_rest(plan, number, rank, first, offered), "cannot plan the board")
+            if trace_at_once:
+                lib.wilkins_plan_trace_at_once(plan)
             _check(
                 lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log), os.fsencode(trace or "")),
                 "cannot make the run's board",

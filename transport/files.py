@@ -19,6 +19,9 @@ class StepOnDisk:
     by mode ``w``, is not kept from it: HDF5 asks for the lock after that.
     """
 
+    sequence: int | None = None
+    """Nobody has numbered it."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)

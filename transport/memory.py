@@ -26,6 +26,7 @@ class StepInMemory:
         self._handle: int | None = handle
         self._release = layer.wilkins_channels_release
         self.name = os.fsdecode(layer.wilkins_channels_name(handle))
+        self.sequence = int(layer.wilkins_channels_sequence(handle))
         size = ctypes.c_uint64()
         self.address: int = layer.wilkins_channels_bytes(handle, ctypes.byref(size))
         self.size = size.value
@@ -143,6 +144,7 @@ def _layer() -> ctypes.PyDLL:
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "take": (number, [number, number, ctypes.POINTER(pointer)]),
         "name": (text, [pointer]),
+        "sequence": (size, [pointer]),
         "bytes": (pointer, [pointer, ctypes.POINTER(size)]),
         "release": (None, [number, pointer]),
         "lead": (None, [pointer]),

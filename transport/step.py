@@ -50,6 +50,10 @@ class Stored(Protocol):
     address: int
     size: int
 
+    @property
+    def sequence(self) -> int | None:
+        """The number that its producer has given it; None if nobody has."""
+
     def open(self) -> h5py.File:
         """The file, by HDF5."""
 
@@ -65,6 +69,9 @@ class Step:
         """The name that the producer gave it."""
         self.index = index
         """0, 1, ... as this channel gave them."""
+        self.sequence = index if stored.sequence is None else stored.sequence
+        """The step's number within what its producer (of several ranks, its rank) publishes on its port: it is the same
+        in a run that goes on with another one. Of files on disk, the same as `index`."""
         self._stored: Stored | None = stored
         self._file: h5py.File | None = None
         self._attrs: Mapping[str, Any] | None = None

@@ -65,6 +65,17 @@ bool valid(const BoardPlan& plan) {
         if (channel.every < 1 || channel.queue < 1 || channel.queue > kLongestQueue || channel.readers < 1) return false;
         if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs) return false;
     }
+    const auto has_rank = [&](int port, int rank) {
+        return rank >= 0 && rank < plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(port)].task)].nprocs;
+    };
+    for (const auto& begin : plan.begins) {
+        if (begin.port < 0 || begin.port >= static_cast<int>(plan.ports.size()) || !has_rank(begin.port, begin.rank)) return false;
+        if (plan.ports[static_cast<size_t>(begin.port)].direction != Direction::out) return false;
+    }
+    for (const auto& rest : plan.rests) {
+        if (rest.channel < 0 || rest.channel >= static_cast<int>(plan.channels.size())) return false;
+        if (!has_rank(plan.channels[static_cast<size_t>(rest.channel)].outport, rest.rank) || rest.offered > UINT32_MAX) return false;
+    }
     return plan.log_file.size() < sizeof(BoardRecord::log_file) && plan.trace_file.size() < sizeof(BoardRecord::trace_file);
 }
 
@@ -131,8 +142,10 @@ void Board::Lock::acquire() {
 void Board::Lock::release() {
     if (!held_) return;
     held_ = false;
-    if (board_.head().events_end > events_kept_) return trace::release_and_write(board_);
-    pthread_mutex_unlock(&board_.head().mutex);
+    BoardRecord& head = board_.head();
+    if (head.trace_at_once && head.events_end > 0) trace::write(board_);
+    else if (head.events_end > events_kept_) return trace::release_and_write(board_);
+    pthread_mutex_unlock(&head.mutex);
 }
 
 void Board::ring(int port) const {
@@ -189,12 +202,13 @@ int create_board(const char* folder, const BoardPlan& plan) {
     head.at_sources = out.take(sizeof(SourceRecord) * static_cast<size_t>(sources));
     head.at_slots = out.take(sizeof(SlotRecord) * static_cast<size_t>(slots));
     head.at_ranks = out.take(sizeof(RankRecord) * static_cast<size_t>(ranks));
-    std::vector<uint64_t> at_marks, at_logged, at_offered;
+    std::vector<uint64_t> at_marks, at_logged, at_offered, at_channel_firsts;
     for (const auto& channel : plan.channels) {
         auto n = static_cast<uint64_t>(plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(channel.outport)].task)].nprocs);
         at_marks.push_back(out.take(sizeof(Mark) * n * static_cast<uint64_t>(channel.readers)));
         at_logged.push_back(out.take(sizeof(uint64_t) * n));
         at_offered.push_back(out.take(sizeof(uint64_t) * n));
+        at_channel_firsts.push_back(out.take(sizeof(uint64_t) * n));
     }
     std::vector<uint64_t> at_positions, at_log, at_firsts, at_asked, at_given, at_on;
     std::vector<uint32_t> log_room(plan.ports.size());
@@ -243,6 +257,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
     board->ranks = ranks;
     copy_text(board->log_file, sizeof(board->log_file), plan.log_file);
     copy_text(board->trace_file, sizeof(board->trace_file), plan.trace_file);
+    board->trace_at_once = plan.trace_at_once;
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -282,6 +297,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         channel.marks = at_marks[static_cast<size_t>(c)];
         channel.logged = at_logged[static_cast<size_t>(c)];
         channel.offered = at_offered[static_cast<size_t>(c)];
+        channel.firsts = at_channel_firsts[static_cast<size_t>(c)];
     }
     int next_link = 0, next_source = 0, next_slot = 0;
     for (int p = 0; p < ports; ++p) {
@@ -324,6 +340,17 @@ int create_board(const char* folder, const BoardPlan& plan) {
                 on += mine.size();
             }
         }
+    }
+    for (const auto& begin : plan.begins) {
+        SourceRecord& source = source_table[port_table[begin.port].first_source + begin.rank];
+        source.first_sequence = source.next_sequence = begin.sequence;
+    }
+    for (const auto& rest : plan.rests) {
+        const ChannelRecord& channel = channel_table[rest.channel];
+        const uint64_t next = source_table[port_table[channel.outport].first_source + rest.rank].next_sequence;
+        reinterpret_cast<uint64_t*>(bytes + channel.firsts)[rest.rank] = rest.first;
+        // As if the step before the next one had been counted last (see queue::offered).
+        reinterpret_cast<uint64_t*>(bytes + channel.offered)[rest.rank] = (next & UINT32_MAX) << 32 | rest.offered;
     }
     board->magic = kMagic;
     munmap(base, size);

@@ -36,6 +36,7 @@ public:
     }
     uint64_t& logged(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.logged, source); }
     uint64_t& offered(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.offered, source); }
+    uint64_t& first(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.firsts, source); }
     uint8_t& on(const SlotRecord& slot, int place) const { return at<uint8_t>(slot.on, place); }
     uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
     Asked& asked(const PortRecord& port, int rank) const { return at<Asked>(port.asked, rank); }
@@ -89,8 +90,14 @@ struct BoardPlan {
     std::vector<Task> tasks;
     std::vector<Port> ports;
     std::vector<Channel> channels;
+    // Of a run that goes on with another one: what a source publishes first, and what a channel then gets of it.
+    struct Begin { int port; int rank; uint64_t sequence; };
+    struct Rest { int channel; int rank; uint64_t first; uint64_t offered; };
+    std::vector<Begin> begins;
+    std::vector<Rest> rests;
     std::string log_file;
     std::string trace_file;
+    bool trace_at_once = false;
 };
 
 // Writes `folder`/board. Returns 0 or an errno (EINVAL: names too long or indices out of range).

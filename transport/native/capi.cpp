@@ -203,6 +203,20 @@ WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, u
     });
 }
 
+// Of a run that goes on with another one: the rank's first step on the out-port has this number.
+WILKINS_API int wilkins_plan_begin(BoardPlan* plan, int outport, int rank, uint64_t sequence) {
+    return guarded([=] { return plan->begins.push_back({outport, rank, sequence}), 0; });
+}
+
+// Such a run's channel gets no steps of the producer's rank below `first`; `offered` steps with names for its in-port came
+// before the rank's first one.
+WILKINS_API int wilkins_plan_rest(BoardPlan* plan, int channel, int rank, uint64_t first, uint64_t offered) {
+    return guarded([=] { return plan->rests.push_back({channel, rank, first, offered}), 0; });
+}
+
+// Events are in the trace file before anybody can act on them.
+WILKINS_API void wilkins_plan_trace_at_once(BoardPlan* plan) { plan->trace_at_once = true; }
+
 // `trace_file`: where the run's events go; empty for nowhere.
 WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file) {
     return guarded([=] {

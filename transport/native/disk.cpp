@@ -109,7 +109,16 @@ int keep_rights(int fd, const char* whole, const char* hidden) {
     return fchmod(fd, st.st_mode & 07777) == 0 ? 0 : errno;
 }
 
-int store_image(const char* hidden, const char* whole, const unsigned char* image, uint64_t size) {
+// Says what the descriptor's file is going to be.
+int tell(const Board& board, int slot, int fd, const char* whole, Announce announce) {
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0) return errno;
+    announce(board, slot, whole, st.st_ino);
+    return 0;
+}
+
+int store_image(const Board& board, int slot, const char* hidden, const char* whole, const unsigned char* image, uint64_t size,
+                Announce announce) {
     Path fresh;
     if (!write_path(&fresh, "%s.new", hidden)) return ENAMETOOLONG;
     raw::unlink(fresh.text);
@@ -119,6 +128,7 @@ int store_image(const char* hidden, const char* whole, const unsigned char* imag
     int error = write_whole(fd, image, size);
     WILKINS_FAULT_POINT("disk.image-written");
     if (!error) error = keep_rights(fd, whole, hidden);
+    if (!error) error = tell(board, slot, fd, whole, announce);
     // Some file systems tell only now that they had no room.
     if (raw::close(fd) != 0 && !error) error = errno;
     if (!error && rename(fresh.text, whole) != 0) error = errno;
@@ -127,12 +137,13 @@ int store_image(const char* hidden, const char* whole, const unsigned char* imag
     return error;
 }
 
-int link_file(const char* hidden, const char* whole) {
+int link_file(const Board& board, int slot, const char* hidden, const char* whole, Announce announce) {
     Path fresh;
     if (!write_path(&fresh, "%s.new", hidden)) return ENAMETOOLONG;
     const int fd = raw::open(hidden, O_WRONLY | O_CLOEXEC, 0);
     if (fd < 0) return errno;
     int error = keep_rights(fd, whole, hidden);
+    if (!error) error = tell(board, slot, fd, whole, announce);
     raw::close(fd);
     raw::unlink(fresh.text);
     if (!error && link(hidden, fresh.text) != 0) error = errno;
@@ -183,12 +194,13 @@ bool exists(const char* name) {
     return lstat(name, &st) == 0;
 }
 
-int settle(const Board& board, int slot, const unsigned char* image, uint64_t size) {
+int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce) {
     const Mode mode = mode_of(board, slot);
     if (mode == Mode::memory) return 0;
     Path whole, hidden;
     if (!names_of(board, slot, &whole, &hidden)) return ENOENT;
-    return mode == Mode::both ? store_image(hidden.text, whole.text, image, size) : link_file(hidden.text, whole.text);
+    return mode == Mode::both ? store_image(board, slot, hidden.text, whole.text, image, size, announce)
+                              : link_file(board, slot, hidden.text, whole.text, announce);
 }
 
 int rename_file(const Board& board, int slot, const char* from, const char* to) {

@@ -29,8 +29,11 @@ int begin(const Board& board, int slot);
 // Whether the program could create the file of this name anew, as with O_EXCL. Relative names start at the working folder.
 bool exists(const char* name);
 
-// The step is closed and `size` bytes long: its file takes the program's name. Returns 0 or an errno.
-int settle(const Board& board, int slot, const unsigned char* image, uint64_t size);
+// What is about to lie under the program's name, whole: where, and its number in the file system.
+using Announce = void (*)(const Board& board, int slot, const char* path, uint64_t inode);
+
+// The step is closed and `size` bytes long: its file takes the program's name, after `announce`. Returns 0 or an errno.
+int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce);
 
 // The program renames a file that it has closed but may add to. Returns 0 or the errno that the program alone would have met.
 int rename_file(const Board& board, int slot, const char* from, const char* to);

@@ -143,6 +143,7 @@ struct ChannelRecord {
     int32_t place;     // this channel's place among the out-port's channels
     uint64_t dropped;
     uint64_t marks;    // offset of Mark[sources][readers]
+    uint64_t firsts;   // offset of uint64_t[sources]: steps of lower numbers are not kept; the consumer had them in the run before
     uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see queue.cpp)
     uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
 };
@@ -168,12 +169,13 @@ struct Mark {
 struct SourceRecord {
     int32_t port;
     int32_t rank;  // within the task
+    uint64_t first_sequence;  // of this run; more than 0 if it goes on with another one
     uint64_t next_sequence;
     uint32_t rewrites;  // it has published one name twice
     uint32_t renames;   // it has published two names one after the other
     int32_t first_slot;
     int32_t slots;
-    uint32_t names;               // names published so far
+    uint32_t names;               // names published so far, in this run
     uint64_t history[kHistory];   // their hashes, a ring; the lowest bit says that the producer has not removed the name
 };
 
@@ -217,6 +219,7 @@ struct BoardRecord {
     char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];
     char trace_file[4096];
+    uint32_t trace_at_once;  // events are written as they happen, not many together
     uint32_t events_end;
     char events[16384];  // lines for the trace file that are not written yet
     uint64_t stamp;

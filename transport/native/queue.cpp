@@ -142,14 +142,15 @@ void settle(const Board& board, int index) {
         ChannelRecord& channel = board.channel(board.link(port, k));
         if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place)) drop_surplus(board, channel, s, source);
     }
-    if (source.names <= slot.sequence) {
+    const uint64_t place = slot.sequence - source.first_sequence;
+    if (source.names <= place) {
         const uint64_t name_hash = hash_text(last_components(slot.name, static_cast<int>(port.components)));
         const bool known = in_history(board, source, slot.name, static_cast<int>(port.components));
         if (takes_snapshots(port.habits) || known) source.rewrites = 1;
         else if (source.names > 0) source.renames = 1;
         WILKINS_FAULT_POINT("publish.named");
         source.history[source.names % kHistory] = name_hash | 1;
-        source.names = static_cast<uint32_t>(slot.sequence + 1);
+        source.names = static_cast<uint32_t>(place + 1);
     }
     WILKINS_FAULT_POINT("publish.remembered");
     ++port.steps;
@@ -175,8 +176,9 @@ void publish(const Board& board, int index) {
         const uint64_t before = offered(board, channel, s);
         board.offered(channel, s) = matches ? ((sequence + 1) & UINT32_MAX) << 32 | (before + 1) : before;
         WILKINS_FAULT_POINT("publish.offered");
-        bool goes = matches && before % channel.every == 0 && alive(board, channel);
-        if (matches && before % channel.every != 0) note_lost(board, channel, "skip", slot, sequence);
+        const bool wanted = before % channel.every == 0 && sequence >= board.first(channel, s);
+        bool goes = matches && wanted && alive(board, channel);
+        if (matches && !wanted) note_lost(board, channel, "skip", slot, sequence);
         if (goes && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {
             note_lost(board, channel, "drop", slot, sequence);
             ++channel.dropped;

@@ -17,11 +17,22 @@ namespace wilkins {
 
 namespace {
 
+// Where a run may be gone on with: which file it is that the program has written now. Noted before it has its name, so that no
+// file of that name is there of which the trace does not tell.
+void note_file(const Board& board, int index, const char* path, uint64_t inode) {
+    if (!board.head().trace_at_once) return;
+    Board::Lock lock(board);
+    const SlotRecord& slot = board.slot(index);
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
+}
+
 // The step's file takes its name on disk. A run whose archive has a gap is no good: that ends it.
 int settle_on_disk(const StepFile* file) {
     const Process& p = process();
     const StepFile::State* state = file->state;
-    const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof());
+    const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof(), note_file);
     if (!error) return 0;
     Board::Lock lock(p.board);
     fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.context.rank, state->name, strerror(error),

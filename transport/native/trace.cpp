@@ -69,6 +69,14 @@ void note(const Board& board, const char* event, int task, int rank, const char*
     head.events_end = static_cast<uint32_t>(to - head.events);
 }
 
+void write(const Board& board) {
+    BoardRecord& head = board.head();
+    const int before = errno;
+    append(board, head.events, head.events_end);
+    head.events_end = 0;
+    errno = before;
+}
+
 void release_and_write(const Board& board) {
     BoardRecord& head = board.head();
     char lines[sizeof(head.events)];

@@ -15,4 +15,7 @@ void note(const Board& board, const char* event, int task, int rank, const char*
 // over, errno is kept, and a limit on file sizes does not end the program.
 void release_and_write(const Board& board);
 
+// The same before the board is unlocked: nobody can have seen what happened unless the file tells it, also if all are killed.
+void write(const Board& board);
+
 }  // namespace wilkins::trace
