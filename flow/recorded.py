@@ -47,6 +47,7 @@ def recorded(events: Sequence[Event], tasks: Sequence[str] = (), feeds: Feeds | 
         tasks: names in the order to be shown in; those that only the events name come after them.
         feeds: tells producers apart that write files of one name.
     """
+    events = [event for event in events if event.event not in ("done", "file")]
     if not events:
         return Timeline(tuple(TaskTimeline(name, None, ()) for name in tasks), ())
     origin, last = events[0].time_ns, events[-1].time_ns

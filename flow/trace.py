@@ -11,6 +11,8 @@ FILE_NAME = "trace.tsv"
 Kind = Literal[
     "start",
     "end",
+    "done",
+    "file",
     "wait-room",
     "wait-data",
     "wait-memory",
@@ -31,6 +33,10 @@ class Event:
 
     ======================  ==============================================================================
     ``start``, ``end``      a program of the task; ``name`` of an end: its exit code or signal
+    ``done``                the task has done all it will do, and has not failed
+    ``file``                the rank has written a whole file to disk, which takes its name now: that is ``name``, with
+                            its folder; its number in the file system is in the place of ``sequence``. Only where the
+                            run can be resumed
     ``wait-room``           the rank begins to wait until it may create a step,
     ``wait-data``           until a step comes, or
     ``wait-memory``         until there is memory for what it writes

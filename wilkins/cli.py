@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wilkins.errors import UsageError, WilkinsError, count_of
@@ -44,6 +45,8 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 def _run(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
 
+    if parsed.resume is not None:
+        return _resume(parsed)
     file, folder = _workflow(parsed)
     options = RunOptions(
         parsed.run_dir,
@@ -63,6 +66,29 @@ def _run(parsed: argparse.Namespace) -> int:
     from wilkins import launch
 
     return launch.run(plan, options)
+
+
+def _resume(parsed: argparse.Namespace) -> int:
+    from wilkins.launch.options import RunOptions
+
+    given = [
+        word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin), ("--set", parsed.set)) if value
+    ]
+    if parsed.files:
+        given.append("--files")
+    if given:
+        raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, resume=parsed.resume)
+    if in_job():
+        from wilkins.launch import onejob
+
+        return onejob.main(parsed.resume, options)
+    from wilkins import launch
+    from wilkins.resume.resumption import resume
+
+    resumption = resume(parsed.resume, "alone")
+    print(resumption.told, flush=True)
+    return launch.run(resumption.plan, replace(options, resumption=resumption.record))
 
 
 def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
@@ -251,6 +277,12 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
     add_file(run)
     run.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
+    run.add_argument(
+        "--resume",
+        metavar="RUN",
+        type=Path,
+        help="go on with a run that was killed or failed: its directory, such as wilkins-runs/latest",
+    )
     run.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
     run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
     add_file(add("check", _check, "say what is wrong in a workflow file, and how to mend it"))

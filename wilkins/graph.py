@@ -19,7 +19,7 @@ from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.load import Document, load, place
 from wilkins.patterns import PatternIndex, covers, intersect, is_wild
 from wilkins.plan import Mode
-from wilkins.spec import InPort, OutPort, Port, Task, Workflow
+from wilkins.spec import InPort, OutPort, Port, Task, Workflow, ready_made
 
 if TYPE_CHECKING:
     import networkx
@@ -267,7 +267,10 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
             where = port.where.of("filename")
             wanted = {place(_inport(workflow, reader)) for reader in readers[reference]} - {None}
             said = place(port)
-            if not readers[reference]:
+            is_checkpoint = bool(task.restart and task.restart.files and intersect(port.filename, task.restart.files))
+            if not readers[reference] and is_checkpoint:
+                modes[reference] = "file"
+            elif not readers[reference]:
                 modes[reference] = "plain"
                 notes.append(f"{where}: note: {who}: no task reads it; it is written to disk as without Wilkins")
             elif files:
@@ -278,6 +281,15 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
                     notes.append(f"{where}: note: {who}: its readers say otherwise; the out-port decides: {said}")
             else:
                 modes[reference] = "both" if len(wanted) > 1 else wanted.pop() or "memory" if wanted else "memory"
+            keepers = [workflow.tasks[reader.task] for reader in readers[reference]]
+            if is_checkpoint and modes[reference] == "memory" and not any(map(_keeps, keepers)):
+                problems.append(
+                    Problem(
+                        where,
+                        f"{who}: the task restarts from these files, but they are in memory only; add 'mode: both', "
+                        "or a task 'func: wilkins.tasks.checkpoint' that reads them",
+                    )
+                )
             alike = task.taskCount > 1 and not is_wild(_general(port)) and INSTANCE not in (task.cwd or "")
             if modes[reference] != "memory" and alike:
                 problems.append(
@@ -301,6 +313,11 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
                     f"{where}: note: {task.label}, inport {inport.filename!r}: a real file that no task writes"
                 )
     return modes, problems, notes
+
+
+def _keeps(task: Task) -> bool:
+    """Whether the task takes files from memory to storage."""
+    return ready_made(task) == "checkpoint"
 
 
 def _inport(workflow: Workflow, reference: PortRef) -> InPort:

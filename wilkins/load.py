@@ -10,7 +10,7 @@ from typing import Literal
 
 import yaml
 
-from wilkins import devices, parameters
+from wilkins import devices, parameters, restarts
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.kinds import INVALID, WHOLE_FILE
@@ -171,7 +171,7 @@ def _check_ready_made(reader: Reader, task: Task) -> None:
 
 def _check_task(reader: Reader, task: Task) -> None:
     _check_ready_made(reader, task)
-    for where, message in devices.check(task):
+    for where, message in (*devices.check(task), *restarts.check(task, is_ready_made=ready_made(task) is not None)):
         reader.problem(where, message)
     if task.nwriters is not None and task.nwriters > task.nprocs:
         reader.problem(

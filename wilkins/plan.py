@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from wilkins.flow.publish import PublishRule
+from wilkins.flow.restart import RestartRule
 from wilkins.transport.devices.ports import Path as DevicePath
 
 Kind = Literal["plain", "mpi"]
@@ -14,6 +15,24 @@ Launch = Literal["alone", "one-job"]
 Mode = Literal["memory", "both", "file", "plain"]
 """Where a port's files are: in memory; there and on disk; on disk, under the same policies; or, where no other task is
 joined, on disk and none of the layer's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What a task of a resumed run is started from."""
+
+    ended: bool = False
+    """It had done all it does, and is not started."""
+    args: tuple[str, ...] | None = None
+    """Instead of its own."""
+    env: dict[str, str] = field(default_factory=dict)
+    """On top of its own."""
+    hook: tuple[str, ...] = ()
+    """A command to be run before, in its folder."""
+    consumed: int = 0
+    """Steps that it has had before."""
+    loops: bool = False
+    """It reads steps in a loop: that it reads one more and ends does not mean that it handles one step per start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,10 @@ class TaskPlan:
     """The GPUs that all its ranks see, as ``CUDA_VISIBLE_DEVICES`` in ``env`` names them; None if it is left alone."""
     origin: str = ""
     """``file:line:column`` of the task in the workflow file, for messages."""
+    restart: RestartRule | None = None
+    """What it can be restarted from; None: nothing that the workflow file tells."""
+    resumed: Resumed | None = None
+    """In a run that goes on with another one: what the task goes back to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +99,8 @@ class PortPlan:
     """In-ports: how often a rank opens each step."""
     first: Literal["wait", "missing", "file"] = "wait"
     """In-ports: what the first open does."""
+    begins: tuple[int, ...] = ()
+    """Out-ports of a resumed run: by rank, the number of its first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +120,9 @@ class ChannelPlan:
     """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
     path: DevicePath = "host"
     """How the data get from one device to another."""
+    rests: tuple[tuple[int, int], ...] = ()
+    """In a resumed run, by rank of the producer: the first step that the consumer has not had, and how many with names
+    for the in-port came before the rank's first step."""
     why: str = ""
     """Why they take that path; empty if the workflow file gives neither port a device."""
 
@@ -117,6 +145,13 @@ class Plan:
     """Why this machine cannot run the plan: GPUs that it does not have."""
     folder: Path | None = None
     """Where records go, if not beside the workflow file: of a packaged workflow, where it was started."""
+    resumes: Path | None = None
+    """The directory of the run that this one goes on with."""
+
+    @property
+    def can_resume(self) -> bool:
+        """A run of it records what a resumed one needs."""
+        return any(task.restart for task in self.tasks)
 
     @property
     def shown(self) -> str:

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import wilkins.tasks
@@ -17,10 +17,12 @@ from wilkins import devices
 from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.publish import PublishRule
+from wilkins.flow.restart import RestartRule
 from wilkins.graph import PortRef, Wiring, instance_name, wire
 from wilkins.load import Document, load
 from wilkins.machine import gpus_here
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
+from wilkins.patterns import intersect
 from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
 from wilkins.reading import plain
@@ -120,6 +122,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     strict_end=task.strict_end or ready_made(task) is not None,
                     first_rank=first_rank,
                     origin=str(task.where.position),
+                    restart=_restart(task, instance, (*command.script, *_ready_words(task, instance, home))),
                 )
             )
             first_rank += task.nprocs
@@ -143,6 +146,12 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             first=port.first if isinstance(port, InPort) else "wait",
                         )
                     )
+            if task.restart and task.restart.files and not _declares(task, task.restart.files):
+                # Nobody reads its checkpoints; the layer sees when each is whole.
+                pattern = task.restart.files.replace(INSTANCE, str(instance))
+                ports.append(
+                    PortPlan(len(ports), place_of, "out", pattern, "file", origin=str(task.where.of("restart")))
+                )
         if made:
             which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
             notes.append(f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}")
@@ -191,7 +200,22 @@ def _kind(task: Task, launch: Launch) -> Kind:
     return "mpi" if task.nprocs > 1 or (task.mpiexec and launch == "alone") else "plain"
 
 
+def _declares(task: Task, files: str) -> bool:
+    """Whether the task's checkpoints are files of an out-port."""
+    return any(intersect(port.filename, files) for port in task.outports)
+
+
+def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule | None:
+    """What one instance can be restarted from; its arguments come after `words`."""
+    if task.restart is None:
+        return None
+    rule = task.restart.replaced(INSTANCE, str(instance))
+    return rule if rule.args is None else replace(rule, args=(*words, *rule.args))
+
+
 def _is_coupled(task: Task, number: int, wiring: Wiring) -> bool:
+    if task.restart and task.restart.files:
+        return True
     references = [PortRef(number, "in", i) for i in range(len(task.inports))]
     references += [PortRef(number, "out", i) for i in range(len(task.outports))]
     return any(wiring.modes[reference] != "plain" for reference in references)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from wilkins.ensemble import INSTANCE, Arguments, Numbers, PerInstance
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.publish import PublishRule
+from wilkins.flow.restart import RestartRule
 from wilkins.kinds import (
     Flow,
     FlowValue,
@@ -29,6 +30,7 @@ from wilkins.kinds import (
     time_span,
 )
 from wilkins.reading import Where, key
+from wilkins.restarts import Restart
 from wilkins.sections import Section, SectionList, SectionMap
 from wilkins.tasks.registry import PREFIX, sections
 
@@ -253,6 +255,14 @@ class Task:
         choice("auto", "always", "never"),
         default="auto",
         doc="Whether a program that ends is started again for the next step; `auto`: if it has read exactly one.",
+    )
+    restart: RestartRule | None = key(
+        Restart(),
+        default=None,
+        doc="What `wilkins run --resume` restarts the program from (docs/restarting.md): `{files: PATTERN}`, its "
+        "newest checkpoint, with `args` instead of its own and after the command `hook`, where `{file}` stands for the "
+        "checkpoint; `each-step`, with the step after the last it finished, if it keeps no state between steps; "
+        "`points`, if it tells its restart points itself.",
     )
     strict_end: bool = key(
         boolean(), default=False, doc="Whether an error of the program after the end of its input fails the run."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 
 from wilkins.errors import ResourceError
 from wilkins.launch import environment as env
@@ -11,6 +12,7 @@ from wilkins.launch import process, summary
 from wilkins.launch.boardmap import BoardPorts, create_board
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import VARIABLE, Guard, end_members
+from wilkins.launch.hooks import run_hooks
 from wilkins.launch.options import RunOptions
 from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
@@ -32,8 +34,9 @@ def run(plan: Plan, options: RunOptions) -> int:
     if plan.lacking:
         raise ResourceError("\n".join(plan.lacking))
     sweep()
-    records = RunDirectory.create(plan, options.run_dir)
+    records = RunDirectory.create(plan, options.run_dir, options.resumption)
     make_folders(plan)
+    run_hooks(plan)
     terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
     for note in plan.notes:
         terminal.say(note)
@@ -51,7 +54,7 @@ def run(plan: Plan, options: RunOptions) -> int:
 def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, guard: Guard) -> int:
     ports = BoardPorts(plan)
     started = time.monotonic()
-    start = Start(board, ports, guard.token)
+    start = Start(board, ports, guard.token, records, can_resume=plan.can_resume)
     crew = [
         TaskRun(
             task,
@@ -94,23 +97,29 @@ def end_of(run: TaskRun) -> TaskEnd:
 class Start:
     """Starts the programs of tasks, each in a world of its own."""
 
-    def __init__(self, board: Board, ports: BoardPorts, token: str) -> None:
+    def __init__(self, board: Board, ports: BoardPorts, token: str, records: RunDirectory, *, can_resume: bool) -> None:
         self._board = board
+        self._records = records
+        self._can_resume = can_resume
         self._ports = ports
         self._base = {**env.user_environment(), VARIABLE: token}
+
+    def _points(self, task: TaskPlan) -> Path | None:
+        return self._records.points_path(task.name) if self._can_resume else None
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
         """Start a task's program; the layer goes only into tasks that have a memory port."""
         coupled = bool(self._ports.of(task.index))
         port = env.free_port()
+        own = env.started_env(task, self._points(task))
         if task.kind == "plain":
             layer = self._board.environment(task.index, 0) if coupled else {}
             world = env.world_variables(1, rank=0, local_rank=0, port=port)
-            variables = env.merged({**self._base, **world}, task.env, layer)
+            variables = env.merged({**self._base, **world}, own, layer)
             return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin)
         layer = self._board.environment(task.index, None) if coupled else {}
         world = env.world_variables(task.nprocs, rank=None, local_rank=None, port=port)
-        base = {**self._base, **world, **task.env}
+        base = {**self._base, **world, **own}
         ranks = env.merged(base, {}, layer)
         words = env.mpi_words(task, {name: ranks[name] for name in (*layer, *world)}, filename)
         return process.start(words, base, task.cwd, task.stdin)

@@ -14,11 +14,18 @@ class BoardPorts:
 
     def __init__(self, plan: Plan) -> None:
         self._coupled = [port for port in plan.ports if port.mode != "plain"]
+        self._in_channels = {end for channel in plan.channels for end in (channel.outport, channel.inport)}
         self._index = {port.index: place for place, port in enumerate(self._coupled)}
 
     def of(self, task: int) -> list[int]:
         """Board indices of a task's coupled ports."""
         return [self._index[port.index] for port in self._coupled if port.task == task]
+
+    def joined(self, task: int) -> list[int]:
+        """Board indices of those of a task's ports that join it to another task."""
+        return [
+            self._index[port.index] for port in self._coupled if port.task == task and port.index in self._in_channels
+        ]
 
     def inward(self, task: int) -> list[int]:
         """Board indices of the ports a task reads from, in the order of the workflow file."""
@@ -38,6 +45,7 @@ class BoardPorts:
                 port.publish.dset or "",
                 port.opens_per_step,
                 port.first,
+                dict(enumerate(port.begins)),
             )
             for port in self._coupled
         ]
@@ -53,6 +61,7 @@ class BoardPorts:
                 channel.when_full,
                 channel.readers,
                 channel.readers_given,
+                dict(enumerate(channel.rests)),
             )
             for channel in plan.channels
             if channel.outport in self._index and channel.inport in self._index
@@ -74,6 +83,7 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -
             log=log,
             trace=trace,
             path=path,
+            trace_at_once=plan.can_resume,
         )
     except FileNotFoundError as error:
         raise ResourceError(str(error.strerror)) from error

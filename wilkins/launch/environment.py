@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wilkins.plan import TaskPlan
+from wilkins.transport.points import POINTS
 
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID")
 """Where an MPI launcher tells a process its rank, in order of preference."""
@@ -89,13 +90,26 @@ def free_port() -> int:
 
 def program_words(task: TaskPlan, filename: str | None) -> list[str]:
     """What is executed for a rank: prefix, executable and arguments, with ``{filename}`` filled in."""
-    args = task.args if filename is None else tuple(arg.replace("{filename}", filename) for arg in task.args)
+    args = started_args(task)
+    if filename is not None:
+        args = tuple(arg.replace("{filename}", filename) for arg in args)
     return [*task.prefix, str(task.executable), *args]
 
 
 def takes_filename(task: TaskPlan) -> bool:
     """True if the task is started with the name of each step."""
-    return any("{filename}" in arg for arg in task.args)
+    return any("{filename}" in arg for arg in started_args(task))
+
+
+def started_args(task: TaskPlan) -> tuple[str, ...]:
+    """The arguments that the program is started with: in a resumed run, those that lead it to its checkpoint."""
+    return task.args if task.resumed is None or task.resumed.args is None else task.resumed.args
+
+
+def started_env(task: TaskPlan, points: Path | None) -> dict[str, str]:
+    """The task's own variables, where it may tell its restart points, and what a resumed program goes back to."""
+    where = {POINTS: str(points)} if points else {}
+    return {**task.env, **where, **(task.resumed.env if task.resumed else {})}
 
 
 def mpi_words(task: TaskPlan, variables: Mapping[str, str], filename: str | None) -> list[str]:

@@ -76,6 +76,7 @@ class JobRank:
         ]
         self.terminal = Terminal(labels, quiet=setting.quiet, colours=False)
         records = RunDirectory(Path(setting.records))
+        self._records = records
         log = Log(label, records.log_path(task.name, None if task.nprocs == 1 else self._rank), self.terminal)
         ports = BoardPorts(plan)
         ends = Ends(board) if task.nprocs == 1 else _CountedEnds(board, meeting, task.nprocs)
@@ -119,19 +120,18 @@ class JobRank:
         port = self._setting.master_ports[str(task.index)]
         world = env.world_variables(task.nprocs, rank=self._rank, local_rank=self._rank, port=port)
         layer = self._board.environment(task.index, self._rank)
+        own = env.started_env(task, self._records.points_path(task.name) if self.plan.can_resume else None)
         if task.kind == "plain":
             layer = layer if self._coupled else {}
             base = {**env.user_environment(), **world, VARIABLE: self._token}
-            return process.start(
-                env.program_words(task, filename), env.merged(base, task.env, layer), task.cwd, task.stdin
-            )
+            return process.start(env.program_words(task, filename), env.merged(base, own, layer), task.cwd, task.stdin)
         layer["WILKINS_WORLD"] = f"{task.first_rank}:{_end_rank(task) - 1}"
         layer["WILKINS_JOB"] = str(self._meeting.path)
         if library := self._setting.mpi_libraries.get(str(task.index)):
             layer["WILKINS_MPI"] = library
         base = {**os.environ, **world, **env.window_variables(self._meeting.path, task), VARIABLE: self._token}
         words = env.program_words(task, filename)
-        return process.start(words, env.merged(base, task.env, layer), task.cwd, task.stdin, env.job_descriptors())
+        return process.start(words, env.merged(base, own, layer), task.cwd, task.stdin, env.job_descriptors())
 
     def _start_bystander(self, library: str) -> None:
         reader, self._asleep = os.pipe()

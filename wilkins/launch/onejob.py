@@ -17,6 +17,7 @@ from wilkins.launch import planfile, summary
 from wilkins.launch.boardmap import create_board
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import Guard, end_members
+from wilkins.launch.hooks import run_hooks
 from wilkins.launch.jobrank import JobRank, JobSetting
 from wilkins.launch.options import RunOptions
 from wilkins.launch.rank import Rank, job_key, this_rank
@@ -121,10 +122,11 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
     started = time.monotonic()
     try:
         sweep()
-        plan = _plan(path, options, here)
+        plan, resumption = _plan(path, options, here)
         mpi = _mpi_libraries(plan)
-        records = RunDirectory.create(plan, options.run_dir)
+        records = RunDirectory.create(plan, options.run_dir, resumption)
         make_folders(plan)
+        run_hooks(plan)
         board = create_board(plan, records.layer_log, records.trace, meeting.path)
         setting = JobSetting(
             records=str(records.path),
@@ -160,13 +162,27 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
     return code
 
 
-def _plan(path: Path, options: RunOptions, here: Rank) -> Plan:
-    """The plan of the file, if the job has the ranks it needs."""
-    from wilkins.planner import plan_file  # the other ranks do without a YAML reader and a graph library
+def _plan(path: Path, options: RunOptions, here: Rank) -> tuple[Plan, dict[str, Any] | None]:
+    """The plan of the file, or of what a run has left, if the job has the ranks it needs."""
+    # The other ranks do without a YAML reader and a graph library.
+    if options.resume is None:
+        from wilkins.planner import plan_file
 
-    plan = plan_file(path, options.overrides, "one-job", options.folder, files=options.files)
+        plan = plan_file(path, options.overrides, "one-job", options.folder, files=options.files)
+        _check(plan, path, here)
+        return plan, None
+    from wilkins.resume.resumption import resume
+
+    resumption = resume(options.resume, "one-job")
+    _check(resumption.plan, options.resume, here)
+    print(resumption.told, flush=True)
+    return resumption.plan, resumption.record
+
+
+def _check(plan: Plan, path: Path, here: Rank) -> None:
     if plan.total_ranks != here.size:
         shown = path if plan.folder is None else plan.shown
+        shown = f"--resume {path}" if plan.resumes else shown
         raise ResourceError(
             f"{path} needs {plan.total_ranks} ranks, and this job has {here.size}; start it as: "
             f"{here.launcher} -n {plan.total_ranks} wilkins run {shown}"
@@ -179,7 +195,6 @@ def _plan(path: Path, options: RunOptions, here: Rank) -> Plan:
                 f"{task.origin}: {task.name}: '{{filename}}' asks for a start per step, but an MPI program cannot be "
                 "started twice in one MPI job; run the file without an mpiexec, or this task with nprocs: 1"
             )
-    return plan
 
 
 def _mpi_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:

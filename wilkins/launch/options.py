@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,5 +21,9 @@ class RunOptions:
     """``task.key=value`` and ``parameter=value``, as given with ``--set``; needed wherever the file is read again."""
     files: bool = False
     """Every coupled port in mode ``file``."""
+    resume: Path | None = None
+    """The directory of the run that this one goes on with."""
+    resumption: dict[str, Any] | None = None
+    """What a run that goes on with this one must know, if this one goes on with another."""
     folder: Path | None = None
     """Where the tasks of a packaged workflow run, and records go; None for the workflow file's folder."""

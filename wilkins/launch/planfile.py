@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.flow.publish import PublishRule
-from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+from wilkins.flow.restart import RestartRule
+from wilkins.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
 
-_PATHS = ("executable", "cwd", "stdin", "source", "folder")
-_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking")
+_PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
+_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins")
+
+
+_SECTIONS = {"restart": RestartRule, "resumed": Resumed}
 
 
 def dumps(plan: Plan) -> str:
@@ -51,5 +55,9 @@ def _restore(kind: Any, data: dict[str, Any]) -> Any:
             value = tuple(value)
         elif field.name == "publish":
             value = _restore(PublishRule, value)
+        elif field.name in _SECTIONS and value is not None:
+            value = _restore(_SECTIONS[field.name], value)
+        elif field.name == "rests":
+            value = tuple((first, offered) for first, offered in value)
         values[field.name] = value
     return kind(**values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -24,10 +25,14 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = -1
 
     @classmethod
-    def create(cls, plan: Plan, wanted: Path | None) -> RunDirectory:
-        """Make the directory of a run that starts now.
+    def create(cls, plan: Plan, wanted: Path | None, resumption: dict[str, Any] | None = None) -> RunDirectory:
+        """Make the directory of a run that starts now, and hold a lock on its plan as long as this process lives.
+
+        Args:
+            resumption: of a run that goes on with another one, what one that goes on with it must know.
 
         Raises:
             ResourceError: it cannot be made.
@@ -36,7 +41,11 @@ class RunDirectory:
         try:
             path = _given(wanted) if wanted else _fresh(plan)
             run = cls(path)
+            if resumption:
+                run.write_json("resume.json", resumption)
+            (path / "points").mkdir()
             (path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
+            run.hold()
             run.write_json("versions.json", versions())
         except OSError as error:
             where = wanted or plan.folder or plan.source.parent
@@ -45,6 +54,11 @@ class RunDirectory:
                 "name a folder you may write to with --run-dir"
             ) from error
         return run
+
+    def hold(self) -> None:
+        """Let others see, by a lock on the plan, that the run goes on."""
+        self._lock = os.open(self.path / "plan.json", os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     @property
     def layer_log(self) -> Path:
@@ -60,6 +74,10 @@ class RunDirectory:
         """The log of a task, or of one of its ranks."""
         stem = re.sub(r"[^\w.\[\]-]", "_", task)
         return self.path / (f"{stem}.log" if rank is None else f"{stem}.{rank}.log")
+
+    def points_path(self, task: str) -> Path:
+        """Where a task tells its restart points."""
+        return self.path / "points" / self.log_path(task).with_suffix(".jsonl").name
 
     def write_json(self, name: str, value: Any) -> None:
         """Leave a record."""

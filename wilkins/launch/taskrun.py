@@ -13,7 +13,7 @@ from wilkins.launch.environment import takes_filename
 from wilkins.launch.output import Log, Stream
 from wilkins.launch.process import Program
 from wilkins.launch.tracing import TaskTrace
-from wilkins.plan import TaskPlan
+from wilkins.plan import Resumed, TaskPlan
 from wilkins.transport.board import Board, EndOfStream
 
 State = Literal["waiting", "running", "ended"]
@@ -66,7 +66,7 @@ class TaskRun:
         self.untouched: tuple[str, ...] = ()
         self._board = board
         self._in_ports = ports.inward(plan.index)
-        self._ports = ports.of(plan.index)
+        self._ports = ports.joined(plan.index)
         self._start = start
         self._ends = ends
         self._trace = trace
@@ -86,6 +86,9 @@ class TaskRun:
         Raises:
             OSError: the program cannot be started.
         """
+        if self.plan.resumed and self.plan.resumed.ended:
+            self._end("done")
+            return False
         filename: str | None = None
         if self.starts or (self._takes_filename and self._in_ports):
             try:
@@ -164,6 +167,8 @@ class TaskRun:
         if not self._told_final:
             self._told_final = True
             self._ends.exited(self.plan.index, final=True, clean=self.outcome != "failed")
+            if self.outcome not in ("failed", "untouched"):
+                self._trace.done()
 
     def abandon(self, outcome: Outcome) -> None:
         """End the task without a verdict: it could not be started, or the run is being stopped."""
@@ -184,14 +189,18 @@ class TaskRun:
     def _facts(self) -> Facts:
         whole = self._board.report()
         report = whole["ports"]
+        resumed = self.plan.resumed or Resumed()
         return Facts(
-            rerun=self.plan.rerun,
+            rerun="never" if resumed.loops and self.plan.rerun == "auto" else self.plan.rerun,
             strict_end=self.plan.strict_end,
             takes_filename=self._takes_filename,
             in_ports=len(self._in_ports),
             opened=self._board.steps_opened(self.plan.index),
-            read=sum(report[port]["steps"] for port in self._in_ports),
+            read=resumed.consumed + sum(report[port]["steps"] for port in self._in_ports),
             at_end=whole["tasks"][self.plan.index]["saw_end"],
             met_failure=whole["tasks"][self.plan.index]["met_failure"],
-            untouched=tuple(report[port]["pattern"] for port in self._ports if not report[port]["touched"]),
+            # What is left of a resumed task may need none of a port.
+            untouched=tuple(
+                report[port]["pattern"] for port in self._ports if not (report[port]["touched"] or self.plan.resumed)
+            ),
         )

@@ -33,7 +33,11 @@ class TaskTrace:
             self._running = False
             self._note(time.monotonic_ns(), "end", _name_of(Exit(code)))
 
-    def _note(self, time_ns: int, event: Literal["start", "end"], name: str) -> None:
+    def done(self) -> None:
+        """The task has done all it will do, and has not failed."""
+        self._note(time.monotonic_ns(), "done", "-")
+
+    def _note(self, time_ns: int, event: Literal["start", "end", "done"], name: str) -> None:
         text = line(Event(time_ns, event, self._task, self._rank, "-", name))
         with contextlib.suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

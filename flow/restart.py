@@ -1,0 +1,40 @@
+"""What a program can be restarted from, and the ways a workflow file can say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+RestartHow = Literal["files", "points", "each-step"]
+
+FILE = "{file}"
+"""Stands for the checkpoint in a restarted program's arguments and in its hook."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRule:
+    """What a task of a resumed run goes back to."""
+
+    how: RestartHow
+    """``files``: a checkpoint that it wrote. ``points``: what it told of (`wilkins.transport.points`). ``each-step``:
+    it keeps no state between steps, and goes on with the one after the last that it finished."""
+    files: str = ""
+    """``files``: the pattern of its checkpoints, as that of a port."""
+    args: tuple[str, ...] | None = None
+    """Its arguments when it is restarted; None: the same as always."""
+    hook: tuple[str, ...] = ()
+    """A command that is run before, in its folder."""
+
+    def replaced(self, placeholder: str, text: str) -> RestartRule:
+        """The rule with a placeholder filled in everywhere."""
+        return replace(
+            self,
+            files=self.files.replace(placeholder, text),
+            args=None if self.args is None else tuple(word.replace(placeholder, text) for word in self.args),
+            hook=tuple(word.replace(placeholder, text) for word in self.hook),
+        )
+
+    def __str__(self) -> str:
+        if self.how == "files":
+            return f"its newest file {self.files!r}"
+        return "a point that it tells" if self.how == "points" else "the step after the last that it finished"

@@ -1,0 +1,294 @@
+"""Reads, in the trace of a run, the points to which its tasks can go back.
+
+Positions follow from the order of a rank's own events: what it had published and opened when its checkpoint was whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wilkins.flow.recovery import Position
+from wilkins.flow.trace import Event
+from wilkins.patterns import intersect
+from wilkins.plan import Plan, TaskPlan
+from wilkins.resume.point import Joined, RestartPoint, Stream
+from wilkins.transport import points
+from wilkins.transport.points import Point
+
+
+@dataclass(slots=True)
+class _Rank:
+    """How far a rank has come."""
+
+    consumed: dict[Joined, int] = field(default_factory=dict)
+    before: list[tuple[dict[Joined, int], dict[Stream, int]]] = field(default_factory=list)
+    """What it had consumed and published before each step, and after each good end."""
+
+
+@dataclass(slots=True)
+class _Task:
+    """How far a task has come."""
+
+    ranks: dict[int, _Rank] = field(default_factory=lambda: defaultdict(_Rank))
+    files: list[RestartPoint] = field(default_factory=list)
+    unclear: str = ""
+    """Why nothing can be said of its points."""
+    opened: int = 0
+    """Steps since its last start."""
+    loops: bool = False
+    again: int = 0
+    """How many of a rank's `before` came before its last start."""
+    ended_badly: bool = False
+    """Its last program has ended, and nothing has told that this was its end."""
+    done: bool = False
+    spoiled: bool = False
+    """It ended when a producer of its had failed: more may come for it."""
+
+
+class History:
+    """What the events of one run tell of its tasks."""
+
+    def __init__(self, plan: Plan, events: Iterable[Event]) -> None:
+        self._plan = plan
+        self._number = {task.name: task.index for task in plan.tasks}
+        self._ports = {
+            (port.task, port.direction, port.pattern): port.index for port in plan.ports if port.mode != "plain"
+        }
+        self._into: dict[int, list[int]] = defaultdict(list)
+        for place, channel in enumerate(plan.channels):
+            self._into[channel.inport].append(place)
+        self.published: dict[Stream, int] = {}
+        self._begins: dict[Stream, int] = {}
+        for port in plan.ports:
+            for rank, begin in enumerate(port.begins):
+                if begin:
+                    self.published[port.index, rank] = self._begins[port.index, rank] = begin
+        self._names: dict[Stream, list[str]] = defaultdict(list)
+        self._who: dict[tuple[int, str, int], list[Stream]] = defaultdict(list)
+        self._checkpoints: dict[tuple[Stream, int], RestartPoint] = {}
+        self._tasks = [_Task() for _ in plan.tasks]
+        for place, channel in enumerate(plan.channels):
+            reader = plan.ports[channel.inport].task
+            for rank, (first, _) in enumerate(channel.rests):
+                if first:
+                    for of_task in range(plan.tasks[reader].nprocs):
+                        self._tasks[reader].ranks[of_task].consumed[place, (channel.outport, rank)] = first
+        for event in events:
+            if event.task in self._number:
+                self._note(event, self._number[event.task])
+
+    def points_of(
+        self, task: TaskPlan, told: Sequence[Point], kept: Mapping[tuple[Stream, int], str]
+    ) -> list[RestartPoint]:
+        """The points of this run, the oldest first.
+
+        Args:
+            told: what the task has told.
+            kept: files of the task that others have taken to storage, by stream and number.
+        """
+        state = self._tasks[task.index]
+        found: list[RestartPoint] = []
+        how = task.restart.how if task.restart else None
+        if how == "files":
+            found = [*state.files, *self._stored(task, kept)]
+            found.sort(key=lambda point: sum(point.position.published.values()))
+        elif how == "each-step":
+            found = self._steps(task, state, each=True)
+        elif told:
+            found = [point for one in told if (point := self._told(task, one))]
+        elif how is None:
+            found = self._steps(task, state, each=False)
+        if state.done and not state.spoiled:
+            found.append(self._point("ended", task, {}, self._own(task)))
+        return [] if state.unclear and how == "files" else found
+
+    def loops(self, task: TaskPlan) -> bool:
+        """Whether the task has read several steps in one start."""
+        return self._tasks[task.index].loops
+
+    def unclear(self, task: TaskPlan) -> str:
+        """Why the task has no points although it has checkpoints; empty if that is not so."""
+        return self._tasks[task.index].unclear
+
+    def _note(self, event: Event, task: int) -> None:
+        state = self._tasks[task]
+        match event.event:
+            case "start":
+                state.opened = 0
+                state.ended_badly = False
+                state.again = max((len(rank.before) for rank in state.ranks.values()), default=0)
+            case "publish":
+                self._publish(event, task)
+            case "open":
+                self._open(event, task)
+            case "file":
+                self._file(event, task)
+            case "end":
+                state.ended_badly = True
+                if event.name == "0":
+                    ranks = range(self._plan.tasks[task].nprocs) if event.rank < 0 else (event.rank,)
+                    for rank in ranks:
+                        self._between(task, rank)
+            case "done":
+                state.done = True
+                state.ended_badly = False
+                producers = {
+                    self._plan.ports[channel.outport].task
+                    for channel in self._plan.channels
+                    if self._plan.ports[channel.inport].task == task
+                }
+                state.spoiled = any(self._tasks[one].ended_badly for one in producers)
+
+    def _publish(self, event: Event, task: int) -> None:
+        port = self._ports.get((task, "out", event.pattern))
+        if port is None:
+            return
+        stream = port, event.rank
+        self.published[stream] = event.sequence + 1
+        self._names[stream].append(event.name)
+        self._who[port, event.name, event.sequence].append(stream)
+        rule = self._plan.tasks[task].restart
+        if rule and rule.files and self._plan.ports[port].mode == "memory" and intersect(event.pattern, rule.files):
+            self._checkpoints[stream, event.sequence] = self._by_rank(task, event.rank, {})
+
+    def _open(self, event: Event, task: int) -> None:
+        port = self._ports.get((task, "in", event.pattern))
+        if port is None:
+            return
+        state = self._tasks[task]
+        rank = state.ranks[event.rank]
+        found = [
+            (place, stream)
+            for place in self._into[port]
+            for stream in self._who.get((self._plan.channels[place].outport, event.name, event.sequence), ())
+        ]
+        if len(found) != 1:
+            state.unclear = f"step {event.sequence} of {event.name!r} may have come from any of several producers"
+            return
+        if event.rank == min(state.ranks):
+            state.opened += 1
+            state.loops = state.loops or state.opened > 1
+        self._between(task, event.rank)
+        rank.consumed[found[0]] = max(rank.consumed.get(found[0], 0), event.sequence + 1)
+
+    def _between(self, task: int, rank: int) -> None:
+        own = self._own(self._plan.tasks[task])
+        of_rank = self._tasks[task].ranks[rank]
+        of_rank.before.append((dict(of_rank.consumed), own))
+
+    def _file(self, event: Event, task: int) -> None:
+        rule = self._plan.tasks[task].restart
+        port = self._ports.get((task, "out", event.pattern))
+        if port is None or rule is None or not rule.files or not intersect(rule.files, event.name):
+            return
+        stream = port, event.rank
+        point = self._by_rank(task, event.rank, {stream: self.published.get(stream, 0) + 1})
+        # What has the name, or the number, now is this one.
+        state = self._tasks[task]
+        state.files = [one for one in state.files if one.inode != event.sequence]
+        state.files.append(_with_file(point, event.name, event.sequence))
+
+    def _by_rank(self, task: int, rank: int, more: Mapping[Stream, int]) -> RestartPoint:
+        """The point at which a rank of the task is now."""
+        plan, state = self._plan.tasks[task], self._tasks[task]
+        own = self._own(plan)
+        writers = {of_rank for (_, of_rank), count in own.items() if count} - {rank}
+        if writers:
+            state.unclear = f"rank {rank} wrote its checkpoints, but rank {min(writers)} publishes files of its own"
+        reading = {of_rank: one.consumed for of_rank, one in state.ranks.items() if one.consumed}
+        consumed = reading.get(rank)
+        if consumed is None and reading:
+            consumed = next(iter(reading.values()))
+            if any(other != consumed for other in reading.values()):
+                state.unclear = (
+                    f"rank {rank} wrote its checkpoints, and the ranks that read have read different steps then"
+                )
+        return self._point("file", plan, dict(consumed or {}), {**own, **more})
+
+    def _own(self, task: TaskPlan) -> dict[Stream, int]:
+        return {
+            stream: count for stream, count in self.published.items() if self._plan.ports[stream[0]].task == task.index
+        }
+
+    def _steps(self, task: TaskPlan, state: _Task, *, each: bool) -> list[RestartPoint]:
+        """The points between two steps: before each, of a task that keeps no state; or where its program had ended."""
+        ranks = [rank for _, rank in sorted(state.ranks.items()) if rank.before]
+        if state.unclear or not ranks:
+            return []
+        most = min(len(rank.before) for rank in ranks)
+        if not each:
+            per_start = task.rerun == "always" or any("{filename}" in word for word in task.args)
+            most = most if per_start else min(most, state.again)
+        found = []
+        for place in range(most):
+            consumed = ranks[0].before[place][0]
+            if any(rank.before[place][0] != consumed for rank in ranks[1:]):
+                continue
+            published: dict[Stream, int] = {}
+            for number, rank in state.ranks.items():
+                if rank.before:
+                    published |= {stream: n for stream, n in rank.before[place][1].items() if stream[1] == number}
+            found.append(self._point("step", task, consumed, published))
+        return found
+
+    def _told(self, task: TaskPlan, told: Point) -> RestartPoint | None:
+        consumed: dict[Joined, int] = {}
+        published: dict[Stream, int] = {}
+        for port in self._plan.ports:
+            if port.task != task.index or port.mode == "plain":
+                continue
+            count = (told.consumed if port.direction == "in" else told.published).get(port.pattern, 0)
+            if not count:
+                continue
+            if port.direction == "out":
+                streams = [stream for stream in self.published if stream[0] == port.index]
+            else:
+                into = {self._plan.channels[place].outport for place in self._into[port.index]}
+                streams = [stream for stream in self.published if stream[0] in into]
+            # One number cannot say how far it was with several; what was told before this run stands in its own record.
+            if len(streams) != 1 or not self._begins.get(streams[0], 0) <= count <= self.published[streams[0]]:
+                return None
+            if port.direction == "out":
+                published[streams[0]] = count
+            else:
+                places = [
+                    place for place in self._into[port.index] if self._plan.channels[place].outport == streams[0][0]
+                ]
+                consumed[places[0], streams[0]] = count
+        point = self._point("told", task, consumed, published)
+        return RestartPoint("told", point.position, point.offered, told.file, 0, points.line(told))
+
+    def _stored(self, task: TaskPlan, kept: Mapping[tuple[Stream, int], str]) -> list[RestartPoint]:
+        return [
+            _with_file(point, file, 0)
+            for (stream, number), file in kept.items()
+            if self._plan.ports[stream[0]].task == task.index and (point := self._checkpoints.get((stream, number)))
+        ]
+
+    def _point(
+        self, how: str, task: TaskPlan, consumed: Mapping[Joined, int], published: Mapping[Stream, int]
+    ) -> RestartPoint:
+        offered = {}
+        for place, channel in enumerate(self._plan.channels):
+            if self._plan.ports[channel.outport].task != task.index:
+                continue
+            for stream, count in published.items():
+                if stream[0] == channel.outport:
+                    offered[place, stream] = self._offered(place, stream, count)
+        return RestartPoint(how, Position(dict(consumed), dict(published)), offered)  # type: ignore[arg-type]
+
+    def _offered(self, place: int, stream: Stream, count: int) -> int:
+        """How many of the stream's first steps had names for the channel's in-port."""
+        channel = self._plan.channels[place]
+        wanted = self._plan.ports[channel.inport].pattern
+        if wanted == self._plan.ports[channel.outport].pattern:
+            return count
+        begin = self._begins.get(stream, 0)
+        before = channel.rests[stream[1]][1] if channel.rests else 0
+        return before + sum(intersect(wanted, name) for name in self._names[stream][: count - begin])
+
+
+def _with_file(point: RestartPoint, file: str, inode: int) -> RestartPoint:
+    return RestartPoint("file", point.position, point.offered, file, inode)

@@ -1,0 +1,106 @@
+"""What a run has left for one that goes on with it, and whether it may be gone on with at all."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import UsageError
+from wilkins.flow.trace import BrokenTraceError, Event, read_trace
+from wilkins.launch import planfile
+from wilkins.plan import Plan
+from wilkins.resume.point import RestartPoint
+
+FILE_NAME = "resume.json"
+_LOCK_WAIT = 10.0
+"""Seconds that what watches over a killed run may take to end what is left of it."""
+
+_held: list[int] = []
+"""Locks of the runs that this process goes on with, until it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldRun:
+    """A run that did not finish."""
+
+    path: Path
+    plan: Plan
+    events: list[Event]
+    before: list[list[RestartPoint]]
+    """By task, the oldest first: points of the runs before it that it could have gone back to."""
+    loops: list[bool]
+    """By task: whether it was seen, in the runs before, to read steps in a loop."""
+
+
+def load(folder: Path) -> OldRun:
+    """The run of a directory, which this process alone may go on with from now on.
+
+    Raises:
+        UsageError: there is no such run, it has finished, goes on still, or has recorded too little.
+    """
+    path = folder.resolve()
+    file = path / "plan.json"
+    if not file.is_file():
+        what = "holds no run's records" if path.is_dir() else "there is no such folder"
+        raise UsageError(f"--resume {folder}: {what}; give a folder in wilkins-runs, or wilkins-runs/latest")
+    lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    _take(lock, folder)
+    try:
+        plan = planfile.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(
+            f"--resume {folder}: the run was made by another version of Wilkins, which this one cannot go on with "
+            f"({error}); use that version"
+        ) from error
+    if _finished(path):
+        raise UsageError(f"--resume {folder}: the run has finished, and nothing is left to be done")
+    if not plan.can_resume:
+        raise UsageError(
+            f"--resume {folder}: no task says what it can be restarted from, so there is nothing to go back to; add "
+            f"'restart:' to tasks of {plan.source.name} (docs/restarting.md), and run it anew"
+        )
+    try:
+        events = read_trace(path)
+    except FileNotFoundError:
+        events = []
+    except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
+        events = error.before
+    before, loops = _before(path, plan)
+    return OldRun(path, plan, events, before, loops)
+
+
+def _take(lock: int, folder: Path) -> None:
+    until = time.monotonic() + _LOCK_WAIT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < until:
+                time.sleep(0.05)
+                continue
+            os.close(lock)
+            raise UsageError(f"--resume {folder}: the run goes on still; wait for its end, or stop it") from None
+        _held.append(lock)
+        return
+
+
+def _finished(path: Path) -> bool:
+    try:
+        summary: dict[str, Any] = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return summary.get("exit_code") == 0
+
+
+def _before(path: Path, plan: Plan) -> tuple[list[list[RestartPoint]], list[bool]]:
+    try:
+        record = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return [[] for _ in plan.tasks], [False] * len(plan.tasks)
+    points = [[RestartPoint.restored(data) for data in of_task] for of_task in record["points"]]
+    return points, [bool(word) for word in record["loops"]]

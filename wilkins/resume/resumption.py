@@ -1,0 +1,232 @@
+"""Decides what the tasks of a run go back to, and makes the plan of the run that goes on with it."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import UsageError
+from wilkins.flow.recovery import Joint, Position, latest_cut
+from wilkins.flow.restart import FILE
+from wilkins.launch.rundir import RunDirectory
+from wilkins.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan
+from wilkins.planner import START
+from wilkins.resume import record
+from wilkins.resume.history import History
+from wilkins.resume.point import RestartPoint, Stream
+from wilkins.show import text_table
+from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.tasks.checkpoint.errors import CheckpointError
+from wilkins.transport import points
+from wilkins.transport.points import CHOSEN, Point
+
+RESTART = "WILKINS_RESTART"
+"""Tells a resumed program its checkpoint."""
+
+_ALL = 2**62
+"""Steps that a task has had which asks for no more."""
+
+_BEGINNING = RestartPoint("start")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A run that goes on with another one, decided."""
+
+    plan: Plan
+    record: dict[str, Any]
+    """What a run that goes on with this one in turn must know."""
+    told: str
+    """For the user: what each task goes back to."""
+
+
+def resume(folder: Path, launch: Launch) -> Resumption:
+    """The run that goes on with the one of a directory.
+
+    Raises:
+        UsageError: it cannot be gone on with.
+    """
+    old = record.load(folder)
+    plan = old.plan
+    if plan.launch != launch:
+        how = "alone, without an mpiexec" if plan.launch == "alone" else f"with an mpiexec -n {plan.total_ranks}"
+        raise UsageError(f"--resume {folder}: the run was launched {how}; launch this one like it")
+    history = History(plan, old.events)
+    told = [points.read(RunDirectory(old.path).points_path(task.name)) for task in plan.tasks]
+    kept = _kept(plan, told, history)
+    found: list[list[RestartPoint]] = []
+    notes: list[str] = []
+    for task in plan.tasks:
+        found.append([_BEGINNING, *old.before[task.index], *history.points_of(task, told[task.index], kept)])
+        if task.restart and (why := history.unclear(task)):
+            notes.append(f"{task.name}: its checkpoints cannot be used: {why}")
+    joints = _joints(plan, found, history)
+    while True:
+        cut = latest_cut([[_position(point, joints) for point in of_task] for of_task in found], joints)
+        broken = [(task, why) for task in plan.tasks if (why := _missing(task, found[task.index], cut[task.index]))]
+        if not broken:
+            break
+        for task, why in broken:
+            notes.append(f"{task.name}: {why}; it goes back further")
+            del found[task.index][cut[task.index]]
+    chosen = [of_task[place] for of_task, place in zip(found, cut, strict=True)]
+    loops = [before or history.loops(task) for before, task in zip(old.loops, plan.tasks, strict=True)]
+    data = {
+        "resumes": str(old.path),
+        "points": [
+            [point.record() for point in of_task[1 : place + 1]] for of_task, place in zip(found, cut, strict=True)
+        ],
+        "loops": loops,
+    }
+    told_text = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
+    return Resumption(_plan(old.path, plan, chosen, loops), data, told_text)
+
+
+def _joints(plan: Plan, found: Sequence[Sequence[RestartPoint]], history: History) -> list[Joint[Stream]]:
+    """Which streams go from whom to whom."""
+    streams = set(history.published)
+    for of_task in found:
+        for point in of_task:
+            streams |= set(point.position.published)
+    return [
+        Joint(place, stream, plan.ports[channel.outport].task, plan.ports[channel.inport].task)
+        for place, channel in enumerate(plan.channels)
+        for stream in sorted(streams)
+        if stream[0] == channel.outport
+    ]
+
+
+def _position(point: RestartPoint, joints: Sequence[Joint[Stream]]) -> Position[Stream]:
+    if point.how != "ended":
+        return point.position
+    return Position({(joint.channel, joint.stream): _ALL for joint in joints}, point.position.published)
+
+
+def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict[tuple[Stream, int], str]:
+    """Files that tasks have taken from memory to storage, by stream and number."""
+    found: dict[tuple[Stream, int], str] = {}
+    for task in plan.tasks:
+        if task.args[:2] != (str(START), "checkpoint"):
+            continue
+        for channel in plan.channels:
+            inport = plan.ports[channel.inport]
+            streams = [stream for stream in history.published if stream[0] == channel.outport]
+            if inport.task != task.index or len(streams) != 1:
+                continue
+            for point in told[task.index]:
+                if point.file and point.consumed.get(inport.pattern):
+                    found[streams[0], point.consumed[inport.pattern] - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
+    return found
+
+
+def _missing(task: TaskPlan, found: Sequence[RestartPoint], place: int) -> str:
+    """Why what a point is restarted from is not there, or not whole; empty if it is."""
+    point = found[place]
+    if not point.file:
+        return ""
+    path = task.cwd / point.file
+    if point.inode:
+        return "" if path_of(task, point) else f"{path} is not there any more, or is another file by now"
+    if not path.exists():
+        return f"{path} is not there any more"
+    if (path.parent / "manifest.json").exists() and point.how == "file":
+        try:
+            with Contents(path.parent) as contents:
+                contents.verify()
+        except (CheckpointError, OSError) as error:
+            return f"{path} does not verify: {error}"
+    return ""
+
+
+def path_of(task: TaskPlan, point: RestartPoint) -> Path | None:
+    """Where the file that the program has written is now: it may have been renamed since."""
+    path = task.cwd / point.file
+    pattern = task.restart.files if task.restart else ""
+    near: list[Path] = [path, *(sorted(task.cwd.glob(pattern)) if pattern and not Path(pattern).is_absolute() else ())]
+    return next((candidate for candidate in near if _inode(candidate) == point.inode), None)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _plan(folder: Path, plan: Plan, chosen: Sequence[RestartPoint], loops: Sequence[bool]) -> Plan:
+    """The plan of what is left."""
+    ports = [_port(plan, port, chosen[port.task]) for port in plan.ports]
+    return replace(
+        plan,
+        tasks=tuple(_task(task, chosen[task.index], loops[task.index], plan.launch) for task in plan.tasks),
+        ports=tuple(ports),
+        channels=tuple(_channel(plan, place, channel, chosen) for place, channel in enumerate(plan.channels)),
+        resumes=folder,
+    )
+
+
+def _task(task: TaskPlan, point: RestartPoint, loops: bool, launch: str) -> TaskPlan:
+    if point.how == "start":
+        return replace(task, resumed=None)
+    if point.how == "ended":
+        # Its ranks of one MPI job only stand by.
+        return replace(task, resumed=Resumed(ended=True), kind="plain" if launch == "one-job" else task.kind)
+    env: dict[str, str] = {}
+    file = point.file
+    if file:
+        file = str(path_of(task, point) or task.cwd / file) if point.inode else str(task.cwd / file)
+        env[RESTART] = file
+    if point.line:
+        env[CHOSEN] = point.line
+    rule = None if task.restart is None else task.restart.replaced(FILE, file)
+    return replace(
+        task,
+        resumed=Resumed(
+            args=rule.args if rule else None,
+            env=env,
+            hook=rule.hook if rule else (),
+            consumed=sum(point.position.consumed.values()),
+            loops=loops,
+        ),
+    )
+
+
+def _port(plan: Plan, port: PortPlan, point: RestartPoint) -> PortPlan:
+    if port.direction == "in":
+        # What the first open is answered with, for cycles, was given in the run before.
+        return port if point.how == "start" else replace(port, first="wait")
+    ranks = range(plan.tasks[port.task].nprocs)
+    begins = tuple(point.position.published.get((port.index, rank), 0) for rank in ranks)
+    return replace(port, begins=begins if any(begins) else ())
+
+
+def _channel(plan: Plan, place: int, channel: ChannelPlan, chosen: Sequence[RestartPoint]) -> ChannelPlan:
+    producer = plan.ports[channel.outport].task
+    before, after = chosen[producer], chosen[plan.ports[channel.inport].task]
+    rests = []
+    for rank in range(plan.tasks[producer].nprocs):
+        stream = channel.outport, rank
+        rests.append((after.position.consumed.get((place, stream), 0), before.offered.get((place, stream), 0)))
+    return replace(channel, rests=tuple(rests) if any(map(any, rests)) else ())
+
+
+def _table(plan: Plan, chosen: Sequence[RestartPoint]) -> str:
+    """For each task, what it goes back to."""
+    rows = []
+    for task, point in zip(plan.tasks, chosen, strict=True):
+        consumed: dict[str, int] = defaultdict(int)
+        for (channel, _), count in point.position.consumed.items():
+            consumed[plan.ports[plan.channels[channel].inport].pattern] += count
+        published: dict[str, int] = defaultdict(int)
+        for (port, _), count in point.position.published.items():
+            published[plan.ports[port].pattern] += count
+        rows.append((task.name, point.shown, _counts(consumed), _counts(published)))
+    return text_table(("task", "starts from", "steps consumed", "steps published"), rows)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} of {pattern}" for pattern, count in counts.items() if count) or "-"
