@@ -7,6 +7,8 @@ from typing import Literal
 
 RestartHow = Literal["files", "points", "each-step"]
 
+KEEP = 3
+
 FILE = "{file}"
 """Stands for the checkpoint in a restarted program's arguments and in its hook."""
 
@@ -20,6 +22,8 @@ class RestartRule:
     it keeps no state between steps, and goes on with the one after the last that it finished."""
     files: str = ""
     """``files``: the pattern of its checkpoints, as that of a port."""
+    keep: int = KEEP
+    """``files``: so many of the newest stay at hand, also if the program writes each over the one before."""
     args: tuple[str, ...] | None = None
     """Its arguments when it is restarted; None: the same as always."""
     hook: tuple[str, ...] = ()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import time
 from pathlib import Path
+
+import pytest
 
 from support import WILKINS, Finished, processes_in, run_tree, started_tree
 
@@ -62,6 +65,8 @@ tasks:
     inports: [{{filename: "u*.h5"}}]
     restart: {{files: sums.h5}}
 """
+KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "4"))
+SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
 LATEST = "wilkins-runs/latest"
 
 
@@ -77,27 +82,39 @@ def run(folder: Path, *words: str) -> Finished:
     return run_tree([*WILKINS, "run", *(words or ("workflow.yaml",))], 120, folder)
 
 
-def kill_after(folder: Path, seconds: float, *words: str, spare: str = "") -> bool:
-    """Start a run, and kill all its processes at once after a while; False if it had ended by then."""
-    with started_tree([*WILKINS, "run", *(words or ("workflow.yaml",))], folder) as tree:
-        time.sleep(seconds)
-        lived = tree.process.poll() is None
-        if spare != "programs":
-            for pid in processes_in(folder):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-        else:
-            tree.process.kill()
-        tree.process.wait(10)
-    return lived
+def killed_again_and_again(folder: Path, moments: random.Random, longest: float, kills: int = 3) -> str:
+    """Run and resume until the end, killed at some moments before; returns what the last resumption told."""
+    words: tuple[str, ...] = ("workflow.yaml",)
+    for _ in range(kills):
+        with started_tree([*WILKINS, "run", *words], folder) as tree:
+            until = time.monotonic() + moments.uniform(0.3, longest)
+            while time.monotonic() < until and tree.process.poll() is None:
+                time.sleep(0.005)
+            if moments.random() < 0.3:
+                tree.process.kill()  # the launcher alone; what watches over it ends the others
+            else:
+                kill_all(folder)
+            tree.process.wait(10)
+        if (folder / LATEST / "plan.json").exists():
+            words = ("--resume", LATEST)
+    done = run(folder, *words)
+    assert done.code == 0 or "the run has finished" in done.err, done.out + done.err
+    return done.out
 
 
-def test_a_simulation_and_a_stateful_analysis(tmp_path: Path) -> None:
-    workflow = WORKFLOW.format(pause=0.05)
+def kill_all(folder: Path) -> None:
+    """Kill all processes that work in a folder, at once."""
+    for pid in processes_in(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + KILLS))
+def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None:
+    """Both write checkpoints of their own, each over the one before."""
+    workflow = WORKFLOW.format(pause=0.03)
     whole = make(tmp_path / "whole", workflow, simulation=SIMULATION, sums=SUMS)
     assert run(whole).code == 0
     folder = make(tmp_path / "killed", workflow, simulation=SIMULATION, sums=SUMS)
-    assert kill_after(folder, 2.5)
-    done = run(folder, "--resume", LATEST)
-    assert done.code == 0, done.out + done.err
-    assert (folder / "result.txt").read_text() == (whole / "result.txt").read_text()
+    told = killed_again_and_again(folder, random.Random(seed), 2.5)
+    assert (folder / "result.txt").read_text() == (whole / "result.txt").read_text(), f"seed {seed}\n{told}"

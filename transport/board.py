@@ -48,6 +48,8 @@ class BoardPort:
     """Out-ports: the dataset whose writes count; empty: any."""
     opens_per_step: int = 1
     first: Literal["wait", "missing", "file"] = "wait"
+    keep: int = 0
+    """Out-ports: so many of their newest files stay at hand, under second names in `kept` beside the trace."""
     begins: Mapping[int, int] = field(default_factory=dict)
     """Out-ports of a run that goes on with another one: by rank, the number of its first step, if that is not 0."""
 
@@ -112,6 +114,7 @@ def _native() -> ctypes.CDLL:
                 number,
                 [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
             ),
+            "wilkins_plan_keep": (None, [pointer, ctypes.c_uint]),
             "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
             "wilkins_plan_rest": (number, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint64]),
             "wilkins_plan_trace_at_once": (None, [pointer]),
@@ -216,6 +219,7 @@ class Board:
                     _FIRST[port.first],
                 )
                 _check(code, "cannot plan the board")
+                lib.wilkins_plan_keep(plan, port.keep)
             for c in channels:
                 code = lib.wilkins_plan_channel(
                     plan,

@@ -99,6 +99,8 @@ class PortPlan:
     """In-ports: how often a rank opens each step."""
     first: Literal["wait", "missing", "file"] = "wait"
     """In-ports: what the first open does."""
+    keep: int = 0
+    """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
     begins: tuple[int, ...] = ()
     """Out-ports of a resumed run: by rank, the number of its first step."""
 

@@ -26,7 +26,7 @@ from wilkins.patterns import intersect
 from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
 from wilkins.reading import plain
-from wilkins.spec import InPort, OutPort, Task, ready_made
+from wilkins.spec import InPort, OutPort, Port, Task, ready_made
 from wilkins.tasks.code import problem as code_problem
 from wilkins.tasks.registry import all_tasks
 
@@ -144,13 +144,22 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             publish=port.publish if isinstance(port, OutPort) else PublishRule(),
                             opens_per_step=port.opens_per_step if isinstance(port, InPort) else 1,
                             first=port.first if isinstance(port, InPort) else "wait",
+                            keep=_kept(task, port) if mode in ("both", "file") else 0,
                         )
                     )
             if task.restart and task.restart.files and not _declares(task, task.restart.files):
                 # Nobody reads its checkpoints; the layer sees when each is whole.
                 pattern = task.restart.files.replace(INSTANCE, str(instance))
                 ports.append(
-                    PortPlan(len(ports), place_of, "out", pattern, "file", origin=str(task.where.of("restart")))
+                    PortPlan(
+                        len(ports),
+                        place_of,
+                        "out",
+                        pattern,
+                        "file",
+                        origin=str(task.where.of("restart")),
+                        keep=task.restart.keep,
+                    )
                 )
         if made:
             which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
@@ -203,6 +212,13 @@ def _kind(task: Task, launch: Launch) -> Kind:
 def _declares(task: Task, files: str) -> bool:
     """Whether the task's checkpoints are files of an out-port."""
     return any(intersect(port.filename, files) for port in task.outports)
+
+
+def _kept(task: Task, port: Port) -> int:
+    """How many of a port's files stay at hand, to restart from."""
+    rule = task.restart
+    is_checkpoint = rule and rule.files and isinstance(port, OutPort) and intersect(port.filename, rule.files)
+    return rule.keep if rule and is_checkpoint else 0
 
 
 def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule | None:

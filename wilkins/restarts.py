@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from wilkins.errors import suggest
-from wilkins.flow.restart import RestartRule
-from wilkins.kinds import INVALID, Kind, Words
+from wilkins.flow.restart import KEEP, RestartRule
+from wilkins.kinds import INVALID, Kind, Words, integer
 from wilkins.patterns import intersect, pattern_problem
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from wilkins.reading import Reader
     from wilkins.spec import Task
 
-_KEYS = ("files", "args", "hook")
+_KEYS = ("files", "args", "hook", "keep")
 _WORDS = ("each-step", "points")
 
 
 class Restart(Kind):
     """What a program can be restarted from."""
 
-    meaning = "{files: PATTERN, args: [...], hook: COMMAND}, 'each-step' or 'points'"
+    meaning = "{files: PATTERN, args: [...], hook: COMMAND, keep: n}, 'each-step' or 'points'"
 
     def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -49,15 +49,17 @@ class Restart(Kind):
         words = {
             name: Words().read(reader, pairs[name][1], f"{who} {name!r}") for name in ("args", "hook") if name in pairs
         }
-        if files is INVALID or any(value is INVALID for value in words.values()):
+        keep = integer(1).read(reader, pairs["keep"][1], f"{who} 'keep'") if "keep" in pairs else KEEP
+        if files is INVALID or keep is INVALID or any(value is INVALID for value in words.values()):
             return INVALID
         if problem := pattern_problem(files):
             return reader.problem(pairs["files"][1], f"{who} 'files': {problem}")
-        return RestartRule("files", files, words.get("args"), words.get("hook", ()))
+        return RestartRule("files", files, keep, words.get("args"), words.get("hook", ()))
 
     def schema(self) -> dict[str, Any]:
         words = Words().schema()
         long = {"files": {"type": "string", "minLength": 1}, "args": words, "hook": words}
+        long["keep"] = integer(1).schema()
         return {
             "anyOf": [
                 {"enum": list(_WORDS)},

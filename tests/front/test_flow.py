@@ -40,7 +40,7 @@ def test_mistakes(value: object) -> None:
 
 @pytest.mark.parametrize("case", table(), ids=lambda case: case.name)
 def test_table(case: Case) -> None:
-    machine = Reference(case.policy, case.readers)
+    machine = Reference(case.policy, case.readers, case.begin, case.first)
     assert [machine.do(event) for event in case.events] == list(case.answers)
 
 

@@ -1,6 +1,7 @@
 // Files of steps: hidden while they are written, under the program's name from then on.
 #include "disk.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -110,10 +111,10 @@ int keep_rights(int fd, const char* whole, const char* hidden) {
 }
 
 // Says what the descriptor's file is going to be.
-int tell(const Board& board, int slot, int fd, const char* whole, Announce announce) {
+int tell(const Board& board, int slot, int fd, const char* hidden, const char* whole, Announce announce) {
     struct stat st;
     if (raw::fstat(fd, &st) != 0) return errno;
-    announce(board, slot, whole, st.st_ino);
+    announce(board, slot, hidden, whole, st.st_ino);
     return 0;
 }
 
@@ -128,7 +129,7 @@ int store_image(const Board& board, int slot, const char* hidden, const char* wh
     int error = write_whole(fd, image, size);
     WILKINS_FAULT_POINT("disk.image-written");
     if (!error) error = keep_rights(fd, whole, hidden);
-    if (!error) error = tell(board, slot, fd, whole, announce);
+    if (!error) error = tell(board, slot, fd, fresh.text, whole, announce);
     // Some file systems tell only now that they had no room.
     if (raw::close(fd) != 0 && !error) error = errno;
     if (!error && rename(fresh.text, whole) != 0) error = errno;
@@ -143,7 +144,7 @@ int link_file(const Board& board, int slot, const char* hidden, const char* whol
     const int fd = raw::open(hidden, O_WRONLY | O_CLOEXEC, 0);
     if (fd < 0) return errno;
     int error = keep_rights(fd, whole, hidden);
-    if (!error) error = tell(board, slot, fd, whole, announce);
+    if (!error) error = tell(board, slot, fd, hidden, whole, announce);
     raw::close(fd);
     raw::unlink(fresh.text);
     if (!error && link(hidden, fresh.text) != 0) error = errno;
@@ -187,6 +188,33 @@ int begin(const Board& board, int slot) {
     }
     if (error) forget(board, slot);
     return error;
+}
+
+void keep(const Board& board, int port, int rank, uint64_t sequence, const char* hidden, const char* path) {
+    const uint64_t count = board.port(port).habits.keep;
+    const char* trace = board.head().trace_file;
+    const char* end = strrchr(trace, '/');
+    if (!count || !end) return;
+    const int records = static_cast<int>(end - trace);
+    const char* name = strrchr(path, '/') + 1;
+    // A folder for each, so that the file is called as its program has called it.
+    Path folder, file;
+    const auto place = [&](uint64_t number) {
+        return write_path(&folder, "%.*s/kept/%d.%d.%llu", records, trace, port, rank, static_cast<unsigned long long>(number));
+    };
+    if (place(sequence) && write_path(&file, "%s/%s", folder.text, name)) {
+        mkdir(folder.text, 0700);
+        raw::unlink(file.text);  // of a process that died just here
+        if (link(hidden, file.text) != 0) rmdir(folder.text);
+    }
+    WILKINS_FAULT_POINT("disk.kept");
+    if (sequence < count || !place(sequence - count)) return;
+    DIR* entries = opendir(folder.text);
+    if (!entries) return;
+    while (const struct dirent* entry = readdir(entries))
+        if (entry->d_name[0] != '.' && write_path(&file, "%s/%s", folder.text, entry->d_name)) raw::unlink(file.text);
+    closedir(entries);
+    rmdir(folder.text);
 }
 
 bool exists(const char* name) {

@@ -30,7 +30,11 @@ int begin(const Board& board, int slot);
 bool exists(const char* name);
 
 // What is about to lie under the program's name, whole: where, and its number in the file system.
-using Announce = void (*)(const Board& board, int slot, const char* path, uint64_t inode);
+using Announce = void (*)(const Board& board, int slot, const char* hidden, const char* path, uint64_t inode);
+
+// Gives the file `hidden`, which is going to be `path`, a second name in the run's records, and takes away that of an older
+// one of the rank: a program may write its next file over this one. No-op for ports that keep none; errors are passed over.
+void keep(const Board& board, int port, int rank, uint64_t sequence, const char* hidden, const char* path);
 
 // The step is closed and `size` bytes long: its file takes the program's name, after `announce`. Returns 0 or an errno.
 int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce);

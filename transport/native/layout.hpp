@@ -35,6 +35,7 @@ struct Habits {
     char publish_dset[256] = {};       // out: the dataset whose writes count; empty: any
     uint32_t opens_per_step = 1;       // in
     First first = First::wait;         // in: what the first open does
+    uint32_t keep = 0;                 // out: so many of its newest files have a second name in the run's records
 };
 
 // Do closed files of such a port wait before they are published?

@@ -19,12 +19,18 @@ namespace {
 
 // Where a run may be gone on with: which file it is that the program has written now. Noted before it has its name, so that no
 // file of that name is there of which the trace does not tell.
-void note_file(const Board& board, int index, const char* path, uint64_t inode) {
+void note_file(const Board& board, int index, const char* hidden, const char* path, uint64_t inode) {
     if (!board.head().trace_at_once) return;
-    Board::Lock lock(board);
     const SlotRecord& slot = board.slot(index);
     const SourceRecord& source = board.source(slot.source);
     const PortRecord& port = board.port(source.port);
+    uint64_t sequence = 0;
+    {
+        Board::Lock lock(board);
+        sequence = source.next_sequence;
+    }
+    disk::keep(board, source.port, source.rank, sequence, hidden, path);
+    Board::Lock lock(board);
     trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
 }
 

@@ -83,6 +83,8 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
             peak=peak,
         ),
     )
+    if code == 0:
+        records.drop_kept()
     for hint in summary.hints(report):
         terminal.say(hint)
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path))

@@ -45,6 +45,7 @@ class BoardPorts:
                 port.publish.dset or "",
                 port.opens_per_step,
                 port.first,
+                port.keep,
                 dict(enumerate(port.begins)),
             )
             for port in self._coupled

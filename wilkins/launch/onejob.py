@@ -226,6 +226,8 @@ def _sum_up(rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirect
     lines = summary.task_summaries(report, [_joined(ranks) for ranks in results])
     reason = stop.reason if stop else None
     records.write_json("summary.json", summary.record(lines, exit_code=code, reason=reason, wall_s=wall_s, peak=peak))
+    if code == 0:
+        records.drop_kept()
     for hint in summary.hints(report):
         rank.terminal.say(hint)
     rank.terminal.table(summary.table(lines, wall_s=wall_s, peak=peak, folder=records.path))

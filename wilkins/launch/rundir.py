@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import time
 from importlib import metadata
@@ -18,6 +19,12 @@ from wilkins.errors import ResourceError, UsageError
 from wilkins.flow.trace import FILE_NAME
 from wilkins.launch import planfile
 from wilkins.plan import Plan
+
+RESUMPTION = "resume.json"
+"""Of a run that goes on with another one: what one that goes on with it in turn must know."""
+
+KEPT = "kept"
+"""Holds second names of the newest checkpoints, as long as the run may have to be resumed."""
 
 
 class RunDirectory:
@@ -42,10 +49,14 @@ class RunDirectory:
             path = _given(wanted) if wanted else _fresh(plan)
             run = cls(path)
             if resumption:
-                run.write_json("resume.json", resumption)
-            (path / "points").mkdir()
+                run.write_json(RESUMPTION, resumption)
+            if plan.can_resume:
+                (path / "points").mkdir()
+                (path / KEPT).mkdir()
             (path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
             run.hold()
+            if not wanted:  # now there is something to be resumed
+                _point(path.parent / "latest", path.name)
             run.write_json("versions.json", versions())
         except OSError as error:
             where = wanted or plan.folder or plan.source.parent
@@ -79,6 +90,14 @@ class RunDirectory:
         """Where a task tells its restart points."""
         return self.path / "points" / self.log_path(task).with_suffix(".jsonl").name
 
+    def drop_kept(self) -> None:
+        """The run has finished: nobody will restart from its checkpoints, or from those of the runs it went on with."""
+        runs = [str(self.path)]
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            runs += json.loads((self.path / RESUMPTION).read_text(encoding="utf-8"))["runs"]
+        for run in runs:
+            shutil.rmtree(Path(run) / KEPT, ignore_errors=True)
+
     def write_json(self, name: str, value: Any) -> None:
         """Leave a record."""
         (self.path / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
@@ -102,7 +121,6 @@ def _fresh(plan: Plan) -> Path:
             path.mkdir()
         except FileExistsError:
             continue
-        _point(parent / "latest", path.name)
         return path
     raise ResourceError(f"{parent}: holds too many runs of this second; remove old ones")
 

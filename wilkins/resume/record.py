@@ -13,10 +13,10 @@ from typing import Any
 from wilkins.errors import UsageError
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch import planfile
+from wilkins.launch.rundir import RESUMPTION
 from wilkins.plan import Plan
 from wilkins.resume.point import RestartPoint
 
-FILE_NAME = "resume.json"
 _LOCK_WAIT = 10.0
 """Seconds that what watches over a killed run may take to end what is left of it."""
 
@@ -33,6 +33,8 @@ class OldRun:
     events: list[Event]
     before: list[list[RestartPoint]]
     """By task, the oldest first: points of the runs before it that it could have gone back to."""
+    runs: list[str]
+    """The directories of this run and of those that it goes on with, the newest first."""
     loops: list[bool]
     """By task: whether it was seen, in the runs before, to read steps in a loop."""
 
@@ -70,8 +72,8 @@ def load(folder: Path) -> OldRun:
         events = []
     except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
         events = error.before
-    before, loops = _before(path, plan)
-    return OldRun(path, plan, events, before, loops)
+    before, runs, loops = _before(path, plan)
+    return OldRun(path, plan, events, before, [str(path), *runs], loops)
 
 
 def _take(lock: int, folder: Path) -> None:
@@ -97,10 +99,10 @@ def _finished(path: Path) -> bool:
     return summary.get("exit_code") == 0
 
 
-def _before(path: Path, plan: Plan) -> tuple[list[list[RestartPoint]], list[bool]]:
+def _before(path: Path, plan: Plan) -> tuple[list[list[RestartPoint]], list[str], list[bool]]:
     try:
-        record = json.loads((path / FILE_NAME).read_text(encoding="utf-8"))
+        record = json.loads((path / RESUMPTION).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return [[] for _ in plan.tasks], [False] * len(plan.tasks)
+        return [[] for _ in plan.tasks], [], [False] * len(plan.tasks)
     points = [[RestartPoint.restored(data) for data in of_task] for of_task in record["points"]]
-    return points, [bool(word) for word in record["loops"]]
+    return points, list(record["runs"]), [bool(word) for word in record["loops"]]

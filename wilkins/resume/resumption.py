@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from wilkins.planner import START
 from wilkins.resume import record
 from wilkins.resume.history import History
 from wilkins.resume.point import RestartPoint, Stream
+from wilkins.resume.record import OldRun
 from wilkins.show import text_table
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError
@@ -67,7 +69,9 @@ def resume(folder: Path, launch: Launch) -> Resumption:
     joints = _joints(plan, found, history)
     while True:
         cut = latest_cut([[_position(point, joints) for point in of_task] for of_task in found], joints)
-        broken = [(task, why) for task in plan.tasks if (why := _missing(task, found[task.index], cut[task.index]))]
+        broken = [
+            (task, why) for task in plan.tasks if (why := _missing(task, found[task.index][cut[task.index]], old.runs))
+        ]
         if not broken:
             break
         for task, why in broken:
@@ -76,14 +80,14 @@ def resume(folder: Path, launch: Launch) -> Resumption:
     chosen = [of_task[place] for of_task, place in zip(found, cut, strict=True)]
     loops = [before or history.loops(task) for before, task in zip(old.loops, plan.tasks, strict=True)]
     data = {
-        "resumes": str(old.path),
+        "runs": old.runs,
         "points": [
             [point.record() for point in of_task[1 : place + 1]] for of_task, place in zip(found, cut, strict=True)
         ],
         "loops": loops,
     }
     told_text = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
-    return Resumption(_plan(old.path, plan, chosen, loops), data, told_text)
+    return Resumption(_plan(old, chosen, loops), data, told_text)
 
 
 def _joints(plan: Plan, found: Sequence[Sequence[RestartPoint]], history: History) -> list[Joint[Stream]]:
@@ -123,14 +127,13 @@ def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict
     return found
 
 
-def _missing(task: TaskPlan, found: Sequence[RestartPoint], place: int) -> str:
+def _missing(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> str:
     """Why what a point is restarted from is not there, or not whole; empty if it is."""
-    point = found[place]
     if not point.file:
         return ""
     path = task.cwd / point.file
     if point.inode:
-        return "" if path_of(task, point) else f"{path} is not there any more, or is another file by now"
+        return "" if path_of(task, point, runs) else f"{path} is not there any more, or is another file by now"
     if not path.exists():
         return f"{path} is not there any more"
     if (path.parent / "manifest.json").exists() and point.how == "file":
@@ -142,12 +145,13 @@ def _missing(task: TaskPlan, found: Sequence[RestartPoint], place: int) -> str:
     return ""
 
 
-def path_of(task: TaskPlan, point: RestartPoint) -> Path | None:
-    """Where the file that the program has written is now: it may have been renamed since."""
+def path_of(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> Path | None:
+    """Where the file that the program has written is now: it may have been renamed, or written over, since."""
     path = task.cwd / point.file
     pattern = task.restart.files if task.restart else ""
     near: list[Path] = [path, *(sorted(task.cwd.glob(pattern)) if pattern and not Path(pattern).is_absolute() else ())]
-    return next((candidate for candidate in near if _inode(candidate) == point.inode), None)
+    kept = (candidate for run in runs for candidate in Path(run).glob("kept/*/*"))
+    return next((candidate for candidate in chain(near, kept) if _inode(candidate) == point.inode), None)
 
 
 def _inode(path: Path) -> int:
@@ -157,28 +161,29 @@ def _inode(path: Path) -> int:
         return 0
 
 
-def _plan(folder: Path, plan: Plan, chosen: Sequence[RestartPoint], loops: Sequence[bool]) -> Plan:
+def _plan(old: OldRun, chosen: Sequence[RestartPoint], loops: Sequence[bool]) -> Plan:
     """The plan of what is left."""
+    plan = old.plan
     ports = [_port(plan, port, chosen[port.task]) for port in plan.ports]
     return replace(
         plan,
-        tasks=tuple(_task(task, chosen[task.index], loops[task.index], plan.launch) for task in plan.tasks),
+        tasks=tuple(_task(task, chosen[task.index], old, loops[task.index]) for task in plan.tasks),
         ports=tuple(ports),
         channels=tuple(_channel(plan, place, channel, chosen) for place, channel in enumerate(plan.channels)),
-        resumes=folder,
+        resumes=old.path,
     )
 
 
-def _task(task: TaskPlan, point: RestartPoint, loops: bool, launch: str) -> TaskPlan:
+def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> TaskPlan:
     if point.how == "start":
         return replace(task, resumed=None)
     if point.how == "ended":
         # Its ranks of one MPI job only stand by.
-        return replace(task, resumed=Resumed(ended=True), kind="plain" if launch == "one-job" else task.kind)
+        return replace(task, resumed=Resumed(ended=True), kind="plain" if old.plan.launch == "one-job" else task.kind)
     env: dict[str, str] = {}
     file = point.file
     if file:
-        file = str(path_of(task, point) or task.cwd / file) if point.inode else str(task.cwd / file)
+        file = str(path_of(task, point, old.runs) or task.cwd / file) if point.inode else str(task.cwd / file)
         env[RESTART] = file
     if point.line:
         env[CHOSEN] = point.line
