@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from programs.build import build, parallel_c
 
 from support import WILKINS, Finished, processes_in, run_tree, started_tree
 
@@ -67,7 +68,66 @@ tasks:
 """
 KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "4"))
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
+CHAIN = """
+tasks:
+  - func: {simulation}
+    nprocs: 2
+    mpiexec: mpiexec.mpich
+    args: ["14", "3", "60"]
+    outports: [{{filename: "u*.h5"}}]
+    restart: {{files: "chk*.h5", args: ["14", "3", "60", "--from", "{{file}}"]}}
+  - func: norm.py
+    args: ["{{filename}}"]
+    inports: [{{filename: "u*.h5"}}]
+    outports: [{{filename: "n*.h5"}}]
+  - func: sums.py
+    inports: [{{filename: "n*.h5"}}]
+    restart: {{files: sums.h5}}
+"""
+NORM = """
+import sys
+import h5py, numpy as np
+with h5py.File(sys.argv[1]) as file:
+    value, step = np.sqrt((file["u"][:] ** 2).sum()), int(file.attrs["step"])
+with h5py.File(f"n{step:04d}.h5", "w") as file:
+    file["u"] = np.array([value])
+    file.attrs["step"] = step
+"""
+FIXED = """
+tasks:
+  - func: simulation.py
+    args: ["32", "0.03"]
+    outports: [{filename: "u.h5"}]
+    restart: {files: state.h5}
+  - func: halved.py
+    inports: [{filename: "u.h5", io_freq: 2}]
+    outports: [{filename: "v.h5"}]
+    restart: each-step
+  - func: sums.py
+    inports: [{filename: "v.h5"}]
+    restart: {files: sums.h5, keep: 1}
+"""
+HALVED = """
+import h5py
+while True:
+    try:
+        with h5py.File("u.h5") as file:
+            half, step = file["u"][:] / 2, file.attrs["step"]
+    except FileNotFoundError:
+        break
+    with h5py.File("v.h5", "w") as file:
+        file["u"] = half
+        file.attrs["step"] = step // 2
+"""
 LATEST = "wilkins-runs/latest"
+
+
+def want(folder: Path, workflow: str, **programs: str) -> str:
+    """What an undisturbed run gives."""
+    make(folder, workflow, **programs)
+    done = run(folder)
+    assert done.code == 0, done.out + done.err
+    return (folder / "result.txt").read_text()
 
 
 def make(folder: Path, workflow: str, **programs: str) -> Path:
@@ -109,12 +169,34 @@ def kill_all(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + KILLS))
+def check(folder: Path, seed: int, longest: float, workflow: str, **programs: str) -> None:
+    """The result of a run that is killed and resumed is that of one that is not."""
+    wanted = want(folder / "whole", workflow, **programs)
+    killed = make(folder / "killed", workflow, **programs)
+    told = killed_again_and_again(killed, random.Random(seed), longest)
+    assert (killed / "result.txt").read_text() == wanted, f"seed {seed}\n{told}"
+
+
+seeds = pytest.mark.parametrize("seed", range(SEED, SEED + KILLS))
+
+
+@seeds
 def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None:
     """Both write checkpoints of their own, each over the one before."""
-    workflow = WORKFLOW.format(pause=0.03)
-    whole = make(tmp_path / "whole", workflow, simulation=SIMULATION, sums=SUMS)
-    assert run(whole).code == 0
-    folder = make(tmp_path / "killed", workflow, simulation=SIMULATION, sums=SUMS)
-    told = killed_again_and_again(folder, random.Random(seed), 2.5)
-    assert (folder / "result.txt").read_text() == (whole / "result.txt").read_text(), f"seed {seed}\n{told}"
+    check(tmp_path, seed, 2.5, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SUMS)
+
+
+@seeds
+def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) -> None:
+    """A chain of three, of which the middle one reads every second step."""
+    simulation, sums = SIMULATION.replace('f"u{step:04d}.h5"', '"u.h5"'), SUMS.replace("u*.h5", "v.h5")
+    check(tmp_path, seed, 2.5, FIXED, simulation=simulation, halved=HALVED, sums=sums)
+
+
+@pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
+@seeds
+def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int) -> None:
+    """Two ranks write one file per step and numbered checkpoints; a program is started for each step."""
+    simulation = build("restartable.c", *parallel_c("mpich", static=False), "-lm")
+    sums = SUMS.replace("u*.h5", "n*.h5")
+    check(tmp_path, seed, 5, CHAIN.format(simulation=simulation), norm=NORM, sums=sums)

@@ -224,7 +224,7 @@ class History:
         found = []
         for place in range(most):
             consumed = ranks[0].before[place][0]
-            if any(rank.before[place][0] != consumed for rank in ranks[1:]):
+            if not consumed or any(rank.before[place][0] != consumed for rank in ranks[1:]):
                 continue
             published: dict[Stream, int] = {}
             for number, rank in state.ranks.items():
