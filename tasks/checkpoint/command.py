@@ -8,6 +8,7 @@ from pathlib import Path
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, NotThere
+from wilkins.tasks.checkpoint.recover import damage, mend, recover
 from wilkins.tasks.checkpoint.tree import decode
 from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version, read_manifest
 
@@ -61,13 +62,10 @@ def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
 
 
 def _read(version: Version) -> tuple[str, bool]:
-    try:
-        with Contents(version.path) as contents:
-            total = contents.verify()
-            for rank in range(contents.ranks):
-                contents.index(rank)
-    except Damaged as error:
-        return f"damaged: {error}", False
+    if trouble := damage(version):
+        return f"damaged: {trouble}", False
+    manifest = read_manifest(version.path)
+    total = sum(one.bytes + one.index_bytes for one in manifest.streams)
     return f"all right: {total:,} bytes", True
 
 
@@ -118,12 +116,13 @@ def pruned(folder: Path, keep: int) -> str:
     found = _found(folder)
     lock = Lock(folder)
     try:
-        versions.tidy(folder)
-        if not any(_read(one)[1] for one in reversed(found[-keep:])):
+        recover(folder)
+        if all(damage(one) for one in reversed(found[-keep:])):
             raise CheckpointError(
                 f"none of the newest {keep} versions in {folder} verifies, so nothing is removed; keep more of them "
                 "(--keep), and see `wilkins ckpt verify`"
             )
+        mend(folder)
         gone = versions.prune(folder, keep)
     finally:
         lock.close()

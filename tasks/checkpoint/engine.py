@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -19,10 +20,12 @@ from wilkins.tasks.checkpoint.flush import Flush
 from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, up
 from wilkins.tasks.checkpoint.plan import Planner
 from wilkins.tasks.checkpoint.ranks import make_ranks
+from wilkins.tasks.checkpoint.recover import mend, recover
 from wilkins.tasks.checkpoint.restore import Restored, restore
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.schedule import Schedule, When
 
+_LOG = logging.getLogger("wilkins.checkpoint")
 IN_FLIGHT = 2
 """Versions on their way at most: `save` waits for the one before the last."""
 
@@ -105,7 +108,7 @@ class Checkpointer:
             block=block,
         )
         self._schedule = Schedule(when, time.monotonic())
-        self._lock: versions.Lock | None = None
+        self._locks: list[versions.Lock] = []
         self._capture: Capture | None = None
         self._flush: Flush | None = None
         self._ring: Ring | None = None
@@ -123,11 +126,12 @@ class Checkpointer:
         trouble = ""
         if self._ranks.rank == 0:
             try:
-                self._lock = versions.Lock(self.folder)
-                versions.tidy(self.folder)
+                self._locks.append(versions.Lock(self.folder))
+                recover(self.folder)
                 if self._memory is not None:
                     levels.open_memory(self._memory)
-                    versions.tidy(self._memory)
+                    self._locks.append(versions.Lock(self._memory))
+                    recover(self._memory)
             except CheckpointError as error:
                 trouble = str(error)
             except OSError as error:
@@ -136,8 +140,7 @@ class Checkpointer:
         if not trouble and self._memory is not None and not levels.same_node(self._ranks):
             trouble = "memory= keeps versions in the memory of one node, and the ranks are on several; leave it out"
         if trouble:
-            if self._lock is not None:
-                self._lock.close()
+            self._unlock()
             raise CheckpointError(trouble)
 
     def save(self, step: int, state: Any) -> None:
@@ -219,10 +222,22 @@ class Checkpointer:
         """
         self.wait()
         folders = [self.folder] if self._memory is None else [self._memory, self.folder]
-        restored = restore(folders, self._ranks, state, step=step, only=only)
-        if restored is not None and restored.skipped and self._ranks.rank == 0:
-            versions.point(restored.path.parent, restored.path.name)
+        try:
+            restored = restore(folders, self._ranks, state, step=step, only=only)
+        except CheckpointError:
+            self._mend(folders)
+            raise
+        if restored is not None and restored.skipped:
+            self._mend(folders)
         return restored
+
+    def _mend(self, folders: Sequence[Path]) -> None:
+        """Some version does not verify: `latest` must not lead to it. For rank 0, which has the locks."""
+        try:
+            for folder in folders if self._locks else ():
+                mend(folder)
+        except OSError as error:
+            _LOG.warning("`latest` in %s cannot be mended: %s", self.folder, error.strerror)
 
     def close(self, *, failed: bool = False) -> None:
         """Wait until everything is on storage, and free what was set up. Collective.
@@ -244,9 +259,7 @@ class Checkpointer:
                 self._capture.close()
                 self._flush.close()
                 self._capture = self._flush = self._ring = None
-            if self._lock is not None:
-                self._lock.close()
-                self._lock = None
+            self._unlock()
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -256,12 +269,17 @@ class Checkpointer:
     ) -> None:
         self.close(failed=kind is not None)
 
+    def _unlock(self) -> None:
+        for lock in self._locks:
+            lock.close()
+        self._locks.clear()
+
     def _end_memory(self, memory: Path) -> None:
         """All is on storage, or failed: nothing runs behind now."""
         trouble = self._flush.copy() if self._flush is not None else ""
         if trouble:
             raise CheckpointError(f"the newest version is not on storage: {trouble}")
-        if self._flush is not None and self._ranks.rank == 0:
+        if self._ranks.rank == 0 and levels.has_all_of(self.folder, memory):
             levels.forget(memory)
 
     def _end_first(self) -> None:

@@ -22,8 +22,11 @@ POINTS = (
     "commit.manifest",
     "commit.renamed",
     "commit.latest",
+    "copy.begun",
+    "copy.synced",
     "prune.hidden",
     "prune.removed",
+    "memory.hidden",
     "restore.verified",
     "restore.read",
 )

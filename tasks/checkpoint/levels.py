@@ -6,6 +6,7 @@ the same number and in the same two phases. Without a level in memory, storage i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, up
 from wilkins.tasks.checkpoint.ranks import Ranks
@@ -45,8 +47,19 @@ def open_memory(path: Path) -> None:
     path.chmod(0o700)
 
 
+def has_all_of(storage: Path, memory: Path) -> bool:
+    """Whether the newest version is on storage: a job that saved nothing may have found a newer one in memory."""
+    newest = [found[-1].serial if (found := versions.versions(folder)) else 0 for folder in (storage, memory)]
+    return newest[0] >= newest[1]
+
+
 def forget(path: Path) -> None:
-    """Free the memory of a level."""
+    """Free the memory of a level. Who is killed on the way leaves no version that is there in part."""
+    with contextlib.suppress(OSError):
+        (path / versions.LATEST).unlink(missing_ok=True)
+        for version in versions.versions(path):
+            versions.hide(version)
+    hit("memory.hidden", 0)
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -72,10 +85,12 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     if trouble:
         return str(trouble)
     new = storage / made
+    hit("copy.begun", ranks.rank)
     manifest: Manifest | None = None
     try:
         manifest = read_manifest(memory / name)
         _copy_stream(memory / name, new, manifest, ranks.rank, pace)
+        hit("copy.synced", ranks.rank)
     except Damaged as error:
         trouble = f"the version in memory has changed: {error}"
     except Exception as error:
@@ -100,6 +115,8 @@ def _copy_stream(source: Path, target: Path, manifest: Manifest, rank: int, pace
     try:
         if stream.bytes:
             with (source / stream.file).open("rb") as opened:
+                if os.fstat(opened.fileno()).st_size != manifest.files[stream.file]:
+                    raise Damaged(f"{source / stream.file} has not the {manifest.files[stream.file]} bytes it had")
                 whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             with whole, memoryview(whole) as view:
                 for number, crc32 in enumerate(stream.crc32):

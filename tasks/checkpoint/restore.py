@@ -17,6 +17,7 @@ from wilkins.tasks.checkpoint.contents import Contents, Entry, Index
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.recover import misnamed
 from wilkins.tasks.checkpoint.sources import (
     Bytes,
     Shard,
@@ -105,6 +106,7 @@ def _verify(version: Version, ranks: Ranks) -> str:
     """Ranks share the reading; returns what is wrong."""
     try:
         with Contents(version.path) as contents:
+            misnamed(version, contents)
             contents.verify(range(ranks.rank, contents.ranks, ranks.size))
     except Damaged as error:
         return str(error)

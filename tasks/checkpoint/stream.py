@@ -26,6 +26,7 @@ from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import BLOCK, Place
+from wilkins.tasks.checkpoint.recover import recover
 from wilkins.tasks.checkpoint.schedule import Schedule, When
 from wilkins.tasks.checkpoint.tree import encode
 from wilkins.tasks.checkpoint.versions import Lock, Manifest, Stream
@@ -62,7 +63,7 @@ def main(options: Mapping[str, Any], ports: Ports, ranks: Ranks) -> None:  # noq
         )
     lock = Lock(Path(options["folder"]))
     try:
-        versions.tidy(Path(options["folder"]))
+        recover(Path(options["folder"]))
         Keeper(options, port).run()
     finally:
         lock.close()

@@ -193,17 +193,17 @@ def write_whole(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def tidy(folder: Path) -> None:
-    """Remove what a killed job left unfinished. The folder's lock must be held."""
-    for entry in folder.iterdir():
-        if _UNFINISHED.fullmatch(entry.name):
-            _remove(entry)
-    newest = versions(folder)
-    if newest and not (folder / LATEST).exists():
-        point(folder, newest[-1].name)
+def is_unfinished(name: str) -> bool:
+    """Whether it is what a killed job left: a version being written or removed, a link about to move."""
+    return _UNFINISHED.fullmatch(name) is not None
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a folder and all in it, a file or a link.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -232,7 +232,7 @@ def hidden(folder: Path, name: str) -> Path:
 def drop(path: Path) -> None:
     """Remove a version that was not finished."""
     with contextlib.suppress(OSError):
-        _remove(path)
+        remove(path)
 
 
 def commit(path: Path, manifest: Manifest) -> Version:
@@ -266,13 +266,19 @@ def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
     for version in newest[: max(0, len(newest) - max(keep, 1))]:
         if version.name in spared:
             continue
-        hidden = folder / f".{version.name}.old"
-        version.path.rename(hidden)
+        old = hide(version)
         hit("prune.hidden", 0)
-        _remove(hidden)
+        remove(old)
         hit("prune.removed", 0)
         gone.append(version.name)
     return gone
+
+
+def hide(version: Version) -> Path:
+    """Let a version be none any more, in one step, before it is removed file by file; returns what to remove."""
+    old = version.path.with_name(f".{version.name}.old")
+    version.path.rename(old)
+    return old
 
 
 def now() -> float:

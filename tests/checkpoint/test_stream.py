@@ -281,6 +281,7 @@ import ctypes, sys
 from pathlib import Path
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.files import Pace, tidied
+from wilkins.tasks.checkpoint.recover import recover
 from wilkins.tasks.checkpoint.stream import store
 from wilkins.tasks.checkpoint.window import Held
 class InMemory:
@@ -290,7 +291,7 @@ class InMemory:
         self.address = ctypes.addressof(self.data)
 folder = Path("checkpoints")
 lock = versions.Lock(folder)
-versions.tidy(folder)
+recover(folder)
 for step in range(int(sys.argv[1])):
     store(Held(InMemory(step), step, True), folder, "checkpoint.h5", Pace(None))
     tidied(folder, 2)

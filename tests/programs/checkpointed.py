@@ -78,13 +78,16 @@ def open_in(folder: str, world: Any, **options: Any) -> Checkpointer:
 def run(folder: str, world: Any, steps: int, pause: float = 0.0, **options: Any) -> None:
     """Resume where a checkpoint says, checking it, and save up to a step; print each step that is on storage."""
     rank, size = (world.rank, world.size) if world else (0, 1)
+    say(f"rank {rank} is process {os.getpid()}")
     with open_in(folder, world, **options) as checkpointer:
+        say("restoring", rank == 0)
         restored = checkpointer.restore()
         first = 0
         if restored is not None:
             assert same(restored.state, state_of(restored.step, rank, size)), f"step {restored.step} differs"
             say(f"resumed {restored.step}", rank == 0)
             first = restored.step + 1
+        say("restored", rank == 0)
         for step in range(first, steps):
             checkpointer.save(step, state_of(step, rank, size))
             time.sleep(pause)
