@@ -21,9 +21,15 @@ if os.geteuid() == 0:
 
 @cache
 def missing(thing: str) -> bool:
-    """Whether the machine lacks a program, ``python:MODULE``, ``system-python:MODULE``, or the rights of ``root``."""
+    """Whether the machine lacks a program, ``python:MODULE``, ``system-python:MODULE``, or a right.
+
+    Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees.
+    """
     if thing == "root":
         return os.geteuid() != 0
+    if thing == "tmpfs":
+        made = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+        return shutil.which("unshare") is None or subprocess.run(made, check=False, capture_output=True).returncode != 0
     kind, _, name = thing.rpartition(":")
     if kind == "python":
         return importlib.util.find_spec(name) is None

@@ -98,14 +98,15 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     told = ranks.tell(trouble)
     trouble = next((one for one in told if one), "")
     if ranks.rank == 0:
-        try:
-            if trouble or manifest is None:
-                versions.drop(new)
-            else:
+        if not trouble and manifest is not None:
+            try:
                 versions.commit(new, manifest)
+            except Exception as error:
+                trouble = cannot(error, storage)
+            else:
                 tidied(storage, keep)
-        except Exception as error:
-            trouble = cannot(error, storage)
+        if trouble:
+            versions.drop(new)
     return ranks.tell(trouble)[0]
 
 

@@ -72,7 +72,7 @@ def killed_and_resumed(tmp_path: Path, ranks: int, point: str, count: int, rank:
     folders = [one for one in (folder, memory) if one is not None]
     if point.startswith("restore"):
         count = 1
-        assert run_tree(argv(1, folder, 2), LIMIT, tmp_path).code == 0
+        assert run_tree(argv(ranks, folder, 2), LIMIT, tmp_path).code == 0
     if point == "memory.hidden":
         count = 1
     killed = run_tree(

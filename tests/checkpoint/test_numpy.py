@@ -20,21 +20,9 @@ import pytest
 from support import run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When, versions
 
-from .conftest import Opener, arrays
+from .conftest import Opener, arrays, same
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
-
-
-def same(one: Any, other: Any) -> bool:
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, np.ndarray):
-        return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other or (one != one and other != other))
 
 
 def test_a_state_comes_back_as_it_was(opened: Opener) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import run_tree
+from support import processes_in, run_tree, started_tree, wait_for
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
 
 from .conftest import Opener, arrays
@@ -108,8 +108,8 @@ def test_a_folder_that_was_copied_with_its_links_followed(opened: Opener, tmp_pa
 def test_two_jobs_with_one_memory(tmp_path: Path) -> None:
     """Each would remove what the other is writing."""
     with Checkpointer(tmp_path / "one", memory=tmp_path / "memory"):
-        words = [sys.executable, PROGRAM, "run", tmp_path / "two", "3", "0"]
-        done = run_tree([*words, json.dumps({"memory": str(tmp_path / "memory")})], 60, tmp_path)
+        options = json.dumps({"memory": str(tmp_path / "memory")})
+        done = run_tree([sys.executable, PROGRAM, "run", tmp_path / "two", "3", "0", options], 60, tmp_path)
         assert done.code and f"checkpoints in {tmp_path / 'memory'} are being written by process" in done.err
     with Checkpointer(tmp_path / "two", memory=tmp_path / "memory") as checkpointer:
         checkpointer.save(1, {"x": 1})
@@ -131,3 +131,29 @@ def test_a_job_that_saves_nothing_frees_what_storage_has(tmp_path: Path) -> None
     with Checkpointer(storage, memory=memory) as again:
         assert again.restore() is not None
     assert not memory.exists()
+
+
+HOLDER = """
+import subprocess, sys, time
+from wilkins.tasks.checkpoint import Checkpointer
+checkpointer = Checkpointer("versions")
+checkpointer.save(1, {"x": 1})
+checkpointer.wait()
+helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_holder_of_the_lock(tmp_path: Path) -> None:
+    """Its lock is free at once, though a program that it started lives on with all its files open."""
+    with started_tree([sys.executable, "-c", HOLDER], tmp_path) as tree:
+        wait_for(lambda: "held\n" in (tmp_path / ".stdout").read_text(), 60, "the lock")
+        with pytest.raises(CheckpointError, match=f"being written by process {tree.process.pid} on"):
+            Checkpointer(tmp_path / "versions")
+        tree.process.kill()
+        tree.process.wait()
+        assert processes_in(tmp_path)
+        with Checkpointer(tmp_path / "versions") as checkpointer:
+            restored = checkpointer.restore()
+            assert restored is not None and restored.state == {"x": 1}
