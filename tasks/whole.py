@@ -22,9 +22,13 @@ def sync(path: Path) -> None:
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Write a file that takes its name when it is whole; a kill before leaves the suffix ``.partial`` behind."""
     partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     sync(path.parent)

@@ -183,6 +183,13 @@ def _ckpt(parsed: argparse.Namespace) -> int:
             print(command.shown(parsed.folder, parsed.version))
         elif parsed.action == "prune":
             print(command.pruned(parsed.folder, parsed.keep))
+        elif parsed.action == "export":
+            only = parsed.only or []
+            print(
+                command.exported(
+                    parsed.folder, parsed.file, parsed.version, only=only, root=parsed.root, rank=parsed.rank
+                )
+            )
         else:
             text, good = command.verified(parsed.folder, parsed.version)
             print(text)
@@ -322,18 +329,29 @@ def _parser() -> argparse.ArgumentParser:
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
     add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")
-    ckpt = add("ckpt", _ckpt, "list, verify, show or prune the checkpoints in a folder")
+    ckpt = add("ckpt", _ckpt, "list, verify, show, export or prune the checkpoints in a folder")
     actions = ckpt.add_subparsers(dest="action", required=True, metavar="ACTION")
     for action, help_text in (
         ("list", "which versions there are"),
         ("verify", "read every byte and compare it with its digest"),
         ("show", "which arrays a version holds"),
+        ("export", "write arrays of a version to a safetensors file"),
         ("prune", "remove all but the newest versions"),
     ):
         child = actions.add_parser(action, help=help_text, allow_abbrev=False)
         child.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
         if action == "prune":
             child.add_argument("--keep", metavar="K", type=_count, required=True, help="how many to keep")
+        elif action == "export":
+            child.add_argument("file", metavar="FILE", type=Path, help="what to write: model.safetensors")
+            child.add_argument("--version", metavar="VERSION", help="its name or step; left out: the newest")
+            child.add_argument(
+                "--only", metavar="PATTERN", action="append", help="paths of arrays; a name stands for all below it"
+            )
+            child.add_argument(
+                "--root", metavar="PATH", default="", help="only what stands below it, named from there on: model"
+            )
+            child.add_argument("--rank", metavar="K", type=int, help="whose arrays, where each rank has its own")
         elif action != "list":
             child.add_argument("version", metavar="VERSION", nargs="?", help="its name or step")
     add("list", _list, "show the packaged workflows and their parameters")

@@ -9,21 +9,35 @@ if TYPE_CHECKING:
     from wilkins.tasks.checkpoint.capture import Saved
     from wilkins.tasks.checkpoint.engine import Checkpointer
     from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
+    from wilkins.tasks.checkpoint.export import Exported, to_safetensors
     from wilkins.tasks.checkpoint.restore import Restored
     from wilkins.tasks.checkpoint.schedule import When
     from wilkins.tasks.checkpoint.sources import Shard
 
-__all__ = ["CheckpointError", "Checkpointer", "Damaged", "Restored", "Saved", "Shard", "Unsupported", "When"]
+__all__ = [
+    "CheckpointError",
+    "Checkpointer",
+    "Damaged",
+    "Exported",
+    "Restored",
+    "Saved",
+    "Shard",
+    "Unsupported",
+    "When",
+    "to_safetensors",
+]
 
 _PLACES = {
     "CheckpointError": "errors",
     "Checkpointer": "engine",
     "Damaged": "errors",
+    "Exported": "export",
     "Restored": "restore",
     "Saved": "capture",
     "Shard": "sources",
     "Unsupported": "errors",
     "When": "schedule",
+    "to_safetensors": "export",
 }
 
 

@@ -1,13 +1,15 @@
-"""What `wilkins ckpt` does: list, verify, show and prune the versions in a folder. Needs no torch."""
+"""What `wilkins ckpt` does: list, verify, show, export and prune the versions in a folder. Needs no torch."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, NotThere
+from wilkins.tasks.checkpoint.export import to_safetensors
 from wilkins.tasks.checkpoint.recover import damage, mend, recover
 from wilkins.tasks.checkpoint.tree import decode
 from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version, read_manifest
@@ -105,6 +107,27 @@ def program_of(contents: Contents) -> dict[str, str]:
         return {}
     found = decode(index.tree, lambda _: None)
     return {name: found[name] for name in ("file", "name")}
+
+
+def exported(
+    folder: Path, file: Path, name: str | None = None, *, only: Sequence[str], root: str, rank: int | None
+) -> str:
+    """Write arrays of a version, by default the newest one, to a safetensors file.
+
+    Raises:
+        CheckpointError: see `wilkins.tasks.checkpoint.export`; or the version is a program's own file.
+    """
+    version = _one(folder, name)
+    with Contents(version.path) as contents:
+        if program := program_of(contents):
+            raise CheckpointError(
+                f"{version.name} is a program's own file, and nothing is known of its arrays; copy "
+                f"{version.path / program['file']} instead"
+            )
+    done = to_safetensors(version.path, file, only=only, root=root, rank=rank)
+    tied = "".join(f"\n{name} is {other}" for name, other in done.tied.items())
+    count = f"{len(done.names)} array{'' if len(done.names) == 1 else 's'}"
+    return f"wrote {count} of {done.version} to {file}, {done.bytes:,} bytes{tied}"
 
 
 def pruned(folder: Path, keep: int) -> str:

@@ -186,7 +186,7 @@ class _Loader:
             return MISSING
         if spec.placement == "shard" and not self._same:
             array, memory = empty(spec, spec.whole)
-            self._fill_box(spec.key, spec, _elements(memory, spec, spec.whole), (0,) * len(spec.whole))
+            fill_box(self._contents, spec.key, spec, _elements(memory, spec, spec.whole), (0,) * len(spec.whole))
             return finished(spec, array)
         array, memory = empty(spec, spec.shape)
         self._contents.read(entry, memory)
@@ -209,7 +209,7 @@ class _Loader:
             direct = array
         memory = np.empty(given.nbytes, np.uint8) if direct is None else bytes_of(direct)
         if spec.placement == "shard" and (given.shape, given.offsets) != (spec.shape, spec.offsets):
-            self._fill_box(key, spec, _elements(memory, spec, given.shape), given.offsets)
+            fill_box(self._contents, key, spec, _elements(memory, spec, given.shape), given.offsets)
         else:
             if given.shape != spec.shape:
                 raise CheckpointError(
@@ -220,24 +220,31 @@ class _Loader:
         if direct is None:
             _copy_back(array, memory, spec, given.shape)
 
-    def _fill_box(self, key: str, spec: Spec, box: NDArray[Any], offsets: tuple[int, ...]) -> None:
-        """Fill a box of an array from the boxes that the ranks saved of it."""
-        covered = np.zeros(box.shape, bool)
-        for rank in range(self._contents.ranks):
-            index: Index = self._contents.index(rank)
-            if key not in index.paths:
-                continue
-            entry = index.entries[index.paths[key]]
-            if entry.spec.placement != "shard" or entry.spec.whole != spec.whole or entry.spec.dtype != spec.dtype:
-                raise Damaged(f"{key} was not saved alike by all ranks")
-            cut = _overlap(offsets, box.shape, entry.spec.offsets, entry.spec.shape)
-            if cut is None or covered[cut[0]].all():
-                continue
-            saved = _elements(self._contents.read(entry), entry.spec, entry.spec.shape)
-            box[cut[0]] = saved[cut[1]]
-            covered[cut[0]] = True
-        if not covered.all():
-            raise CheckpointError(f"{key}: no rank saved all of the box of shape {box.shape} at {offsets}")
+
+def fill_box(contents: Contents, key: str, spec: Spec, box: NDArray[Any], offsets: Sequence[int]) -> None:
+    """Fill a box of an array from the boxes that the ranks saved of it; `box` has elements of the right size.
+
+    Raises:
+        CheckpointError: ranks did not save all of it.
+        Damaged: ranks saved other arrays under this name.
+    """
+    covered = np.zeros(box.shape, bool)
+    for rank in range(contents.ranks):
+        index: Index = contents.index(rank)
+        if key not in index.paths:
+            continue
+        entry = index.entries[index.paths[key]]
+        if entry.spec.placement != "shard" or entry.spec.whole != spec.whole or entry.spec.dtype != spec.dtype:
+            raise Damaged(f"{key} was not saved alike by all ranks")
+        cut = _overlap(offsets, box.shape, entry.spec.offsets, entry.spec.shape)
+        if cut is None or covered[cut[0]].all():
+            continue
+        saved = np.empty(entry.spec.shape, box.dtype)
+        contents.read(entry, saved.reshape(-1).view(np.uint8))
+        box[cut[0]] = saved[cut[1]]
+        covered[cut[0]] = True
+    if not covered.all():
+        raise CheckpointError(f"{key}: no rank saved all of the box of shape {box.shape} at {tuple(offsets)}")
 
 
 def _overlap(

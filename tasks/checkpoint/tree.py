@@ -175,20 +175,17 @@ def arrays_in(state: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def array_paths(tree: Any) -> dict[str, int]:
     """The number of each array in an encoded state, by its path."""
-    found: dict[str, int] = {}
-    _collect(tree, "", found)
-    return found
+    return {key: int(one["array"]) for key, one in leaves(tree) if isinstance(one, dict) and "array" in one}
 
 
-def _collect(tree: Any, key: str, found: dict[str, int]) -> None:
-    if not isinstance(tree, dict):
-        return
-    kind, value = next(iter(tree.items()))
-    if kind == "array":
-        found[key] = int(value)
-    elif kind in ("dict", "ordered"):
+def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of an encoded state that is no dict, list or tuple, as it is encoded, with its path."""
+    kind, value = next(iter(tree.items())) if isinstance(tree, dict) else ("", ())
+    if kind in ("dict", "ordered"):
         for name, one in value:
-            _collect(one, join(key, _decode_key(name)), found)
+            yield from leaves(one, join(key, _decode_key(name)))
     elif kind in ("list", "tuple"):
         for i, one in enumerate(value):
-            _collect(one, join(key, i), found)
+            yield from leaves(one, join(key, i))
+    else:
+        yield key, tree
