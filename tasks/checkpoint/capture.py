@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.index import IndexText
 from wilkins.tasks.checkpoint.layout import Part
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.sources import Bytes, Source
@@ -41,7 +42,9 @@ class Job:
 
     step: int
     saved: Saved
-    tree: Any
+    index: IndexText
+    plain: list[Any] | None
+    """The plain values that are filled into it; None: its own."""
     sources: list[Source]
     """The replicated ones come first."""
     blocks: list[list[Part]]

@@ -134,7 +134,7 @@ class Flush:
                 file.sync()
             finally:
                 file.close()
-            text = _index(job, rank)
+            text = job.index.filled(job.plain)
             versions.write_whole(path / index, text)
             sync(path)
             raw = text.encode()
@@ -239,15 +239,3 @@ def _disputed(job: Job, dissents: list[Dissent], block: int) -> list[str]:
         for part in blocks(share, share_bytes(share), block)[one.block]:
             found[job.sources[part.array].spec.key] = None
     return list(found)
-
-
-def _index(job: Job, rank: int) -> str:
-    """A rank's state as JSON: the tree, and of each array what it is and where its bytes stand."""
-    where: list[list[tuple[int, int, int, int]]] = [[] for _ in job.sources]
-    for owner, share in enumerate(job.shares):
-        for part in share:
-            where[part.array].append((owner, part.offset, part.start, part.length))
-    for part in job.own:
-        where[part.array].append((rank, part.offset, part.start, part.length))
-    arrays = [{**asdict(one.spec), "parts": parts} for one, parts in zip(job.sources, where, strict=True)]
-    return json.dumps({"tree": job.tree, "arrays": arrays}, separators=(",", ":"))
