@@ -8,11 +8,13 @@ import os
 import queue
 import threading
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.index import IndexText
 from wilkins.tasks.checkpoint.layout import Part
@@ -36,36 +38,53 @@ class Saved:
     """Why there is none; empty if there is."""
 
 
-@dataclass(slots=True)
-class Job:
-    """A version on its way: what is to be captured, how far that is, and what went wrong."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes where; the same for all states with the same arrays."""
 
-    step: int
-    saved: Saved
     index: IndexText
-    plain: list[Any] | None
-    """The plain values that are filled into it; None: its own."""
-    sources: list[Source]
-    """The replicated ones come first."""
     blocks: list[list[Part]]
     """Of this rank's stream."""
     length: int
     """Of the stream, in bytes."""
     replicas: int
-    """How many sources are replicated."""
+    """How many arrays are replicated."""
     shares: list[list[Part]]
     """Which rank writes what of them."""
     own: list[Part]
-    """Where this rank's other sources stand in its stream."""
+    """Where this rank's other arrays stand in its stream."""
     checked: list[tuple[int, list[list[Part]]]]
     """The other ranks' shares in blocks, of which this one makes digests for the vote."""
+    signature: str
+    """Tells whether the replicated arrays are of the same names, kinds and shapes on all ranks."""
+
+
+NOTHING = Plan(IndexText(None, (), 0, (), ()), [], 0, 0, [], [], [], "")
+"""Of a state that could not be described."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A version on its way: what is to be captured, how far that is, and what went wrong."""
+
+    step: int
     began: float
     """When it was handed over, by `time.monotonic`."""
+    plain: list[Any] | None
+    """The plain values that are filled into the index; None: its own."""
     ready: Any = None
     """Event on a GPU's compute stream: what is captured was ready then."""
+    later: Callable[[Job], None] | None = None
+    """Finds out what is to be captured and calls `settled`; None if that was called."""
+    saved: Saved = field(init=False)
+    plan: Plan = field(init=False)
+    sources: list[Source] = field(default_factory=list)
+    """The replicated ones come first."""
     filled: queue.SimpleQueue[Filled | None] = field(default_factory=queue.SimpleQueue)
     votes: dict[int, list[int]] = field(default_factory=dict)
     """Digests of other ranks' shares, by rank."""
+    planned: threading.Event = field(default_factory=threading.Event)
+    """`plan` and `sources` are there, or `trouble` says why not."""
     captured: threading.Event = field(default_factory=threading.Event)
     done: threading.Event = field(default_factory=threading.Event)
     """It is a version, or has failed."""
@@ -74,24 +93,44 @@ class Job:
     """The program has waited for the capture: from then on it may change its state."""
     copied: Any = None
     """Event on the private stream of a GPU: everything is captured then."""
+    _describing: threading.Lock = field(default_factory=threading.Lock)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _next: int = 0
-    _left: int = field(init=False)
+    _left: int = 1
 
     def __post_init__(self) -> None:
-        self._left = len(self.blocks) + 1  # the digests for the vote count as one
+        self.saved = Saved(self.step)
+
+    def describe(self) -> None:
+        """Find out what is to be captured, if nobody has."""
+        with self._describing:
+            if self.planned.is_set():
+                return
+            later, self.later = self.later, None  # it holds on to arrays
+            assert later is not None
+            try:
+                later(self)
+            except Exception as error:
+                self.note(str(error) if isinstance(error, CheckpointError) else f"the state cannot be read: {error}")
+                self.settled(NOTHING, [])
+
+    def settled(self, plan: Plan, sources: list[Source]) -> None:
+        """What is to be captured is known."""
+        self.plan, self.sources = plan, sources
+        self._left = len(plan.blocks) + 1  # the digests for the vote count as one
+        self.planned.set()
 
     def next_block(self) -> int | None:
         """A block that nobody has begun to copy."""
         with self._lock:
-            if self._next >= len(self.blocks):
+            if self._next >= len(self.plan.blocks):
                 return None
             self._next += 1
             return self._next - 1
 
     def block_bytes(self, index: int, block: int) -> int:
         """Bytes of the stream in a block."""
-        return min(block, self.length - index * block)
+        return min(block, self.plan.length - index * block)
 
     def note(self, trouble: str) -> None:
         """Remember what went wrong first."""
@@ -136,6 +175,7 @@ class Capture:
 
         A GPU's compute stream is made to wait; the caller is not.
         """
+        job.describe()
         while not job.captured.is_set():
             slot = self._ring.take(wait=False)
             if slot is None or not self._copy(job, slot):
@@ -154,6 +194,7 @@ class Capture:
     def _run(self) -> None:
         calm(self._niceness)
         while (job := self._jobs.get()) is not None:
+            job.describe()
             self._digests(job)
             while not job.captured.is_set():
                 slot = self._ring.take()
@@ -170,7 +211,7 @@ class Capture:
             self._ring.give(slot)
             return False
         try:
-            event = self._fill(job, job.blocks[index], slot)
+            event = self._fill(job, job.plan.blocks[index], slot)
         except Exception as error:
             job.note(f"the state cannot be captured: {error}")
             self._ring.give(slot)
@@ -208,9 +249,9 @@ class Capture:
     def _digests(self, job: Job) -> None:
         """Digests of the replicas that other ranks write, from this rank's memory: for the vote."""
         try:
-            if job.checked and self._scratch is None:
+            if job.plan.checked and self._scratch is None:
                 self._scratch = np.zeros(self._ring.block, np.uint8)
-            for rank, blocks in job.checked:
+            for rank, blocks in job.plan.checked:
                 job.votes[rank] = [self._digest(job, parts) for parts in blocks]
         except Exception as error:
             job.note(f"the state cannot be compared with that of other ranks: {error}")

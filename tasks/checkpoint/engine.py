@@ -301,7 +301,7 @@ class Checkpointer:
 
     def _start(self, job: Job) -> tuple[Capture, Flush]:
         if self._capture is None or self._flush is None:
-            size = self._ring_bytes or up(job.length, self._block)
+            size = self._ring_bytes or up(job.plan.length, self._block)
             self._ring = Ring(size, pinned=job.ready is not None, block=self._block)
             self._capture = Capture(self._ring, self._ranks.rank, self._niceness)
             self._flush = Flush(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.tasks.checkpoint import levels, versions
-from wilkins.tasks.checkpoint.capture import Filled, Job, calm, clear, digest
+from wilkins.tasks.checkpoint.capture import NOTHING, Filled, Job, calm, clear, digest
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
@@ -82,7 +82,7 @@ class Flush:
 
     def _drain(self, job: Job) -> None:
         """Free what is captured and will not be written, so that nobody waits for room in the ring."""
-        while job.blocks and (found := self._next(job)) is not None:
+        while job.plan.blocks and (found := self._next(job)) is not None:
             self._ring.give(found[1])
 
     def _next(self, job: Job) -> Filled | None:
@@ -97,8 +97,14 @@ class Flush:
 
     def _flush(self, job: Job) -> str:
         """Returns why there is no version, or nothing. Collective: ranks meet here three times, whatever happens."""
-        plan = {"step": job.step, "bytes": job.length, "replicas": _signature(job)}
+        job.planned.wait()
+        plan = {
+            "step": job.step, "bytes": job.plan.length, "replicas": job.plan.signature,
+            "trouble": "" if job.plan is not NOTHING else job.trouble,
+        }  # fmt: skip
         told = [json.loads(text) for text in self._ranks.tell(json.dumps(plan))]
+        if trouble := _first_trouble(told):
+            return trouble
         for name, what in (("step", "steps"), ("replicas", "replicated state")):
             if len({one[name] for one in told}) > 1:
                 values = ", ".join(f"rank {rank}: {one[name]}" for rank, one in enumerate(told))
@@ -123,31 +129,33 @@ class Flush:
 
     def _write(self, job: Job, path: Path, place: Place) -> dict[str, Any]:
         """Write this rank's stream and index; returns what the others must know."""
-        rank, crc32, votes = self._ranks.rank, [0] * len(job.blocks), [0] * len(job.blocks)
+        rank, crc32, votes = self._ranks.rank, [0] * len(job.plan.blocks), [0] * len(job.plan.blocks)
         trouble, stream = "", None
         name, index = f"data-{place.file}.bin", f"index-{rank}.json"
         try:
-            file = File(path / name, place, job.length)
+            file = File(path / name, place, job.plan.length)
             try:
                 self._write_blocks(job, file, crc32, votes)
                 hit("flush.written", rank)
                 file.sync()
             finally:
                 file.close()
-            text = job.index.filled(job.plain)
+            text = job.plan.index.filled(job.plain)
             versions.write_whole(path / index, text)
             sync(path)
             raw = text.encode()
             stream = Stream(
-                name, place.offset, job.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
+                name, place.offset, job.plan.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
             )
             hit("flush.synced", rank)
         except Exception as error:
             trouble = cannot(error, path)
         if not job.released:  # a program that did not wait may have been changing the state when the capture ended
             job.check()
-        if job.checked:
-            job.votes[rank] = votes[: len(blocks(job.shares[rank], share_bytes(job.shares[rank]), self._ring.block))]
+        if job.plan.checked:
+            job.votes[rank] = votes[
+                : len(blocks(job.plan.shares[rank], share_bytes(job.plan.shares[rank]), self._ring.block))
+            ]
         told = [job.votes.get(one, []) for one in range(self._ranks.size)]
         return {"trouble": trouble or job.trouble, "stream": stream and asdict(stream), "votes": told}
 
@@ -176,13 +184,13 @@ class Flush:
             raise troubles[0]
 
     def _write_block(self, job: Job, file: File, index: int, slot: int, crc32: list[int], votes: list[int]) -> None:
-        size, parts = job.block_bytes(index, self._ring.block), job.blocks[index]
+        size, parts = job.block_bytes(index, self._ring.block), job.plan.blocks[index]
         padded = up(size, PAGE)
         clear(self._ring.address(slot), parts, padded)
         view = self._ring.view(slot, padded)
         crc32[index] = zlib.crc32(view[:size])
-        if job.checked:
-            votes[index] = digest(view, [part for part in parts if part.array < job.replicas])
+        if job.plan.checked:
+            votes[index] = digest(view, [part for part in parts if part.array < job.plan.replicas])
         if self._memory is None:
             self._pace.wait(padded)
         file.write(view, index * self._ring.block)
@@ -192,10 +200,8 @@ class Flush:
         """Rank 0 decides and tells the others."""
         trouble = ""
         if self._ranks.rank == 0:
-            bad = [(rank, one["trouble"]) for rank, one in enumerate(answers) if one["trouble"]]
-            if bad:
-                trouble = f"rank {bad[0][0]}: {bad[0][1]}" if self._ranks.size > 1 else bad[0][1]
-            elif dissents := compare([one["votes"] for one in answers]):
+            trouble = _first_trouble(answers)
+            if not trouble and (dissents := compare([one["votes"] for one in answers])):
                 trouble = explain(dissents, _disputed(job, dissents, self._ring.block))
             if not trouble:
                 streams = tuple(Stream(**{**one["stream"], "crc32": tuple(one["stream"]["crc32"])}) for one in answers)
@@ -225,17 +231,19 @@ class Flush:
         return f"it is in memory only: {trouble}" if trouble else ""
 
 
-def _signature(job: Job) -> str:
-    """Tells whether the replicated arrays are of the same names, kinds and shapes on all ranks."""
-    specs = [(one.spec.key, one.spec.dtype, one.spec.shape) for one in job.sources[: job.replicas]]
-    return f"{len(specs)} arrays, {hashlib.sha256(repr(specs).encode()).hexdigest()[:12]}"
+def _first_trouble(answers: list[dict[str, Any]]) -> str:
+    bad = [(rank, one["trouble"]) for rank, one in enumerate(answers) if one["trouble"]]
+    if not bad:
+        return ""
+    rank, trouble = bad[0]
+    return f"rank {rank}: {trouble}" if len(answers) > 1 else str(trouble)
 
 
 def _disputed(job: Job, dissents: list[Dissent], block: int) -> list[str]:
     """The arrays in the blocks that ranks do not agree on."""
     found: dict[str, None] = {}
     for one in dissents:
-        share = job.shares[one.owner]
+        share = job.plan.shares[one.owner]
         for part in blocks(share, share_bytes(share), block)[one.block]:
             found[job.sources[part.array].spec.key] = None
     return list(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from wilkins.tasks.checkpoint.layout import Part
@@ -53,7 +52,10 @@ class IndexText:
                 where[part.array].append((owner, part.offset, part.start, part.length))
         for part in self._own:
             where[part.array].append((self._rank, part.offset, part.start, part.length))
-        return [{**asdict(one), "parts": parts} for one, parts in zip(self._specs, where, strict=True)]
+        return [
+            {**{name: getattr(one, name) for name in Spec.__slots__}, "parts": parts}
+            for one, parts in zip(self._specs, where, strict=True)
+        ]
 
 
 def _cut(tree: Any) -> Iterator[tuple[str, bool]]:

@@ -67,11 +67,18 @@ def _walk(values: Any, found: Outline, depth: int) -> None:
         elif role == "list":
             form.append(len(value))
             _walk(value, found, depth + 1)
-        elif role == "shard" and _role(type(value.array)) == "array":
-            form.extend((type(value.array), value.shape, value.offsets))
-            arrays.append(value.array)
+        elif role == "shard":
+            _shard(value, found)
         else:
             raise _Unfamiliar
+
+
+def _shard(value: Shard, found: Outline) -> None:
+    kind: Any = type(value.array)
+    if _role(kind) != "array":
+        raise _Unfamiliar
+    found.form.extend((kind, value.shape, value.offsets))
+    found.arrays.append(value.array)
 
 
 def _metadata(value: Any, form: list[Any]) -> None:

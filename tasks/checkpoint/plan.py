@@ -2,72 +2,70 @@
 
 from __future__ import annotations
 
+import copy
 import fnmatch
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
-from wilkins.tasks.checkpoint.capture import Job, Saved
+import numpy as np
+
+from wilkins.tasks.checkpoint.capture import Job, Plan
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.index import IndexText
-from wilkins.tasks.checkpoint.layout import Part, append, blocks, share_bytes, shares
+from wilkins.tasks.checkpoint.layout import append, blocks, share_bytes, shares
 from wilkins.tasks.checkpoint.outline import Outline, aliases, is_lazy, looks, outline
-from wilkins.tasks.checkpoint.sources import Shard, Source, Spec, source_of
-from wilkins.tasks.checkpoint.tree import encode
+from wilkins.tasks.checkpoint.sources import CHANGED, Shard, Source, Spec, frozen, source_of
+from wilkins.tasks.checkpoint.tree import array_references, encode
 
 EAGER = 65536
 """Arrays of at most so many bytes are copied when they are handed over: running statistics, counters, random state."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Where bytes go; the same for all states with the same arrays."""
-
-    shares: list[list[Part]]
-    own: list[Part]
-    length: int
-    blocks: list[list[Part]]
-    checked: list[tuple[int, list[list[Part]]]]
+Leaf = tuple[str, Any]
+"""Path and value of an array, a tensor or a `Shard`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A state that was described: what is the same for the next one that looks like it. It keeps no array alive."""
+    """A state that was described: what is the same for the next one that looks like it. It keeps no array alive.
 
-    seen: tuple[list[Any], list[tuple[Any, ...]], list[int]] | None
-    """Its form, its arrays' looks and aliases; None if it is to be described anew each time."""
+    `looks`, `aliases`, `places` and `named` are of arrays as they are met in the state, one after the other.
+    """
+
+    form: list[Any]
+    looks: list[tuple[Any, ...]]
+    aliases: list[int]
+    devices: set[Any]
+    places: list[tuple[str, tuple[int, ...] | None, tuple[int, ...] | None]]
+    """Path; of a `Shard` shape and offsets, too."""
+    named: set[int]
+    """Those that `eager` names."""
+    firsts: list[int]
+    """Where each array of the plan is met first."""
     specs: list[Spec]
-    """The replicated ones first, each array once."""
-    leaves: list[int]
-    """Where each of them stands among the outline's arrays."""
-    eager: list[int]
-    """Numbers of those that are copied at once."""
-    replicas: int
-    device: Any
-    """The GPU that has arrays of it, or None."""
-    layout: _Layout
-    index: IndexText
+    tree: Any
+    plan: Plan
 
-    def fits(self, found: Outline) -> bool:
-        """Whether a state differs from this one in values and addresses only."""
-        if self.seen is None:
-            return False
-        form, looked, same = self.seen
-        return found.form == form and looks(found.arrays) == looked and aliases(found.arrays) == same
 
-    def sources(self, arrays: list[Any]) -> list[Source]:
-        """The same of a state that fits."""
-        return [
-            Source(spec, arrays[leaf].detach(), arrays[leaf]._version)
-            if spec.library == "torch"
-            else Source(spec, arrays[leaf], None)
-            for spec, leaf in zip(self.specs, self.leaves, strict=True)
-        ]
+class _Held(NamedTuple):
+    """What `save` takes of a state that it does not describe yet: of each array as it is met."""
+
+    arrays: list[Any]
+    versions: list[int | None]
+    """torch's counts of changes in place."""
+    addresses: list[int]
+    copies: dict[int, Any]
+    """Of those that may change at once."""
 
 
 class Planner:
-    """Plans the versions of one rank."""
+    """Plans the versions of one rank.
+
+    A state of the same form as the one before is only held on to, and its small arrays are copied: it is described
+    when it is captured, while the program computes.
+    """
 
     def __init__(
         self, rank: int, size: int, *, replicated: Sequence[str], eager: Sequence[str], vote: bool, block: int
@@ -76,9 +74,10 @@ class Planner:
         self._replicated, self._eager = tuple(replicated), tuple(eager)
         self._vote, self._block = vote, block
         self._known: _Known | None = None
+        self._planned: tuple[list[Spec], Plan] | None = None
 
     def plan(self, step: int, state: Any, began: float) -> Job:
-        """What is to be captured of a state.
+        """What is to be captured of a state; the one before must have been captured.
 
         Raises:
             Unsupported: the state holds what cannot be kept exactly.
@@ -86,79 +85,89 @@ class Planner:
         if not isinstance(step, int) or step < 0:
             raise CheckpointError(f"step {step!r} cannot be saved; number steps 0, 1, ...")
         known, found = self._known, outline(state)
-        plain: list[Any] | None = None
-        if known is not None and found is not None and known.fits(found):
-            sources, plain = known.sources(found.arrays), found.plain
-        else:
-            known, sources = self._describe(state, found)
-            self._known = known
-        for number in known.eager:
-            sources[number].freeze()
-        laid = known.layout
-        ready = None
-        if known.device is not None:
-            import torch
+        if known is not None and found is not None and known.form == found.form:
+            held = _hold(known, found.arrays)
+            if held is not None:
+                later = partial(self._settle, known=known, held=held)
+                return Job(step, began, found.plain, _ready(known.devices), later)
 
-            ready = (known.device, torch.cuda.current_stream(known.device).record_event())
-        return Job(
-            step,
-            Saved(step),
-            known.index,
-            plain,
-            sources,
-            laid.blocks,
-            laid.length,
-            known.replicas,
-            laid.shares,
-            laid.own,
-            laid.checked,
-            began,
-            ready,
-        )
-
-    def _describe(self, state: Any, found: Outline | None) -> tuple[_Known, list[Source]]:
-        """Name, describe and lay out a state's arrays."""
-        sources: list[Source] = []
-        leaves: list[int] = []
-        references: list[dict[str, int]] = []
-        met: list[Any] = []
-        numbers: dict[Any, int] = {}
+        leaves: list[Leaf] = []
 
         def leaf(key: str, value: Any) -> dict[str, int]:
-            source = source_of(key, value, replica=bool(self._replicated) and matches(key, self._replicated))
-            same = _identity(source)
-            number = len(sources) if same is None else numbers.setdefault(same, len(sources))
-            if number == len(sources):
-                sources.append(source)
-                leaves.append(len(met))
-            met.append(value.array if isinstance(value, Shard) else value)
-            references.append({"array": number})
-            return references[-1]
+            leaves.append((key, value))
+            return {"array": -1}
 
         tree = encode(state, leaf)
-        order = sorted(range(len(sources)), key=lambda one: sources[one].spec.placement != "replica")
-        final = {old: new for new, old in enumerate(order)}
-        for reference in references:
-            reference["array"] = final[reference["array"]]
-        sources, leaves = [sources[one] for one in order], [leaves[one] for one in order]
-        specs = [one.spec for one in sources]
-        replicas = sum(one.placement == "replica" for one in specs)
-        before = self._known
-        laid = before.layout if before is not None and before.specs == specs else self._lay_out(specs, replicas)
+        sources, firsts, plan = self._describe(tree, leaves)
+        self._remember(found, leaves, firsts, sources, tree, plan)
+        for source in sources:
+            if source.spec.nbytes <= EAGER or (self._eager and matches(source.spec.key, self._eager)):
+                source.take(frozen(source.value))
+        job = Job(step, began, None, _ready({one.value.device for one in sources if one.on_device}))
+        job.settled(plan, sources)
+        return job
+
+    def _settle(self, job: Job, known: _Known, held: _Held) -> None:
+        """Describe what was held on to."""
+        arrays, versions, addresses, copies = held
+        if looks(arrays) == known.looks and aliases(arrays) == known.aliases:
+            plan, firsts = known.plan, known.firsts
+            sources = [
+                Source(spec, arrays[first].detach() if spec.library == "torch" else arrays[first], versions[first])
+                for spec, first in zip(known.specs, firsts, strict=True)
+            ]
+        else:
+            tree = copy.deepcopy(known.tree)
+            leaves = [
+                (key, one if shape is None or offsets is None else Shard(one, shape, offsets))
+                for one, (key, shape, offsets) in zip(arrays, known.places, strict=True)
+            ]
+            sources, firsts, plan = self._describe(tree, leaves)
+            self._remember(Outline(known.form, arrays, []), leaves, firsts, sources, tree, plan)
+        for source, first in zip(sources, firsts, strict=True):
+            if first in copies:
+                source.take(copies[first])
+            elif source.version is not None and (
+                arrays[first].data_ptr() != addresses[first] or arrays[first]._version != versions[first]
+            ):
+                source.version = CHANGED
+        job.settled(plan, sources)
+
+    def _describe(self, tree: Any, leaves: list[Leaf]) -> tuple[list[Source], list[int], Plan]:
+        """Name, describe and lay out a state's arrays, and number them in its tree.
+
+        Returns each array once, the replicated ones first; where each is met first; and the plan.
+        """
+        sources: list[Source] = []
+        firsts: list[int] = []
+        numbers: list[int] = []
+        known: dict[Any, int] = {}
+        for place, (key, value) in enumerate(leaves):
+            source = source_of(key, value, replica=bool(self._replicated) and matches(key, self._replicated))
+            same = _identity(source)
+            numbers.append(len(sources) if same is None else known.setdefault(same, len(sources)))
+            if numbers[-1] == len(sources):
+                sources.append(source)
+                firsts.append(place)
         devices = {one.value.device for one in sources if one.on_device}
         if len(devices) > 1:
             names = ", ".join(sorted(map(str, devices)))
             raise Unsupported(f"the state is on several devices ({names}); give each a Checkpointer")
-        eager = [
-            number
-            for number, one in enumerate(specs)
-            if one.nbytes <= EAGER or (self._eager and matches(one.key, self._eager))
-        ]
-        index = IndexText(tree, specs, self._rank, laid.shares, laid.own)
-        seen = _seen(found, met)
-        return _Known(seen, specs, leaves, eager, replicas, next(iter(devices), None), laid, index), sources
+        order = sorted(range(len(sources)), key=lambda one: sources[one].spec.placement != "replica")
+        final = {old: new for new, old in enumerate(order)}
+        for reference, number in zip(array_references(tree), numbers, strict=True):
+            reference["array"] = final[number]
+        sources = [sources[one] for one in order]
+        return sources, [firsts[one] for one in order], self._plan(tree, [one.spec for one in sources])
 
-    def _lay_out(self, specs: list[Spec], replicas: int) -> _Layout:
+    def _plan(self, tree: Any, specs: list[Spec]) -> Plan:
+        if self._planned is None or self._planned[0] != specs:
+            self._planned = specs, self._lay_out(tree, specs)
+        plan = self._planned[1]
+        return replace(plan, index=IndexText(tree, specs, self._rank, plan.shares, plan.own))
+
+    def _lay_out(self, tree: Any, specs: list[Spec]) -> Plan:
+        replicas = sum(one.placement == "replica" for one in specs)
         parts = shares([one.nbytes for one in specs[:replicas]], self._size)
         mine = parts[self._rank]
         own, end = append(share_bytes(mine), [(n, one.nbytes) for n, one in enumerate(specs) if n >= replicas])
@@ -168,21 +177,72 @@ class Planner:
             for rank, share in enumerate(parts)
             if self._vote and rank != self._rank
         ]
-        return _Layout(parts, own, length, blocks([*mine, *own], length, self._block), checked)
+        index = IndexText(tree, specs, self._rank, parts, own)
+        replicated = [(one.key, one.dtype, one.shape) for one in specs[:replicas]]
+        signature = f"{replicas} arrays, {hashlib.sha256(repr(replicated).encode()).hexdigest()[:12]}"
+        laid = blocks([*mine, *own], length, self._block)
+        return Plan(index, laid, length, replicas, parts, own, checked, signature)
+
+    def _remember(
+        self, found: Outline | None, leaves: list[Leaf], firsts: list[int], sources: list[Source], tree: Any, plan: Plan
+    ) -> None:
+        """Remember a state, to recognise the next one by it if that is safe."""
+        self._known = None
+        arrays = [value.array if isinstance(value, Shard) else value for _, value in leaves]
+        if found is None or list(map(id, found.arrays)) != list(map(id, arrays)):
+            return
+        looked = looks(arrays)
+        if looked is None or any(map(is_lazy, looked)):
+            return
+        self._known = _Known(
+            found.form,
+            looked,
+            aliases(arrays),
+            _devices(arrays),
+            [
+                (key, *((value.shape, value.offsets) if isinstance(value, Shard) else (None, None)))
+                for key, value in leaves
+            ],
+            {place for place, (key, _) in enumerate(leaves) if self._eager and matches(key, self._eager)},
+            firsts,
+            [one.spec for one in sources],
+            tree,
+            plan,
+        )
 
 
-def _seen(found: Outline | None, met: list[Any]) -> tuple[list[Any], list[tuple[Any, ...]], list[int]] | None:
-    """What to recognise a state by, whose arrays were `met` when it was described; None if that is not safe."""
-    if (
-        found is None
-        or len(found.arrays) != len(met)
-        or any(a is not b for a, b in zip(found.arrays, met, strict=True))
-    ):
+def _hold(known: _Known, arrays: list[Any]) -> _Held | None:
+    """Hold on to arrays, and copy those that may change at once; None if they are not where the known ones were."""
+    held = _Held(arrays, [], [], {})
+    devices = set()
+    try:
+        for place, one in enumerate(arrays):
+            if type(one) is np.ndarray:
+                held.versions.append(None)
+                held.addresses.append(0)
+            else:
+                held.versions.append(one._version)
+                held.addresses.append(one.data_ptr())
+                devices.add(one.device)
+            if one.nbytes <= EAGER or place in known.named:
+                held.copies[place] = frozen(one)
+    except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
-    looked = looks(met)
-    if looked is None or any(map(is_lazy, looked)):
-        return None
-    return found.form, looked, aliases(met)
+    return held if devices == known.devices else None
+
+
+def _devices(arrays: Iterable[Any]) -> set[Any]:
+    return {one.device for one in arrays if type(one) is not np.ndarray}
+
+
+def _ready(devices: Iterable[Any]) -> Any:
+    """The GPU among the devices, and an event on its compute stream; None if there is none."""
+    for device in devices:
+        if device.type != "cpu":
+            import torch
+
+            return device, torch.cuda.current_stream(device).record_event()
+    return None
 
 
 @lru_cache(maxsize=100_000)

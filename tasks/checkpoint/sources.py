@@ -21,6 +21,9 @@ from wilkins.tasks.checkpoint.errors import Damaged, Unsupported
 Bytes = NDArray[np.uint8]
 Placement = Literal["local", "replica", "shard"]
 
+SMALL = 65536
+"""Bytes that are copied within microseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -71,6 +74,10 @@ def _itemsize(library: str, dtype: str) -> int:
     return int(torch_dtype(dtype).itemsize) if library == "torch" else numpy_dtype(dtype).itemsize
 
 
+CHANGED = -1
+"""In place of a tensor's count of changes: it has changed, or got other memory, since it was handed over."""
+
+
 @dataclass(slots=True)
 class Source:
     """A live array that is to be copied: `fill` gives any part of its bytes."""
@@ -81,6 +88,7 @@ class Source:
     version: int | None
     """torch's count of changes in place when the state was handed over."""
     _flat: Any = field(default=None, init=False)
+    _copy: bytes | None = field(default=None, init=False)
 
     @property
     def on_device(self) -> bool:
@@ -93,6 +101,10 @@ class Source:
 
     def fill(self, address: int, start: int, length: int) -> None:
         """Copy `length` bytes from the `start`-th on to `address`, without holding the interpreter's lock."""
+        copy = self._copy
+        if copy is not None:
+            ctypes.memmove(address, copy if length == len(copy) else copy[start : start + length], length)
+            return
         flat = self._contiguous()
         base = flat.data_ptr() if self.spec.library == "torch" else flat.ctypes.data
         ctypes.memmove(address, base + start, length)
@@ -103,15 +115,13 @@ class Source:
 
         return self._contiguous().reshape(-1).view(torch.uint8)
 
-    def freeze(self) -> None:
-        """Copy it now, so that it may change at once. On a GPU the copy is one on its current stream."""
-        if self.spec.library == "torch":
-            import torch
-
-            self.value = self.value.clone(memory_format=torch.contiguous_format)
-        else:
-            self.value = self.value.copy(order="C")
+    def take(self, copy: Any) -> None:
+        """Use a copy that `frozen` made: the array may change from then on."""
         self.version = None
+        if isinstance(copy, bytes):
+            self._copy = copy
+        else:
+            self.value, self._flat = copy, None
 
     def _contiguous(self) -> Any:
         if self._flat is None:
@@ -120,6 +130,23 @@ class Source:
             else:
                 self._flat = np.ascontiguousarray(self.value)
         return self._flat
+
+
+def frozen(array: Any) -> Any:
+    """A copy of an array's values, for `Source.take`: bytes if it is small and in one piece, else an array.
+
+    On a GPU the copy is one on its current stream. A small one is copied without giving up the interpreter's lock: a
+    thread that takes it would keep a program waiting that has hundreds of such arrays.
+    """
+    if type(array) is np.ndarray:
+        if array.nbytes <= SMALL and array.flags.c_contiguous:
+            return array.tobytes()
+        return array.copy(order="C")
+    if array.nbytes <= SMALL and array.is_cpu and array.is_contiguous() and not (array.is_conj() or array.is_neg()):
+        return ctypes.string_at(array.data_ptr(), array.nbytes)
+    import torch
+
+    return array.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
 def is_tensor(value: Any) -> bool:

@@ -173,6 +173,22 @@ def arrays_in(state: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             yield from arrays_in(one, join(key, i))
 
 
+def array_references(tree: Any) -> Iterator[dict[str, int]]:
+    """What stands for arrays in an encoded state, in the order in which `encode` met them."""
+    if not isinstance(tree, dict):
+        return
+    kind, value = next(iter(tree.items()))
+    if kind == "array":
+        yield tree
+    elif kind in ("dict", "ordered"):
+        for _, one in value:
+            yield from array_references(one)
+        yield from array_references(tree.get("metadata"))
+    elif kind in ("list", "tuple"):
+        for one in value:
+            yield from array_references(one)
+
+
 def array_paths(tree: Any) -> dict[str, int]:
     """The number of each array in an encoded state, by its path."""
     return {key: int(one["array"]) for key, one in leaves(tree) if isinstance(one, dict) and "array" in one}
