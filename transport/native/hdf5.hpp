@@ -1,6 +1,8 @@
 // The HDF5 libraries of the process: one record each, with the functions and ids the layer needs from it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -12,7 +14,7 @@ using htri_t = int;
 using haddr_t = uint64_t;
 
 // Flags of HDF5's calls that open files, and what its POSIX driver makes of them.
-constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10;
+constexpr unsigned kReadWrite = 0x1, kTruncate = 0x2, kExclusive = 0x4, kCreate = 0x10, kWriterOfMany = 0x20, kOneOfManyReaders = 0x40;
 int posix_flags(unsigned flags);
 
 // One HDF5 library (a process may hold several, of different versions). 64-bit ids: HDF5 1.10 and later.
@@ -31,6 +33,8 @@ struct Hdf5 {
     herr_t (*set_driver)(hid_t, hid_t, const void*) = nullptr;
     herr_t (*get_fapl_mpio)(hid_t, void*, void*) = nullptr;
     herr_t (*get_fapl_core)(hid_t, size_t*, void*) = nullptr;
+    ssize_t (*get_name)(hid_t, char*, size_t) = nullptr;
+    herr_t (*clear_errors)(hid_t) = nullptr;
     herr_t (*get_auto)(hid_t, void**, void**) = nullptr;
     herr_t (*set_auto)(hid_t, void*, void*) = nullptr;
     hid_t (*get_errors)() = nullptr;
@@ -45,6 +49,10 @@ struct Hdf5 {
 
     // Pushes an entry that says why a file cannot be opened, in the words of HDF5's own POSIX driver (h5py reads errno there).
     void push_cannot_open(const char* name, int error, unsigned flags) const;
+
+    // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if the
+    // program has errors printed. Also in the run's log. Returns -1.
+    int refuse_swmr(const char* name) const;
 };
 
 // The library that a call from `caller` reaches. nullptr if it lacks what the layer needs (older than 1.10).

@@ -20,10 +20,10 @@ namespace wilkins {
 
 namespace {
 
-// As HDF5's own POSIX driver: aggregation, accumulation, sieving, one writer with many readers (who see the step when it
-// is whole), files that any driver can open. Not its "POSIX-compatible handle", for which HDF5 looks at the name on disk
-// to resolve symbolic links.
-constexpr unsigned long kFeatures = 0x1 | 0x6 | 0x8 | 0x10 | 0x1000 | 0x8000;
+// As HDF5's own POSIX driver: aggregation, accumulation, sieving, files that any driver can open. Not one writer with many
+// readers, who see a step when it is whole; nor its "POSIX-compatible handle", for which HDF5 looks at the name on disk to
+// resolve symbolic links.
+constexpr unsigned long kFeatures = 0x1 | 0x6 | 0x8 | 0x10 | 0x8000;
 
 struct Opened {
     alignas(16) char head[512];  // HDF5's own H5FD_t, whose size depends on the version

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "context.hpp"
 #include "hdf5.hpp"
 #include "resolve.hpp"
 #include "store.hpp"
@@ -42,6 +43,7 @@ bool fill(Hdf5& lib, const void* at) {
                        look_up(lib.register_driver, "H5FDregister", at) && look_up(lib.is_valid, "H5Iis_valid", at) &&
                        look_up(lib.copy_list, "H5Pcopy", at) && look_up(lib.create_list, "H5Pcreate", at) &&
                        look_up(lib.close_list, "H5Pclose", at) && look_up(lib.set_driver, "H5Pset_driver", at) &&
+                       look_up(lib.get_name, "H5Fget_name", at) && look_up(lib.clear_errors, "H5Eclear2", at) &&
                        look_up(lib.get_auto, "H5Eget_auto2", at) && look_up(lib.set_auto, "H5Eset_auto2", at) &&
                        look_up(lib.get_errors, "H5Eget_current_stack", at) && look_up(lib.set_errors, "H5Eset_current_stack", at) &&
                        look_up(lib.push_error, "H5Epush2", at) && lib.open() >= 0 &&
@@ -64,6 +66,22 @@ void Hdf5::push_cannot_open(const char* name, int error, unsigned flags) const {
     push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open,
                "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, o_flags = %x", name, error,
                strerror(error), flags, static_cast<unsigned>(posix_flags(flags)));
+}
+
+int Hdf5::refuse_swmr(const char* name) const {
+    constexpr auto text =
+        "'%s' is exchanged in memory, where readers see whole steps: there is no SWMR (one writer with many readers at the same "
+        "time). Open it without SWMR (publish: flush shows what is flushed), or leave it out of the ports to share the file on "
+        "disk";
+    log_line(text, name);
+    if (!error_class || !major_file || !minor_cannot_open) return -1;
+    void* print = nullptr;
+    void* data = nullptr;
+    get_auto(0, &print, &data);
+    clear_errors(0);
+    push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, text, name);
+    if (print) reinterpret_cast<herr_t (*)(hid_t, void*)>(print)(0, data);
+    return -1;
 }
 
 int posix_flags(unsigned flags) {

@@ -49,6 +49,7 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     if (!match_name(name, &match)) return call(fapl);
     Hdf5* lib = hdf5_of(caller);
     if (!lib || never_stored(*lib, fapl, asking)) return call(fapl);
+    if (flags & (kWriterOfMany | kOneOfManyReaders)) return lib->refuse_swmr(match.name);
     const bool opens = asking == Asking::opening;
     if (opens) actions::told(actions::Event::before_open, match.name);
     if (parallel(*lib, fapl)) {
@@ -80,6 +81,17 @@ WILKINS_EXPORT hid_t H5Fcreate(const char* name, unsigned flags, hid_t fcpl, hid
     static Behind behind("H5Fcreate");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t, hid_t)>(behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, fcpl, list); });
+}
+
+WILKINS_EXPORT herr_t H5Fstart_swmr_write(hid_t file) {
+    static Behind behind("H5Fstart_swmr_write");
+    auto real = reinterpret_cast<herr_t (*)(hid_t)>(behind(WILKINS_CALLER));
+    if (!driver_in_use()) return real(file);
+    const Hdf5* lib = hdf5_of(WILKINS_CALLER);
+    char name[kNameMax];
+    Match match;
+    if (!lib || lib->get_name(file, name, sizeof(name)) <= 0 || !match_name(name, &match)) return real(file);
+    return lib->refuse_swmr(match.name);
 }
 
 WILKINS_EXPORT hid_t H5Fopen(const char* name, unsigned flags, hid_t fapl) {
