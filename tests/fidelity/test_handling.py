@@ -1,32 +1,19 @@
-"""Memory cannot be told from a file: what programs see of a step is what they see of the same file on disk."""
+"""What pairs of programs do not show: HDF5's tools, archives, private copies of readers, drivers that split files."""
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import SYSTEM_PYTHON
-from programs.fidelity import cases
+from fidelity import rig
 
 from support import WILKINS, run_tree, write_program
 
-PROGRAMS = Path(__file__).parent / "programs" / "fidelity"
-PYTHONS = {"own": sys.executable, "system": SYSTEM_PYTHON}
-SYSTEM = pytest.mark.needs("system-python:h5py")
-PAIRS = [
-    pytest.param("own", "own"),
-    pytest.param("own", "system", marks=SYSTEM),
-    pytest.param("system", "own", marks=SYSTEM),
-    pytest.param("system", "system", marks=SYSTEM),
-]
 PATTERNS = ("case-*.h5", "target-*.h5")
-IMPORTS = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
+FLOW = {"flow": {"every": 1, "queue": 100, "when_full": "block"}}
 
 
 def workflow(folder: Path, patterns: Sequence[str], producer: Sequence[str], *consumers: Sequence[str]) -> None:
@@ -37,120 +24,81 @@ def workflow(folder: Path, patterns: Sequence[str], producer: Sequence[str], *co
             "func": str(command[0]),
             "args": list(map(str, command[1:])),
             "nprocs": 1,
-            "inports" if k else "outports": [{"filename": pattern} for pattern in patterns],
+            "inports" if k else "outports": [{"filename": pattern, **(FLOW if k else {})} for pattern in patterns],
         }
         for k, command in enumerate((producer, *consumers))
     ]
     (folder / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
-    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, folder, IMPORTS)
-    logs = "".join(log.read_text() for log in folder.glob("wilkins-runs/latest/*.log"))
-    assert ran.code == 0, ran.out + ran.err + logs
-    assert not [*folder.glob("case-*"), *folder.glob("target-*")], "a step is on disk"
-
-
-def run_plainly(folder: Path, *argv: str | Path) -> None:
-    """Run a program without Wilkins; it must succeed."""
-    ran = run_tree(argv, 60, folder, IMPORTS)
-    assert ran.code == 0, ran.out + ran.err
-
-
-def differences(file: Any, step: Any, path: str = "") -> Iterator[str]:
-    """Where two views differ."""
-    if isinstance(file, dict) and isinstance(step, dict):
-        for key in {**file, **step}:
-            yield from differences(file.get(key), step.get(key), f"{path}/{key}")
-    elif isinstance(file, list) and isinstance(step, list) and len(file) == len(step):
-        for k, (one, other) in enumerate(zip(file, step, strict=True)):
-            yield from differences(one, other, f"{path}[{k}]")
-    elif file != step:
-        yield f"{path}: a file gives {file!r:.400}, a step {step!r:.400}"
-
-
-def assert_same(file: Path, step: Path) -> None:
-    """Two JSON files hold the same view, but for the folders that are named in it."""
-    views = [json.loads(path.read_text().replace(str(path.parent), "(folder)")) for path in (file, step)]
-    found = list(differences(*views))
-    assert not found, "\n".join(found[:20])
-    assert len(views[0]) >= 60
-
-
-Written = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """The folder of the files that a Python wrote without Wilkins."""
-    folders: dict[str, Path] = {}
-
-    def write(python: str) -> Path:
-        if python not in folders:
-            folders[python] = tmp_path_factory.mktemp(python)
-            run_plainly(folders[python], PYTHONS[python], PROGRAMS / "write.py", "written.json")
-        return folders[python]
-
-    return write
-
-
-@pytest.mark.parametrize(("producer", "consumer"), PAIRS)
-def test_a_step_is_what_the_file_would_be(written: Written, tmp_path: Path, producer: str, consumer: str) -> None:
-    """Tree, links, types, properties, values, bytes and errors, for both sides, within and across versions of HDF5."""
-    files, seen = written(producer), f"seen-by-{consumer}.json"
-    run_plainly(files, PYTHONS[consumer], PROGRAMS / "read.py", seen)
-    workflow(
-        tmp_path,
-        PATTERNS,
-        (PYTHONS[producer], str(PROGRAMS / "write.py"), "written.json"),
-        (PYTHONS[consumer], str(PROGRAMS / "read.py"), seen),
-    )
-    assert_same(files / "written.json", tmp_path / "written.json")
-    assert_same(files / seen, tmp_path / seen)
+    rig.run(folder, [*WILKINS, "run", "workflow.yaml"])
 
 
 TOOLS = """#!/bin/sh
 exec > "$1" 2>&1
 shift
-for number in "$@"
+for name in "$@"
 do
-    case="case-$number.h5"
+    case="case-$name.h5"
     echo "--- $case"
     h5ls -r -v "$case" | grep -v Modified
     h5dump -p "$case"; echo "h5dump: $?"
-    h5diff -r "file-$number.h5" "$case"; echo "h5diff: $?"
+    h5diff -r "file-$name.h5" "$case"; echo "h5diff: $?"
     h5diff -r changed.h5 "$case"; echo "h5diff with another: $?"
     h5stat "$case"; echo "h5stat: $?"
 done
 """
 
-SMALL = (
+NAMES = (
     *("empty_file", "attributes_of_every_type", "datasets_of_every_type", "references", "spaces", "links"),
     *("external_links", "committed_types", "dimension_scales", "virtual_datasets", "creation_order", "resizes"),
     *("user_block", "paged", "no_free_space_management", "left_open"),
 )
+H5PY = rig.python_pairs(sys.executable, "h5py")[0]
+SMALL = [case.name for case in H5PY.cases if case.name in NAMES]
+WRITE = (*H5PY.argv("write", "written.txt"), f"only={','.join(SMALL)}")
 
 
 @pytest.mark.needs("h5ls", "h5dump", "h5diff", "h5stat")
-def test_the_tools_of_hdf5_see_a_file(written: Written, tmp_path: Path) -> None:
+def test_the_tools_of_hdf5_see_a_file(tmp_path: Path) -> None:
     """What they print of a step is what they print of the file, and a step differs from a file as a file would."""
-    files = written("own")
-    importlib.import_module("programs.fidelity.objects")
-    importlib.import_module("programs.fidelity.handling")
-    numbers = {case.name: case.number for case in cases.CASES}
-    chosen = [f"{numbers[name]:04d}" for name in SMALL]
-    for number in chosen:
-        for folder in (files, tmp_path):
-            (folder / f"file-{number}.h5").write_bytes((files / f"case-{number}.h5").read_bytes())
-            (folder / "changed.h5").write_bytes((files / f"case-{numbers['resizes']:04d}.h5").read_bytes())
+    files, steps = tmp_path / "files", tmp_path / "steps"
+    for folder in files, steps:
+        folder.mkdir()
+        rig.prepare(folder)
+    rig.run(files, WRITE)
+    for name in SMALL:
+        for folder in (files, steps):
+            (folder / f"file-{name}.h5").write_bytes((files / f"case-{name}.h5").read_bytes())
+            (folder / "changed.h5").write_bytes((files / "case-resizes.h5").read_bytes())
     tools = write_program(tmp_path / "tools.sh", TOOLS)
-    run_plainly(files, tools, "tools.txt", *chosen)
-    workflow(
-        tmp_path,
-        PATTERNS,
-        (sys.executable, str(PROGRAMS / "write.py"), "written.json", ",".join(SMALL)),
-        (str(tools), "tools.txt", *chosen),
-    )
-    of_file, of_step = ((folder / "tools.txt").read_text().splitlines() for folder in (files, tmp_path))
+    rig.run(files, (str(tools), "tools.txt", *SMALL))
+    workflow(steps, PATTERNS, WRITE, (str(tools), "tools.txt", *SMALL))
+    of_file, of_step = ((folder / "tools.txt").read_text().splitlines() for folder in (files, steps))
     assert of_step == of_file
-    assert of_step.count("h5diff: 0") >= len(chosen) - 2 and "h5diff with another: 1" in of_step
+    assert of_step.count("h5diff: 0") >= len(SMALL) - 2 and "h5diff with another: 1" in of_step
+
+
+@pytest.mark.needs("h5diff")
+def test_archives_are_the_files_a_program_writes(tmp_path: Path) -> None:
+    """Mode both: what lies on disk in the end is what the program writes alone."""
+    alone, both = tmp_path / "files", tmp_path / "both"
+    for folder in alone, both:
+        folder.mkdir()
+        rig.prepare(folder)
+    rig.run(alone, H5PY.argv("write", "written.txt"))
+    reader = rig.consumer("read", H5PY.argv("read", "read.txt"), H5PY, mode="both")
+    tasks = [rig.producer(H5PY, mode="both"), reader]
+    (both / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
+    rig.run(both, [*WILKINS, "run", "workflow.yaml"])
+    differing = []
+    for name in (name for case in H5PY.cases if not case.refused for name in case.files):
+        if (alone / name).read_bytes() != (both / name).read_bytes():
+            (alone / "copy").write_bytes((alone / name).read_bytes())
+            itself, archived = (
+                run_tree(("h5diff", "-v", alone / name, other), 60, tmp_path) for other in (alone / "copy", both / name)
+            )
+            if (itself.code, itself.out) != (archived.code, archived.out):
+                differing.append(f"{name}\n{archived.out}{archived.err}")
+    assert not differing, "\n".join(differing)
 
 
 CHANGING = """

@@ -10,10 +10,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+from fidelity.cases import attempt, case, take, target
 from h5py import h5f, h5p
-from programs.fidelity.cases import attempt, case, target
-
-KEPT: list[Any] = []  # what stays open until the process ends
 
 
 def small(name: str | io.BytesIO, mode: str = "w", **options: Any) -> None:
@@ -22,7 +20,7 @@ def small(name: str | io.BytesIO, mode: str = "w", **options: Any) -> None:
         f.attrs["mode"] = mode
 
 
-@case(pair=True)
+@case("user blocks", pair=True)
 def user_block(name: str) -> list[int]:
     with h5py.File(name, "w", userblock_size=1024) as f:
         f["x"] = np.arange(100)
@@ -31,14 +29,14 @@ def user_block(name: str) -> list[int]:
         return [f.userblock_size, f.id.get_filesize()]
 
 
-@case()
+@case("user blocks", "errors")
 def wrong_user_block(name: str) -> str:
     failed = attempt(lambda: h5py.File(name, "w", userblock_size=1000))
     small(name)
     return failed
 
 
-@case()
+@case("file space")
 def paged(name: str) -> list[Any]:
     with h5py.File(name, "w", fs_strategy="page", fs_persist=True, fs_threshold=2) as f:
         f["x"] = np.arange(1000)
@@ -47,7 +45,7 @@ def paged(name: str) -> list[Any]:
         return [f.id.get_filesize(), f.id.get_freespace()]
 
 
-@case()
+@case("file space")
 def paged_and_buffered(name: str) -> float:
     with h5py.File(name, "w", fs_strategy="page", fs_page_size=4096, page_buf_size=65536) as f:
         for i in range(50):
@@ -55,7 +53,7 @@ def paged_and_buffered(name: str) -> float:
         return float(f["g7/x"][5])
 
 
-@case(pair=True)
+@case("file handling", pair=True)
 def locked_or_not(name: str) -> list[str]:
     small(name)
     with h5py.File(target(name), "w", locking=True) as f:
@@ -63,7 +61,7 @@ def locked_or_not(name: str) -> list[str]:
         return [attempt(h5py.File, target(name), "r", locking=False)]
 
 
-@case()
+@case("file space")
 def aggregated(name: str) -> None:
     with h5py.File(name, "w", fs_strategy="aggregate", fs_persist=True) as f:
         f["x"] = np.arange(1000)
@@ -71,13 +69,13 @@ def aggregated(name: str) -> None:
         f["y"] = np.arange(3)
 
 
-@case()
+@case("file space")
 def no_free_space_management(name: str) -> None:
     with h5py.File(name, "w", fs_strategy="none") as f:
         f["x"] = np.arange(1000)
 
 
-@case(times=True)
+@case("file space")
 def aligned(name: str) -> None:
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_alignment(1000, 65536)
@@ -88,7 +86,7 @@ def aligned(name: str) -> None:
         f["small"] = 1
 
 
-@case(times=True)
+@case("file space")
 def tuned(name: str) -> None:
     access = h5p.create(h5p.FILE_ACCESS)
     access.set_sieve_buf_size(128)
@@ -102,7 +100,7 @@ def tuned(name: str) -> None:
             f.create_dataset(f"g{i}/x", data=np.arange(100), chunks=(7,))
 
 
-@case()
+@case("file handling")
 def written_and_reopened_while_open(name: str) -> list[Any]:
     with h5py.File(name, "w") as first:
         first["x"] = np.arange(10)
@@ -115,7 +113,7 @@ def written_and_reopened_while_open(name: str) -> list[Any]:
         return seen
 
 
-@case()
+@case("file handling")
 def second_open_outlives_the_first(name: str) -> list[Any]:
     first = h5py.File(name, "w")
     first["x"] = np.arange(10)
@@ -129,7 +127,7 @@ def second_open_outlives_the_first(name: str) -> list[Any]:
     return seen
 
 
-@case()
+@case("file handling", "errors")
 def opened_in_conflict(name: str) -> list[str]:
     with h5py.File(name, "w") as f:
         f["x"] = 1
@@ -140,18 +138,18 @@ def opened_in_conflict(name: str) -> list[str]:
         return seen
 
 
-@case()
+@case("file handling", "errors")
 def created_where_one_is(name: str) -> list[str]:
     small(name)
     return [attempt(h5py.File, name, mode) for mode in ("w-", "x")]
 
 
-@case()
+@case("file handling")
 def created_exclusively(name: str) -> None:
     small(name, "x")
 
 
-@case()
+@case("appending", "errors")
 def appended_to_nothing(name: str) -> list[str]:
     seen = [attempt(h5py.File, name, mode) for mode in ("r", "r+")]
     seen += [
@@ -163,7 +161,7 @@ def appended_to_nothing(name: str) -> list[str]:
     return seen
 
 
-@case()
+@case("file handling", "errors")
 def read_back_by_its_writer(name: str) -> list[Any]:
     small(name)
     with h5py.File(name, "r") as f, h5py.File(name, "r") as g:
@@ -173,7 +171,7 @@ def read_back_by_its_writer(name: str) -> list[Any]:
     return [*seen, h5py.is_hdf5(name), Path(name).stat().st_size]
 
 
-@case()
+@case("errors")
 def failed_inside(name: str) -> str:
     def fail() -> None:
         with h5py.File(name, "w") as f:
@@ -183,7 +181,7 @@ def failed_inside(name: str) -> str:
     return attempt(fail)
 
 
-@case()
+@case("errors")
 def refused_by_hdf5(name: str) -> list[str]:
     with h5py.File(name, "w") as f:
         f["x"] = np.arange(10)
@@ -201,7 +199,7 @@ def refused_by_hdf5(name: str) -> list[str]:
         ]
 
 
-@case()
+@case("closing", "errors")
 def closed_in_odd_order(name: str) -> list[Any]:
     f = h5py.File(name, "w")
     x = f.create_dataset("x", data=np.arange(10))
@@ -218,7 +216,7 @@ def closed_in_odd_order(name: str) -> list[Any]:
     ]
 
 
-@case(times=True)
+@case("closing")
 def dataset_outlives_its_file(name: str) -> list[int]:
     weak = h5f.create(name.encode(), h5f.ACC_TRUNC)
     x = h5py.File(weak).create_dataset("x", data=np.arange(10))
@@ -229,7 +227,7 @@ def dataset_outlives_its_file(name: str) -> list[int]:
     return [seen]
 
 
-@case()
+@case("file handling")
 def asked_about(name: str) -> list[Any]:
     with h5py.File(name, "w") as f:
         f["x"] = np.arange(10)
@@ -253,7 +251,7 @@ def asked_about(name: str) -> list[Any]:
         return [*seen, attempt(lambda: h5py.File(again) == f), again.close()]
 
 
-@case(pair=True)
+@case("drivers", pair=True)
 def access_list_for_another(name: str) -> list[int]:
     """An access list taken from a file of a port serves for one that is none, and back."""
     small(name)
@@ -269,7 +267,7 @@ def access_list_for_another(name: str) -> list[int]:
     return [*seen, Path("other-file.h5").stat().st_size]
 
 
-@case()
+@case("file handling")
 def names_of_one_file(name: str) -> list[Any]:
     with h5py.File("./" + name, "w") as f:
         f["x"] = 1
@@ -280,18 +278,18 @@ def names_of_one_file(name: str) -> list[Any]:
         return seen
 
 
-@case()
+@case("drivers")
 def core_driver(name: str) -> None:
     small(name, driver="core", backing_store=True)
 
 
-@case()
+@case("drivers")
 def core_driver_in_pieces(name: str) -> None:
     with h5py.File(name, "w", driver="core", block_size=512) as f:
         f["x"] = np.arange(100000)
 
 
-@case()
+@case("drivers")
 def core_driver_that_stores_nothing(name: str) -> list[Any]:
     with h5py.File(name, "w", driver="core", backing_store=False) as f:
         f["scratch"] = np.arange(1000)
@@ -301,17 +299,17 @@ def core_driver_that_stores_nothing(name: str) -> list[Any]:
     return seen
 
 
-@case()
+@case("drivers")
 def stdio_driver(name: str) -> None:
     small(name, driver="stdio")
 
 
-@case()
+@case("drivers")
 def sec2_driver(name: str) -> None:
     small(name, driver="sec2")
 
 
-@case()
+@case("drivers")
 def file_like(name: str) -> str:
     buffer = io.BytesIO()
     small(buffer)
@@ -320,7 +318,7 @@ def file_like(name: str) -> str:
     return hashlib.sha256(buffer.getvalue()).hexdigest()
 
 
-@case()
+@case("drivers")
 def from_an_image(name: str) -> Any:
     with h5py.File("memory", "w", driver="core", backing_store=False) as f:
         f["x"] = np.arange(10)
@@ -332,21 +330,21 @@ def from_an_image(name: str) -> Any:
         return f["x"][()].tolist()
 
 
-@case()
+@case("errors")
 def no_hdf5_file(name: str) -> list[str]:
     with Path(name).open("wb") as f:
         f.write(b"no HDF5 at all" * 100)
     return [attempt(lambda: h5py.is_hdf5(name)), attempt(lambda: h5py.File(name, "r"))]
 
 
-@case()
+@case("errors")
 def an_empty_one(name: str) -> list[str]:
     with Path(name).open("wb"):
         pass
     return [attempt(lambda: h5py.is_hdf5(name)), attempt(lambda: h5py.File(name, "r"))]
 
 
-@case()
+@case("file handling")
 def flushed_often(name: str) -> None:
     with h5py.File(name, "w") as f:
         x = f.create_dataset("x", (0,), "f8", maxshape=(None,), chunks=(1000,))
@@ -356,7 +354,7 @@ def flushed_often(name: str) -> None:
             f.flush()
 
 
-@case()
+@case("large datasets")
 def large(name: str) -> float:
     with h5py.File(name, "w") as f:
         x = f.create_dataset("x", data=np.arange(3_000_000, dtype="f8"))
@@ -364,7 +362,7 @@ def large(name: str) -> float:
         return float(x[-1])
 
 
-@case(pair=True)
+@case("file handling", pair=True)
 def two_at_once(name: str) -> None:
     with h5py.File(name, "w") as f, h5py.File(target(name), "w") as g:
         for i in range(20):
@@ -384,7 +382,7 @@ def stays_shut_for_writing(name: str) -> list[str]:
         ]
 
 
-@case(stays_shut_for_writing)
+@case("errors", consume=stays_shut_for_writing)
 def written_to_by_a_reader(name: str) -> None:
     small(name)
 
@@ -406,7 +404,7 @@ def in_other_ways(name: str) -> list[Any]:
     return seen
 
 
-@case(in_other_ways)
+@case("drivers", consume=in_other_ways)
 def read_in_other_ways(name: str) -> None:
     small(name)
 
@@ -421,40 +419,36 @@ def several_at_once(name: str) -> list[Any]:
     return seen
 
 
-@case(several_at_once)
+@case("file handling", consume=several_at_once)
 def read_several_times(name: str) -> None:
     small(name)
 
 
 def with_one_writer(name: str) -> list[Any]:
-    with h5py.File(name, "r", swmr=True) as f:
-        x = f["x"]
-        x.refresh()
-        return [x.shape, float(x[-1]), f.swmr_mode, attempt(lambda: x.__setitem__(0, 1))]
+    def follow() -> list[Any]:
+        with h5py.File(name, "r", swmr=True) as f:
+            x = f["x"]
+            x.refresh()
+            return [x.shape, float(x[-1]), f.swmr_mode, attempt(lambda: x.__setitem__(0, 1))]
+
+    return [attempt(follow), take(name)]
 
 
-@case(with_one_writer, times=True)
+@case("swmr", consume=with_one_writer, refused=True)
 def one_writer_many_readers(name: str) -> list[Any]:
     with h5py.File(name, "w", libver="latest") as f:
         x = f.create_dataset("x", (0,), "f8", maxshape=(None,), chunks=(1000,))
-        f.swmr_mode = True
+        seen = [attempt(setattr, f, "swmr_mode", True)]
         for i in range(20):
             x.resize((500 * (i + 1),))
             x[500 * i :] = i
             x.flush()
-        return [f.swmr_mode, attempt(lambda: f.create_group("g")), attempt(lambda: h5py.File(name, "r+"))]
+        return [*seen, f.swmr_mode, attempt(lambda: h5py.File(name, "r+"))]
 
 
-@case(with_one_writer, pair=True)
-def one_writer_refused(name: str) -> list[str]:
-    small(name)
-    with h5py.File(target(name), "w") as f:
-        f["x"] = 1
-        return [attempt(lambda: setattr(f, "swmr_mode", True))]
-
-
-@case()
-def left_open(name: str) -> None:
-    KEPT.append(h5py.File(name, "w"))
-    KEPT.append(KEPT[-1].create_dataset("x", data=np.arange(100000)))
-    KEPT[-1].attrs["a"] = 1
+@case("swmr", consume=with_one_writer, refused=True)
+def one_writer_of_an_old_file(name: str) -> list[str]:
+    with h5py.File(name, "w") as f:
+        f["x"] = np.arange(5.0)
+        seen = [attempt(lambda: setattr(f, "swmr_mode", True))]
+    return [*seen, attempt(lambda: h5f.open(name.encode(), h5f.ACC_RDWR | h5f.ACC_SWMR_WRITE))]

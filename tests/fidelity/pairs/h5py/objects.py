@@ -6,8 +6,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+from fidelity.cases import attempt, case, target
 from h5py import h5d, h5p, h5s, h5t
-from programs.fidelity.cases import attempt, case, target
 
 NUMBERS = np.arange(24, dtype="f8").reshape(4, 6)
 MIXED = np.dtype([("x", "f8"), ("n", ">i2"), ("tag", "S5"), ("v", "f4", (2, 3)), ("in", [("a", "u1"), ("b", "c16")])])
@@ -31,12 +31,12 @@ def values() -> dict[str, Any]:
     return found
 
 
-@case()
+@case("groups")
 def empty_file(name: str) -> None:
     h5py.File(name, "w").close()
 
 
-@case()
+@case("groups")
 def nested_groups(name: str) -> None:
     with h5py.File(name, "w") as f:
         f.create_group("a/b/c/d/e/f/g")
@@ -48,7 +48,7 @@ def nested_groups(name: str) -> None:
         f.require_group("a/b/c/d/again")
 
 
-@case()
+@case("attributes")
 def attributes_of_every_type(name: str) -> None:
     with h5py.File(name, "w") as f:
         for key, value in values().items():
@@ -62,12 +62,28 @@ def attributes_of_every_type(name: str) -> None:
         del f.attrs["list"]
 
 
-@case()
+@case(
+    "numbers",
+    "complex",
+    "booleans",
+    "enumerations",
+    "opaque types",
+    "fixed strings",
+    "strings",
+    "array types",
+    "compound types",
+)
 def datasets_of_every_type(name: str) -> None:
     with h5py.File(name, "w") as f:
         for key, value in values().items():
             f[key] = value
         f.create_dataset("enum", data=[0, 1, 42], dtype=NAMED)
+
+
+@case("fixed strings", "strings", "array types", "compound types")
+def texts_and_arrays(name: str) -> None:
+    with h5py.File(name, "w") as f:
+        f["compound"] = values()["compound"]
         f.create_dataset("array", data=np.arange(12).reshape(2, 2, 3), dtype=np.dtype("i4"))
         f.create_dataset("array type", (3,), dtype=np.dtype(("f4", (2, 2))))[1] = np.ones((2, 2))
         f.create_dataset("strings", data=["one", "", "drei", "x" * 5000], dtype=TEXT)
@@ -75,7 +91,7 @@ def datasets_of_every_type(name: str) -> None:
         f.create_dataset("fixed utf", data=["größe".encode()], dtype=h5py.string_dtype("utf-8", 10))
 
 
-@case(times=True)
+@case("numbers", "bitfields", "opaque types", "fixed strings")
 def low_level_types(name: str) -> None:
     with h5py.File(name, "w") as f:
         space = h5s.create_simple((4,))
@@ -92,7 +108,7 @@ def low_level_types(name: str) -> None:
             h5d.create(f.id, key.encode(), kind, space)
 
 
-@case()
+@case("strings", "sequences", "nested types")
 def variable_length(name: str) -> None:
     with h5py.File(name, "w") as f:
         ragged = f.create_dataset("ragged", (4,), dtype=h5py.vlen_dtype("f4"))
@@ -105,7 +121,7 @@ def variable_length(name: str) -> None:
         f.create_dataset("chunked", (10,), dtype=TEXT, chunks=(3,), compression="gzip")[4:6] = ["a", "b" * 70000]
 
 
-@case()
+@case("object references", "region references", "nested types")
 def references(name: str) -> None:
     with h5py.File(name, "w") as f:
         x = f.create_dataset("g/x", data=NUMBERS)
@@ -118,7 +134,7 @@ def references(name: str) -> None:
         f.create_dataset("pairs", (2,), dtype=pair)[0] = (x.ref, 7)
 
 
-@case(times=True)
+@case("null and scalar spaces", "zero sizes", "32 dimensions")
 def spaces(name: str) -> None:
     with h5py.File(name, "w") as f:
         f["null"] = h5py.Empty("f8")
@@ -129,7 +145,7 @@ def spaces(name: str) -> None:
         h5d.create(f.id, b"scalar unwritten", h5t.NATIVE_INT32, h5s.create(h5s.SCALAR))
 
 
-@case(times=True)
+@case("contiguous", "compact", "chunked", "resizable", "fill times")
 def layouts(name: str) -> None:
     with h5py.File(name, "w") as f:
         f.create_dataset("contiguous", data=NUMBERS)
@@ -149,7 +165,7 @@ def layouts(name: str) -> None:
         h5d.create(f.id, b"never filled", h5t.NATIVE_INT32, h5s.create_simple((100000,)), never)
 
 
-@case(times=True)
+@case("gzip", "shuffle", "lzf", "fletcher32", "scale-offset")
 def filters(name: str) -> None:
     data = np.arange(60000, dtype="i4").reshape(200, 300) % 1000
     with h5py.File(name, "w") as f:
@@ -173,7 +189,7 @@ def filters(name: str) -> None:
         unknown.write(h5s.ALL, h5s.ALL, np.arange(100, dtype="i4"))
 
 
-@case()
+@case("fill values")
 def fill_values(name: str) -> None:
     with h5py.File(name, "w") as f:
         f.create_dataset("contiguous", (100, 7), "f4", fillvalue=-1.5)[5:9, 2] = 3
@@ -186,7 +202,7 @@ def fill_values(name: str) -> None:
         f.create_dataset("compound", (3,), MIXED, fillvalue=compound)
 
 
-@case()
+@case("links")
 def links(name: str) -> None:
     with h5py.File(name, "w") as f:
         f["x"] = NUMBERS
@@ -199,7 +215,7 @@ def links(name: str) -> None:
         f["self"] = h5py.ExternalLink(name, "/x")
 
 
-@case(pair=True)
+@case("external links", pair=True)
 def external_links(name: str) -> None:
     with h5py.File(target(name), "w") as f:
         f["far/x"] = NUMBERS
@@ -213,7 +229,7 @@ def external_links(name: str) -> None:
         f["from here"] = f["on disk"][1]
 
 
-@case()
+@case("committed types")
 def committed_types(name: str) -> None:
     with h5py.File(name, "w") as f:
         f["kinds/mixed"] = MIXED
@@ -223,7 +239,7 @@ def committed_types(name: str) -> None:
         f["x"].attrs.create("t", "abc", dtype=f["kinds/text"])
 
 
-@case()
+@case("dimension scales")
 def dimension_scales(name: str) -> None:
     with h5py.File(name, "w") as f:
         f["field"], f["x"], f["y"] = NUMBERS, np.arange(6), np.arange(4.0)
@@ -236,7 +252,7 @@ def dimension_scales(name: str) -> None:
         f["field"].dims[1].detach_scale(f["y"])
 
 
-@case(times=True, pair=True)
+@case("virtual datasets", pair=True)
 def virtual_datasets(name: str) -> None:
     with h5py.File(target(name), "w") as f:
         f["part"] = np.arange(10)
@@ -250,7 +266,7 @@ def virtual_datasets(name: str) -> None:
         f.create_virtual_dataset("all", layout, fillvalue=-7)
 
 
-@case(times=True)
+@case("creation order")
 def creation_order(name: str) -> None:
     with h5py.File(name, "w", track_order=True) as f:
         for key in "zebra", "ant", "mole":
@@ -260,7 +276,7 @@ def creation_order(name: str) -> None:
         f["ordered"].attrs["a"] = 2
 
 
-@case(times=True)
+@case("formats")
 def latest_format(name: str) -> None:
     with h5py.File(name, "w", libver="latest") as f:
         f["x"] = NUMBERS
@@ -273,13 +289,13 @@ def latest_format(name: str) -> None:
             f.create_group(f"g{i}").attrs["n"] = i
 
 
-@case(times=True)
+@case("formats")
 def version_bounds(name: str) -> None:
     with h5py.File(name, "w", libver=("v108", "v110")) as f:
         f.create_dataset("x", data=NUMBERS, chunks=(2, 2), maxshape=(None, 6))
 
 
-@case(times=True)
+@case("many objects")
 def many_datasets(name: str) -> None:
     with h5py.File(name, "w") as f:
         for i in range(5000):
@@ -288,7 +304,7 @@ def many_datasets(name: str) -> None:
             )
 
 
-@case(times=True, pair=True)
+@case("attributes", "errors", pair=True)
 def many_attributes(name: str) -> list[str]:
     with h5py.File(name, "w") as f:
         for i in range(50):
@@ -303,7 +319,7 @@ def many_attributes(name: str) -> list[str]:
         return [failed, attempt(f["x"].attrs.__setitem__, "too large", np.zeros(20000))]
 
 
-@case()
+@case("partial writes")
 def partial_writes(name: str) -> None:
     with h5py.File(name, "w") as f:
         x = f.create_dataset("x", (1000, 1000), "f4")
@@ -320,7 +336,7 @@ def partial_writes(name: str) -> None:
         clipped[:] = np.array([1, 300, -300, 5], "i4")
 
 
-@case()
+@case("overwrites")
 def overwrites(name: str) -> None:
     with h5py.File(name, "w") as f:
         for i in range(4):
@@ -332,7 +348,7 @@ def overwrites(name: str) -> None:
         f["packed"][::2] = 77
 
 
-@case()
+@case("extents")
 def resizes(name: str) -> list[float]:
     with h5py.File(name, "w") as f:
         x = f.create_dataset("x", data=np.ones((100, 100)), maxshape=(None, None), chunks=(13, 7))
@@ -348,7 +364,7 @@ def resizes(name: str) -> list[float]:
         return [*sums, float(x[()].sum())]
 
 
-@case()
+@case("copy, move, delete")
 def freed_space_reads_as_nothing(name: str) -> float:
     with h5py.File(name, "w") as f:
         f["x"] = np.ones(200000)
@@ -358,7 +374,7 @@ def freed_space_reads_as_nothing(name: str) -> float:
         return float(f["y"][()].sum())
 
 
-@case(pair=True)
+@case("copy, move, delete", pair=True)
 def copies_and_moves(name: str) -> None:
     with h5py.File(name, "w") as f:
         f["a/x"] = NUMBERS

@@ -1,0 +1,220 @@
+"""The differential rig: programs run once through real files and once through channels; what they see is compared.
+
+A pair is a program that is called with ``write OUT`` as producer and with ``read OUT`` as consumer. It holds cases.
+Each writes ``case-NAME.h5`` in the working directory (``again-NAME.h5``, if it opens its file again to add to it; also
+``target-NAME.h5``, if it has a second one), and each side tells what it saw: OUT has a section per case, which begins
+with a line ``== NAME``. Besides its consumer, the complete view of ``view.py`` looks at every file, with h5py of this
+Python and of the system's.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import yaml
+from conftest import SYSTEM_PYTHON, missing
+
+from support import WILKINS, run_tree
+
+HERE = Path(__file__).parent
+PAIRS = HERE / "pairs"
+ENV = {"PYTHONPATH": os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
+REFUSAL = "there is no SWMR"
+"""What a refusal's message says, whatever library hands it on."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the source of a pair says of one of its cases."""
+
+    name: str
+    features: tuple[str, ...]
+    pair: bool
+    again: bool
+    refused: bool
+
+    @property
+    def files(self) -> list[str]:
+        """Its files; one that its producer opens again is complete only when the next is begun, or the program ends."""
+        first = f"{'again' if self.again else 'case'}-{self.name}.h5"
+        return [first, f"target-{self.name}.h5"] if self.pair else [first]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A pair: its name, how it is started, its cases in the order of their files."""
+
+    name: str
+    command: tuple[str, ...]
+    sources: tuple[Path, ...]
+    cases: tuple[Case, ...]
+    prefix: str = ""
+    """What the names of its cases begin with, if other programs write at the same time."""
+
+    def argv(self, action: str, out: str) -> list[str]:
+        return [*self.command, action, out, *map(str, self.sources)]
+
+
+def python_cases(*sources: Path) -> tuple[Case, ...]:
+    """The functions of Python files that are decorated with ``case``, in the order in which ``cases.py`` runs them."""
+    found = []
+    for source in sources:
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == "case":
+                    features = tuple(str(ast.literal_eval(word)) for word in mark.args)
+                    flags = {key.arg for key in mark.keywords if key.arg != "consume"}
+                    found.append(Case(node.name, features, "pair" in flags, "again" in flags, "refused" in flags))
+    return tuple(found)
+
+
+MARK = re.compile(r"^CASE\((\w+), \"([^\"]+)\"((?:, \w+)*)\)", re.MULTILINE)
+
+
+def marked_cases(source: Path) -> tuple[Case, ...]:
+    """The cases of a C or C++ file: ``CASE(NAME, "FEATURE; FEATURE", FLAG...)`` (``pair.h``)."""
+    found = []
+    for name, features, flags in MARK.findall(source.read_text(encoding="utf-8")):
+        words = flags.strip(", ").split(", ")
+        found.append(Case(name, tuple(features.split("; ")), "PAIR" in words, "AGAIN" in words, "REFUSED" in words))
+    return tuple(found)
+
+
+def python_pairs(python: str, library: str) -> list[Program]:
+    """The files of a folder, run by one process."""
+    sources = tuple(sorted((PAIRS / library).glob("*.py")))
+    return [Program(library, (python, "-m", "fidelity.cases"), sources, python_cases(*sources))]
+
+
+def prepare(folder: Path) -> dict[str, int]:
+    """Lay out what is on disk before: a file that links lead to, and files of the names of some cases; their sizes."""
+    with h5py.File(folder / "plain-file.h5", "w") as file:  # no port's
+        file["x"] = range(5)
+    with h5py.File(folder / "case-over_a_stale_file.h5", "w") as file:
+        file["stale"] = range(1000)
+    (folder / "case-over_no_hdf5_file.h5").write_text("a note of last year\n" * 50)
+    with (folder / "case-over_a_huge_file.h5").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    return {path.name: path.stat().st_size for path in folder.glob("case-*")}
+
+
+def run(folder: Path, argv: Sequence[str], timeout: float = 90) -> None:
+    """Run a program in a folder; it must succeed."""
+    ran = run_tree(argv, timeout, folder, ENV)
+    logs = "".join(log.read_text(errors="replace") for log in folder.glob("wilkins-runs/latest/*.log"))
+    assert ran.code == 0, f"{' '.join(map(str, argv))}\n{ran.out}{ran.err}{logs}"
+
+
+def viewers() -> dict[str, str]:
+    """The Pythons whose h5py gives complete views."""
+    pythons = {"own": sys.executable}
+    if not missing("system-python:h5py"):
+        pythons["system"] = SYSTEM_PYTHON
+    return pythons
+
+
+def looks(programs: Sequence[Program]) -> Iterator[tuple[str, list[str], Program]]:
+    """The consumers: each one's name, its command, and the program whose files it reads."""
+    for program in programs:
+        yield f"read-{program.name}", program.argv("read", f"read-{program.name}.txt"), program
+    for name, python in viewers().items():
+        for program in programs:
+            files = [file for case in program.cases for file in case.files]
+            out = f"view-{program.name}-{name}"
+            yield out, [python, "-m", "fidelity.view", f"{out}.txt", *files], program
+
+
+def through_files(folder: Path, programs: Sequence[Program]) -> None:
+    """Run all programs one after another, as they would be without Wilkins."""
+    folder.mkdir()
+    prepare(folder)
+    for program in programs:
+        run(folder, program.argv("write", f"write-{program.name}.txt"))
+    for _, argv, _ in looks(programs):
+        run(folder, argv)
+
+
+def through_channels(folder: Path, programs: Sequence[Program]) -> None:
+    """Run all programs as one workflow; nothing but what was there before may be on disk."""
+    folder.mkdir()
+    stale = prepare(folder)
+    tasks = [producer(program) for program in programs]
+    tasks += [consumer(name, argv, program) for name, argv, program in looks(programs)]
+    (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
+    run(folder, [*WILKINS, "run", "workflow.yaml"])
+    kinds = ("case-*", "target-*", "again-*")
+    left = {path.name: path.stat().st_size for kind in kinds for path in folder.glob(kind)}
+    assert left == stale, "a step is on disk, or what was there is not as it was"
+
+
+def producer(program: Program, **port: object) -> dict[str, object]:
+    """The producer of a workflow; `port` is added to its ports."""
+    argv = program.argv("write", f"write-{program.name}.txt")
+    ports = [{"filename": pattern, "publish": rule, **port} for pattern, rule in patterns(program).items()]
+    return {"name": f"write-{program.name}", "func": argv[0], "args": argv[1:], "nprocs": 1, "outports": ports}
+
+
+def consumer(name: str, argv: Sequence[str], program: Program, **port: object) -> dict[str, object]:
+    """A consumer of all files of a program; `port` is added to its ports."""
+    flow = {"every": 1, "queue": len(program.cases) + 3, "when_full": "block"}  # it reads some files out of order
+    ports = [{"filename": pattern, "flow": flow, **port} for pattern in patterns(program)]
+    return {"name": name, "func": argv[0], "args": argv[1:], "nprocs": 1, "inports": ports}
+
+
+def patterns(program: Program) -> dict[str, str]:
+    """The ports of a program, and when each publishes."""
+    first = {file.partition("-")[0] for case in program.cases for file in case.files}
+    rules = {"case": "close", "target": "close", "again": "next"}
+    return {f"{kind}-{program.prefix}*.h5": rule for kind, rule in rules.items() if kind in first}
+
+
+def sections(out: Path) -> dict[str, list[str]]:
+    """What a side told, by case."""
+    found: dict[str, list[str]] = {}
+    text = out.read_text(encoding="utf-8", errors="surrogateescape").replace(str(out.parent), "(folder)")
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("== "):
+            lines = found.setdefault(line.removeprefix("== "), [])
+        else:
+            lines.append(line)
+    return found
+
+
+def compare(files: Path, channels: Path, programs: Sequence[Program]) -> Mapping[str, str]:
+    """What each case came to: ``same``, ``refused``, or where the two ways differ."""
+    outs = [f"write-{program.name}" for program in programs] + [name for name, _, _ in looks(programs)]
+    told = {out: (sections(files / f"{out}.txt"), sections(channels / f"{out}.txt")) for out in outs}
+    found: dict[str, str] = {}
+    for program in programs:
+        for case in program.cases:
+            differing: list[str] = []
+            for out, (of_file, of_step) in told.items():
+                one, other = of_file.get(case.name, []), of_step.get(case.name, [])
+                differing += difflib.unified_diff(one, other, f"{out} of files", f"{out} of steps", lineterm="", n=0)
+            seen = told[f"write-{program.name}"][1].get(case.name)
+            if seen is None or not all(case.name in told[f"view-{program.name}-{name}"][0] for name in viewers()):
+                found[case.name] = "the case did not run, or nobody viewed its file"
+            elif not differing:
+                found[case.name] = "same"
+            elif case.refused and any(REFUSAL in line for line in seen):
+                found[case.name] = "refused"
+            else:
+                found[case.name] = "\n".join(line[:400] for line in differing[:40])
+    return found
+
+
+def wrong(found: Mapping[str, str], programs: Sequence[Program]) -> list[str]:
+    """The cases that did not come to what their source says."""
+    expected = {case.name: "refused" if case.refused else "same" for program in programs for case in program.cases}
+    return [f"{name}: {found[name]}" for name in expected if found[name] != expected[name]]
