@@ -106,6 +106,14 @@ class Step:
             self._attrs = MappingProxyType(found)
         return self._attrs
 
+    def file_bytes(self) -> memoryview:
+        """The whole file, byte for byte as it was written: cannot be written to, and keeps the step."""
+        stored = self._held()
+        memory = Memory(stored, "", stored.address, stored.size, writable=False)
+        self._alive.add(memory)
+        self._held()  # another thread may have let go of the step before it could see this array
+        return memory.array((stored.size,), np.dtype(np.uint8)).data
+
     def names(self) -> list[str]:
         """The paths of all datasets, such as ``particles/position``."""
         found: list[str] = []

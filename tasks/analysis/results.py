@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import fnmatch
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import h5py
+
+from wilkins.tasks.errors import TaskError
 
 
 def filled(pattern: str, step: int, name: str) -> str:
@@ -17,7 +21,14 @@ def filled(pattern: str, step: int, name: str) -> str:
     return pattern.format(step=step, name=Path(name).stem)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def goes_to(name: Path, port: str) -> bool:
+    """Whether a file's name matches a port's pattern: on its last components, as the ports of tasks do."""
+    have, want = PurePath(os.path.normpath(name)).parts, PurePath(port).parts
+    parts = zip(reversed(have), reversed(want), strict=False)
+    return len(have) >= len(want) and all(fnmatch.fnmatchcase(part, one) for part, one in parts)
+
+
+def write_whole(path: Path, data: bytes | memoryview) -> None:
     """Puts a file in place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
@@ -45,16 +56,36 @@ def write_hdf5(path: Path, values: Mapping[str, Any], attributes: Mapping[str, A
 class Rows:
     """A CSV file that gets a row per step, each complete before the next step is read."""
 
-    def __init__(self, path: Path, head: Sequence[str]) -> None:
+    def __init__(self, path: Path, head: Sequence[str], keep: int | None = None) -> None:
+        """Begins a file; with `keep`, goes on behind so many bytes of the one that is there.
+
+        Raises:
+            TaskError: it is shorter than that.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("w", encoding="utf-8", newline="")
+        if keep is not None:
+            size = path.stat().st_size if path.exists() else 0
+            if size < keep:
+                raise TaskError(
+                    f"{path} has {size} bytes, and the run that is to go on had written {keep}; put it back, or begin "
+                    "anew: run the workflow without '--resume'"
+                )
+            os.truncate(path, keep)
+        self._file = path.open("w" if keep is None else "a", encoding="utf-8", newline="")
         self._writer = csv.writer(self._file, lineterminator="\n")
-        self._writer.writerow(head)
+        if keep is None:
+            self._writer.writerow(head)
 
     def add(self, row: Sequence[Any]) -> None:
         """A row; numbers with all their digits."""
         self._writer.writerow(row)
         self._file.flush()
+
+    def durable(self) -> int:
+        """The bytes so far, which are on disk when this returns."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
 
     def close(self) -> None:
         """No more rows."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import h5py
+import numpy as np
 
+from wilkins import transport
 from wilkins.tasks.analysis import histogram, picture
 from wilkins.tasks.analysis.datasets import find, pieces
 from wilkins.tasks.analysis.moments import Moments, merged
 from wilkins.tasks.analysis.options import stem_of
+from wilkins.tasks.analysis.progress import Progress, saved
 from wilkins.tasks.analysis.results import Rows, filled, write_hdf5, write_json, write_whole
 from wilkins.tasks.errors import TaskError
 from wilkins.tasks.ranks import Ranks
 from wilkins.tasks.registry import Ports
-from wilkins.transport import steps
+
+if TYPE_CHECKING:
+    from wilkins.transport.step import Step
 
 Options = Mapping[str, Any]
 _WIDEST = 4096
@@ -27,8 +32,11 @@ _WIDEST = 4096
 class Part(Protocol):
     """One thing that is done with every step, on all ranks together."""
 
-    def step(self, number: int, name: str, file: h5py.File) -> None:
-        """Does it with a step."""
+    def step(self, number: int, step: Step) -> Path | None:
+        """Does it with a step; the HDF5 file of the step, by the first rank, if it makes one."""
+
+    def state(self) -> Any:
+        """What it has come to so far, for JSON, with its tables on disk; asked for on the first rank."""
 
     def end(self) -> None:
         """The stream has ended."""
@@ -46,8 +54,10 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
         OSError: a step cannot be read, or a result not be written.
     """
     folder = Path(options["folder"])
+    before = saved(ranks)
+    states = iter(before["parts"] if before else ())
     parts: list[Part] = [
-        make(part, folder, ranks)
+        make(part, folder, ranks, next(states, None))
         for name, make in (
             ("moments", MomentsPart),
             ("histogram", HistogramPart),
@@ -57,32 +67,38 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
         )
         for part in options[name]
     ]
-    number = -1
-    for number, name in enumerate(steps.names(ports.inports[0])):
-        with h5py.File(name, "r") as file:
-            for part in parts:
-                part.step(number, name, file)
+    progress = Progress(ports, ranks, lambda: [part.state() for part in parts], before)
+    if before and ranks.rank == 0:
+        print(f"goes on after {progress.count} steps", flush=True)
+    with transport.open(ports.inports[0]) as stream:
+        for step in stream:
+            with step:
+                files = [part.step(progress.count, step) for part in parts]
+                progress.step(step.sequence, [file for file in files if file])
+    progress.end()
     for part in parts:
         part.end()
     if ranks.rank == 0:
-        print(f"analysed {number + 1} steps; results are in {folder.resolve()}")
+        print(f"analysed {progress.count} steps; results are in {folder.resolve()}")
 
 
 class MomentsPart:
     """Moments of a dataset, per step and over the run."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Ranks, before: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._stem = folder / f"{stem_of(options['dset'])}-moments"
         self._folder = folder
-        self._total = Moments()
+        self._total = Moments(**before["total"]) if before else Moments()
         head = ["step", "file", *Moments().results()]
-        self._rows = Rows(self._stem.with_name(f"{self._stem.name}.csv"), head) if ranks.rank == 0 else None
+        table = self._stem.with_name(f"{self._stem.name}.csv")
+        self._rows = Rows(table, head, before and before["table"]) if ranks.rank == 0 else None
 
-    def step(self, number: int, name: str, file: h5py.File) -> None:
+    def step(self, number: int, step: Step) -> Path | None:
         """Adds a step."""
-        dset = find(file, self._options["dset"], name)
+        name, path = step.filename, None
+        dset = find(step.file, self._options["dset"], name)
         own = merged([Moments.of(piece) for piece in pieces(dset, self._ranks.rank, self._ranks.size)])
         found = merged(self._ranks.gather(own))
         self._total += found
@@ -91,6 +107,11 @@ class MomentsPart:
             if self._options["filename"]:
                 path = self._folder / filled(self._options["filename"], number, name)
                 write_hdf5(path, found.results(), {"step": number, "dset": self._options["dset"]})
+        return path
+
+    def state(self) -> Any:
+        """The sums, and how long the table is."""
+        return {"total": asdict(self._total), "table": self._rows and self._rows.durable()}
 
     def end(self) -> None:
         """Writes what the run has come to."""
@@ -102,7 +123,7 @@ class MomentsPart:
 class HistogramPart:
     """A histogram of a dataset, per step and over the run."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Ranks, before: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._stem = folder / f"{stem_of(options['dset'])}-histogram"
@@ -112,10 +133,16 @@ class HistogramPart:
         self._edges = edges if options["range"] else None  # else they come from the first step that holds numbers
         self._total = histogram.nothing(options["bins"])
         self._rows: Rows | None = None
+        if before:
+            self._edges = None if before["edges"] is None else np.array(before["edges"])
+            self._total = histogram.Counts(**before["total"] | {"bins": np.array(before["total"]["bins"])})
+            if before["table"] is not None and self._edges is not None and ranks.rank == 0:
+                self._rows = self._table(self._edges, before["table"])
 
-    def step(self, number: int, name: str, file: h5py.File) -> None:
+    def step(self, number: int, step: Step) -> Path | None:
         """Adds a step."""
-        dset = find(file, self._options["dset"], name)
+        name, path = step.filename, None
+        dset = find(step.file, self._options["dset"], name)
         here = self._ranks.rank, self._ranks.size
         if self._edges is None:
             spans = merged(self._ranks.gather(merged([Moments.of(piece) for piece in pieces(dset, *here)])))
@@ -133,12 +160,22 @@ class HistogramPart:
                 values = {"counts": found.bins, "edges": edges}
                 rest = {"below": found.below, "above": found.above, "nans": found.nans}
                 write_hdf5(path, values, {"step": number, "dset": self._options["dset"], **rest})
+        return path
 
     def _write_row(self, number: int, name: str, found: histogram.Counts, edges: Any) -> None:
         if self._rows is None:
-            head = ["step", "file", "nans", "below", *(f"from {edge}" for edge in edges[:-1].tolist()), "above"]
-            self._rows = Rows(self._stem.with_name(f"{self._stem.name}.csv"), head)
+            self._rows = self._table(edges)
         self._rows.add([number, name, found.nans, found.below, *found.bins.tolist(), found.above])
+
+    def _table(self, edges: Any, keep: int | None = None) -> Rows:
+        head = ["step", "file", "nans", "below", *(f"from {edge}" for edge in edges[:-1].tolist()), "above"]
+        return Rows(self._stem.with_name(f"{self._stem.name}.csv"), head, keep)
+
+    def state(self) -> Any:
+        """The borders, the counts, and how long the table is."""
+        edges = None if self._edges is None else self._edges.tolist()
+        total = asdict(self._total) | {"bins": self._total.bins.tolist()}
+        return {"edges": edges, "total": total, "table": self._rows and self._rows.durable()}
 
     def end(self) -> None:
         """Writes what the run has come to."""
@@ -159,14 +196,15 @@ class HistogramPart:
 class SlicePart:
     """A picture of a plane, made by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Ranks, _: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._files = str(folder / (options["filename"] or f"{stem_of(options['dset'])}-{{step:05}}.png"))
 
-    def step(self, number: int, name: str, file: h5py.File) -> None:
+    def step(self, number: int, step: Step) -> None:
         """Draws a step."""
-        dset = find(file, self._options["dset"], name)
+        name = step.filename
+        dset = find(step.file, self._options["dset"], name)
         if self._ranks.rank:
             return
         span = tuple(self._options["range"]) or None
@@ -196,6 +234,9 @@ class SlicePart:
             raise TaskError(f"{who} is empty, which makes no picture")
         return tuple(selection)
 
+    def state(self) -> None:
+        """There is none."""
+
     def end(self) -> None:
         """Nothing is left to do."""
 
@@ -203,23 +244,25 @@ class SlicePart:
 class SubsamplePart:
     """A smaller file, written by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Ranks, _: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._files = str(folder / options["filename"])
 
-    def step(self, number: int, name: str, file: h5py.File) -> None:
+    def step(self, number: int, step: Step) -> Path | None:
         """Writes a step's file."""
-        dsets = [find(file, path, name) for path in self._options["dsets"]]
+        name = step.filename
+        dsets = [find(step.file, path, name) for path in self._options["dsets"]]
         if self._ranks.rank:
-            return
+            return None
         path = Path(filled(self._files, number, name))
         path.parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(path, "w") as small:
-            small.attrs.update(file.attrs)
+            small.attrs.update(step.file.attrs)
             for dset in dsets:
                 small[dset.name] = dset[self._selection(dset, name)]
                 small[dset.name].attrs.update(dset.attrs)
+        return path
 
     def _selection(self, dset: h5py.Dataset, name: str) -> tuple[Any, ...]:
         if not dset.shape:
@@ -232,7 +275,10 @@ class SubsamplePart:
                 f"{name}: the dataset {dset.name!r} has {len(dset.shape)} axes, and 'stride' {len(stride)} numbers; "
                 "give one for each axis, or one for all"
             )
-        return tuple(slice(None, None, step) for step in stride)
+        return tuple(slice(None, None, every) for every in stride)
+
+    def state(self) -> None:
+        """There is none."""
 
     def end(self) -> None:
         """Nothing is left to do."""
@@ -241,20 +287,17 @@ class SubsamplePart:
 class ArchivePart:
     """A real file of each step, written by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Ranks, _: Any) -> None:
         self._files = str(folder / options["filename"])
         self._ranks = ranks
 
-    def step(self, number: int, name: str, file: h5py.File) -> None:  # noqa: ARG002 - bytes, not HDF5, are copied
+    def step(self, number: int, step: Step) -> None:
         """Writes a step."""
-        if self._ranks.rank:
-            return
-        path = Path(filled(self._files, number, name))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        with Path(name).open("rb") as source, part.open("wb") as target:
-            shutil.copyfileobj(source, target, 1 << 22)
-        part.replace(path)
+        if self._ranks.rank == 0:
+            write_whole(Path(filled(self._files, number, step.filename)), step.file_bytes())
+
+    def state(self) -> None:
+        """There is none."""
 
     def end(self) -> None:
         """Nothing is left to do."""

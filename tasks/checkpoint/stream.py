@@ -33,7 +33,7 @@ from wilkins.tasks.checkpoint.versions import Lock, Manifest, Stream
 from wilkins.tasks.checkpoint.window import Bytes, Held, Window
 from wilkins.tasks.ranks import Ranks
 from wilkins.tasks.registry import Ports
-from wilkins.transport import memory, steps
+from wilkins.transport import memory, points, steps
 from wilkins.transport.board import Board
 
 NICENESS = 10
@@ -64,7 +64,7 @@ def main(options: Mapping[str, Any], ports: Ports, ranks: Ranks) -> None:  # noq
     lock = Lock(Path(options["folder"]))
     try:
         recover(Path(options["folder"]))
-        Keeper(options, port).run()
+        Keeper(options, ports.inports[0], port).run()
     finally:
         lock.close()
 
@@ -83,10 +83,12 @@ def _producers() -> int:
 class Keeper:
     """Takes and stores the steps of an in-port."""
 
-    def __init__(self, options: Mapping[str, Any], port: int) -> None:
+    def __init__(self, options: Mapping[str, Any], pattern: str, port: int) -> None:
         self._folder = Path(options["folder"])
         self._filename, self._keep = options["filename"], options["keep"]
-        self._port = port
+        self._pattern, self._port = pattern, port
+        point = points.chosen()
+        self._index = int(point.label) if point and point.label else 0
         self._window = Window(options["memory"], block=options["when_full"] == "block")
         self._when = Schedule(When(steps=options["every"], seconds=options["seconds"]), time.monotonic())
         self._pace = Pace(options["rate"] or None)
@@ -138,10 +140,11 @@ class Keeper:
             try:
                 while (step := memory.take(self._port, wait=True)) is not None:
                     now = time.monotonic()
-                    due = self._when.due(self._taken, now)
+                    due = self._when.due(self._index, now)
                     if due:
                         self._when.begin(now)
-                    self._window.add(Held(step, self._taken, due))
+                    self._window.add(Held(step, self._index, due))
+                    self._index += 1
                     self._taken += 1
             finally:
                 self._taking = False
@@ -164,9 +167,12 @@ class Keeper:
             self._newest = store(held, self._folder, self._filename, self._pace)
             self._stored += 1
             stored = True
+            consumed = {self._pattern: held.step.sequence + 1}
+            points.tell(str(held.index + 1), consumed, file=self._newest.resolve())
         except Exception as error:
             self._trouble = cannot(error, self._folder)
-            print(f"no checkpoint of {held.step.name}: {self._trouble}", file=sys.stderr, flush=True)
+            what = "no run can be resumed from" if stored else "no checkpoint of"
+            print(f"{what} {held.step.name}: {self._trouble}", file=sys.stderr, flush=True)
         self._window.done(held, stored=stored)
         if stored:
             tidied(self._folder, self._keep)
@@ -182,7 +188,7 @@ def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
     try:
         hit("flush.begun", 0)
         crc32 = _write(new / filename, held.step, pace)
-        program = {"file": filename, "name": held.step.name, "index": held.index}
+        program = {"file": filename, "name": held.step.name, "index": held.index, "sequence": held.step.sequence}
         index = json.dumps({"tree": encode(program, lambda *_: None), "arrays": []})
         versions.write_whole(new / "index-0.json", index)
         raw = index.encode()

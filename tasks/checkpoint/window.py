@@ -19,6 +19,7 @@ class Bytes(Protocol):
     """A file in memory, until it is closed."""
 
     name: str
+    sequence: int
     address: int
     size: int
 

@@ -268,19 +268,23 @@ class Learner:
         self.position, self._begun = Position(**state["position"]), state["begun"]
         set_generators(state["own"]["generators"], self.device)
 
-    def save(self, folder: str | PathLike[str], extra: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self, folder: str | PathLike[str], extra: Mapping[str, Any] | None = None, *, keep: int = saving.KEPT
+    ) -> None:
         """Write the learner and its buffer to a folder, all ranks together, between two steps.
 
         A kill at any moment leaves a complete save, this one or the one before. `extra` is kept with it: each rank's
-        own, of plain values and tensors.
+        own, of plain values and tensors. The newest `keep` saves stay.
 
         Raises:
             CheckpointError: a rank cannot write.
         """
-        saving.save(self, folder, dict(extra or {}))
+        saving.save(self, folder, dict(extra or {}), keep)
 
-    def load(self, folder: str | PathLike[str]) -> dict[str, Any] | None:
+    def load(self, folder: str | PathLike[str], step: int | None = None) -> dict[str, Any] | None:
         """Continue from the newest complete save in a folder, all ranks together, before the first step.
+
+        With `step`, from the save made after that optimiser step, and no other.
 
         Returns:
             What was given as `extra`; None if there is no save, and nothing has changed.
@@ -288,7 +292,7 @@ class Learner:
         Raises:
             CheckpointError: it does not fit this learner, or cannot be read.
         """
-        return saving.load(self, folder)
+        return saving.load(self, folder, step)
 
     def __enter__(self) -> Learner:
         self.strategy.__enter__()

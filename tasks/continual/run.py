@@ -14,14 +14,13 @@ from torch import Tensor
 
 from wilkins import transport
 from wilkins.tasks import code
-from wilkins.tasks.continual import making
+from wilkins.tasks.continual import making, saving
 from wilkins.tasks.continual.errors import BadBatch, BadSample, RankFailed
 from wilkins.tasks.continual.generators import generator_state, set_generators
 from wilkins.tasks.continual.learner import Learner, Step
 from wilkins.tasks.continual.losses import problem_of
 from wilkins.tasks.continual.measure import kind_of_error, measure, of_all
-from wilkins.tasks.continual.model_file import ModelVersion, write_model
-from wilkins.tasks.continual.options import default_filename
+from wilkins.tasks.continual.publishing import Versions
 from wilkins.tasks.continual.report import Report
 from wilkins.tasks.continual.samples import Samples, Wanted
 from wilkins.tasks.continual.strategies import make_strategy
@@ -29,11 +28,15 @@ from wilkins.tasks.continual.world import process_group
 from wilkins.tasks.errors import TaskError, ToldElsewhere
 from wilkins.tasks.ranks import Ranks, agree
 from wilkins.tasks.registry import Ports
+from wilkins.transport import points
 
 if TYPE_CHECKING:
     from wilkins.transport.step import Step as StreamStep
 
 Options = Mapping[str, Any]
+
+KEPT_WITH_MODELS = 4
+"""Saves that stay where others read model versions: a resumed run may need one from before what they have read."""
 
 
 def main(options: Options, ports: Ports, ranks: Ranks) -> None:
@@ -96,47 +99,46 @@ class Training:
         self._samples = Samples(self._port, ranks, nan=options["nan"], dtype=dtype)
         self._held_out_samples = Samples(self._port, ranks, dtype=dtype)
         self._report = Report(options, ranks)
-        publish = options["publish"] or {"when": "step", "every": 1, "filename": None}
-        self._publish_when: str = publish["when"] if ports.outports else ""
-        self._publish_every: int = publish["every"]
-        self._filename = publish["filename"] or default_filename("".join(ports.outports), "{version:05}")
+        self._outports = ports.outports
+        self._versions = Versions(options, ports, ranks)
         self._stop: Options = options["stop"] or dict.fromkeys(("updates", "steps", "seconds", "loss", "error"))
         save = options["save"] or {"folder": "", "every": 0, "stream": ""}
         self._folder: str = save["folder"]
         self._save_every: int = save["every"]
         self._replays = save["stream"] == "replayed"
         self._continues = save["stream"] == "continued"
+        self._point = points.chosen()
         self._began = time.monotonic()
         self._classes: int | None = options["classes"]
         self._like = "the number of 'classes'"
         self._probed = False
-        self._versions = 0
-        self._published_at = -1
         self._saved_at = -1
         self._error = math.nan
         self._loss = math.nan
         self._sum = torch.zeros((), dtype=torch.float64)
         self._count = 0
         self._name = ""
+        self._sequence = -1
         self._held_out: list[Mapping[str, Tensor] | None] = []
 
     def run(self) -> None:
         """From the first step, or where a save leaves off, to the end."""
         restored = self._restore()
-        position = self._learner.position
-        skip, trained = (position.experience, position.experience + position.begun) if self._replays else (0, 0)
-        read = 0
+        position, resumed = self._learner.position, self._point is not None
+        known = self._replays or resumed
+        skip, trained = (position.experience, position.experience + position.begun) if known else (0, 0)
+        read = before = position.experience if resumed else 0
         if not (restored and self._is_enough()):
             with transport.open(self._port, prefetch=1) as stream:
-                for read, step in enumerate(stream, 1):
+                for read, step in enumerate(stream, before + 1):
                     with step:
                         if read == trained:
-                            self._check_name(step)
+                            self._check_same(step)
                         samples = None if read <= skip else self._samples_of(step)
                         self._keep_held_out(step)
                     if samples is not None and self._train(step, samples):
                         break
-            if read < trained:
+            if read < trained and not resumed:
                 raise TaskError(
                     f"port {self._port!r}: the stream has ended after {read} steps, but the save in {self._folder!r} "
                     f"was trained on {trained}; let the same stream come again, set 'stream: continued' under 'save' "
@@ -147,11 +149,10 @@ class Training:
                 f"port {self._port!r}: the stream has ended without a step, so there is nothing to train on; see to "
                 "the task that writes it"
             )
-        if self._publish_when and self._published_at != self._learner.steps:
-            self._publish()
+        self._versions.publish_last(self._learner, self._loss, self._error)
         if self._folder and self._saved_at != self._learner.steps:
             self._write_save()
-        self._report.end(self._learner, self._versions)
+        self._report.end(self._learner, self._versions.count)
 
     def _samples_of(self, step: StreamStep) -> dict[str, Tensor]:
         """This rank's samples of a step, which fit the model and the loss."""
@@ -243,7 +244,7 @@ class Training:
             if not learner.position.begun:
                 self._error = self._measured(samples)
                 self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
-            self._name = step.filename
+            self._name, self._sequence = step.filename, step.sequence
             try:
                 learner.experience(samples, self._options["passes"], after_step=self._after_update)
                 stopped = False
@@ -261,8 +262,8 @@ class Training:
                 seconds=time.monotonic() - began,
                 held_out=[math.nan if held is None else self._measured(held) for held in self._held_out],
             )
-        if self._publish_when == "step" and not stopped and (number + 1) % self._publish_every == 0:
-            self._publish()
+        if not stopped:
+            self._versions.after_step(number + 1, learner, self._loss, self._error)
         if self._continues and learner.steps - self._saved_at >= self._save_every:
             self._write_save()
         return stopped or self._is_enough()
@@ -276,8 +277,7 @@ class Training:
     def _after_update(self, made: Step) -> None:
         self._sum += made.objective.to("cpu", torch.float64)
         self._count += 1
-        if self._publish_when == "update" and made.number % self._publish_every == 0:
-            self._publish()
+        self._versions.after_update(self._learner, self._loss, self._error)
         if self._replays and made.number % self._save_every == 0:
             self._write_save()
         if self._are_enough_updates():
@@ -327,63 +327,63 @@ class Training:
         targets = Wanted(section["targets"], classes=by_class, below=self._classes, like=self._like)
         self._held_out.append(self._held_out_samples.read(step, {"x": Wanted(section["inputs"]), "y": targets}))
 
-    def _publish(self) -> None:
-        learner, self._published_at = self._learner, self._learner.steps
-        if self._ranks.rank == 0:
-            write_model(
-                str(self._filename).format(version=self._versions),
-                ModelVersion(
-                    version=self._versions,
-                    step=learner.steps,
-                    steps_seen=learner.position.experience,
-                    factory=self._options["model"],
-                    factory_args=self._options["model_args"] or {},
-                    loss=self._loss,
-                    error=self._error,
-                    state=learner.model.state_dict(),
-                ),
-            )
-        self._versions += 1
-
     def _write_save(self) -> None:
-        self._saved_at = self._learner.steps
+        learner, versions = self._learner, self._versions
+        self._saved_at = learner.steps
         extra = {
-            "versions": self._versions,
+            **versions.state(),
             "error": self._error,
             "loss": self._loss,
             "sum": float(self._sum),
             "count": self._count,
             "name": self._name,
+            "sequence": self._sequence,
             "seconds": time.monotonic() - self._began,
             "rows": self._report.rows,
         }
-        self._learner.save(self._folder, extra)
+        learner.save(self._folder, extra, keep=KEPT_WITH_MODELS if self._outports else saving.KEPT)
+        if self._ranks.rank == 0:
+            points.tell(
+                str(learner.steps),
+                {self._port: self._sequence + (not learner.position.begun)},
+                dict.fromkeys(self._outports, versions.from_here),
+                saving.file_of(self._folder, learner.steps).resolve(),
+            )
 
     def _restore(self) -> bool:
-        """Goes on from a save, if there is one."""
-        extra = self._learner.load(self._folder) if self._folder else None
+        """Goes on from the save that a resumed run has chosen, else from the newest, if there is one."""
+        point, learner = self._point, self._learner
+        if not self._folder or (point is not None and not point.label):
+            return False
+        extra = learner.load(self._folder, int(point.label) if point else None)
         if extra is None:
             return False
-        self._versions, self._name = extra["versions"], extra["name"]
+        self._name, self._sequence = extra["name"], extra["sequence"]
         self._error, self._loss = extra["error"], extra["loss"]
         self._sum, self._count = torch.tensor(extra["sum"], dtype=torch.float64), extra["count"]
         self._began = time.monotonic() - extra["seconds"]
-        self._saved_at = self._learner.steps
-        seen = self._learner.position.experience
-        if self._continues:
-            self._learner.leave_experience()
-            seen = self._learner.position.experience
+        self._saved_at = learner.steps
+        if self._continues and point is None:
+            learner.leave_experience()
+        seen = learner.position.experience
+        if self._continues or point is not None:
             self._held_out = [None] * seen
         self._report.restore([row for row in extra["rows"] if row["step"] < seen])
         if self._ranks.rank == 0:
-            print(f"goes on from {self._learner.steps} optimiser steps, {seen} steps of the stream", flush=True)
-        if self._publish_when:
-            self._publish()
+            print(f"goes on from {learner.steps} optimiser steps, {seen} steps of the stream", flush=True)
+        self._versions.restore(extra, resumed=point is not None)
+        if point is None:
+            self._versions.publish_last(learner, self._loss, self._error)
         return True
 
-    def _check_name(self, step: StreamStep) -> None:
-        """The last step that was trained on before a restart, maybe in part, must be the same when it comes again."""
-        if step.filename != self._name:
+    def _check_same(self, step: StreamStep) -> None:
+        """The last step that was trained on before a restart, maybe in part, must be the same when it comes again.
+
+        In a resumed run it is, unless the port's policy has dropped it this time: then its rest is left.
+        """
+        if self._point is not None and step.sequence != self._sequence:
+            self._learner.leave_experience()
+        elif step.filename != self._name:
             raise TaskError(
                 f"{self._samples.who(step)}: the save in {self._folder!r} was trained up to {self._name!r}, so "
                 "this stream is another one; if it goes on behind that step, set 'stream: continued' under 'save'"

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from wilkins.tasks.continual.learner import Learner
 
 KEPT = 2
+"""How many saves stay, the newest ones."""
 _SHARED = re.compile(r"learner\.step-(\d+)\.pt")
 
 
-def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any]) -> None:
+def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any], keep: int = KEPT) -> None:
     """See `Learner.save`."""
     folder, step = Path(folder), learner.steps
     rank, ranks = rank_and_size()
@@ -42,17 +43,22 @@ def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any]
             shared.unlink(missing_ok=True)
 
     _together(folder, prepare)
-    state["buffer"] = learner.strategy.save(folder / "buffer") if step else None
+    state["buffer"] = learner.strategy.save(folder / "buffer", keep) if step else None
     _together(folder, lambda: _write(mine, own))
     _together(folder, lambda: _write(shared, state) if rank == 0 else None)
-    _tidy(folder, step)
+    _tidy(folder, step, keep)
 
 
-def _tidy(folder: Path, step: int) -> None:
+def file_of(folder: str | PathLike[str], step: int) -> Path:
+    """The file that is there when the save made after an optimiser step is complete."""
+    return _shared(Path(folder), step)
+
+
+def _tidy(folder: Path, step: int, keep: int) -> None:
     """Remove what belongs to no save that is kept: the newest ones up to this step, as rank 0 finds them."""
     rank, ranks = rank_and_size()
     there = [int(word) for word in gathered(" ".join(map(str, _steps(folder))))[0].split()]
-    kept = [one for one in there if one <= step][-KEPT:]
+    kept = [one for one in there if one <= step][-keep:]
     for one in set(there) - set(kept) if rank == 0 else ():
         _remove(_shared(folder, one))
     mine = {_own(folder, rank, ranks, one) for one in kept}
@@ -67,13 +73,16 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def load(learner: Learner, folder: str | PathLike[str]) -> dict[str, Any] | None:
+def load(learner: Learner, folder: str | PathLike[str], only: int | None = None) -> dict[str, Any] | None:
     """See `Learner.load`."""
     folder = Path(folder)
     if learner.steps:
         raise CheckpointError("a saved learner is loaded before its first step")
     rank, ranks = rank_and_size()
-    newest = gathered(str(max(_steps(folder), default=-1)))
+    there = _steps(folder)
+    if only is not None and only not in there:
+        raise CheckpointError(f"{folder} holds no save of optimiser step {only}, but of {there or 'none'}")
+    newest = gathered(str(max(there, default=-1) if only is None else only))
     if len(set(newest)) > 1:
         raise CheckpointError(f"the ranks find different saves in {folder}: all must see the same folder")
     step = int(newest[0])

@@ -90,8 +90,11 @@ class Strategy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a `state_dict`."""
 
-    def save(self, folder: str | PathLike[str]) -> int | None:  # noqa: ARG002 - nothing to write without a buffer
-        """Save the buffer, all ranks together; the step by which it is found again. Without a buffer: None."""
+    def save(self, folder: str | PathLike[str], keep: int = 2) -> int | None:  # noqa: ARG002 - nothing to write without a buffer
+        """Save the buffer, all ranks together; the step by which it is found again. Without a buffer: None.
+
+        The newest `keep` saves stay.
+        """
         return None
 
     def load(self, folder: str | PathLike[str], step: int | None) -> None:
@@ -165,8 +168,8 @@ class Rehearsal(Strategy):
     def statistics(self) -> Statistics:
         return self.buffer.statistics()
 
-    def save(self, folder: str | PathLike[str]) -> int:
-        self.buffer.save(folder)
+    def save(self, folder: str | PathLike[str], keep: int = 2) -> int:
+        self.buffer.save(folder, keep=keep)
         return self.buffer.step
 
     def load(self, folder: str | PathLike[str], step: int | None) -> None:

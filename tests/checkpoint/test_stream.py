@@ -247,7 +247,7 @@ class InMemory:
     """A step's bytes in this process's memory."""
 
     def __init__(self, data: bytes) -> None:
-        self.name, self.size = "out/state.h5", len(data)
+        self.name, self.size, self.sequence = "out/state.h5", len(data), 0
         self._data = ctypes.create_string_buffer(data, len(data))
         self.address = ctypes.addressof(self._data)
 
@@ -285,7 +285,7 @@ from wilkins.tasks.checkpoint.recover import recover
 from wilkins.tasks.checkpoint.stream import store
 from wilkins.tasks.checkpoint.window import Held
 class InMemory:
-    name, size = "state.h5", 9 << 20
+    name, size, sequence = "state.h5", 9 << 20, 0
     def __init__(self, step):
         self.data = ctypes.create_string_buffer(bytes([step % 251]) * self.size, self.size)
         self.address = ctypes.addressof(self.data)

@@ -13,7 +13,7 @@ class Memory:
     """Stands for a step's memory."""
 
     def __init__(self, index: int) -> None:
-        self.name, self.address, self.size, self.open = f"step{index}.h5", 0, 0, True
+        self.name, self.sequence, self.address, self.size, self.open = f"step{index}.h5", index, 0, 0, True
 
     def close(self) -> None:
         assert self.open
