@@ -172,7 +172,7 @@ def checkpoint_task(folder: Path) -> int:
 def test_asked_to_end(tmp_path: Path, whole: bool) -> None:
     """The newest step goes to storage before the end."""
     case = Case(tmp_path, steps=100_000, size=1000)
-    with started_tree(case.write(pause=0.02, every=100_000), tmp_path) as tree:
+    with started_tree(case.write(pause=0.02, every=100_000, when_full="block"), tmp_path) as tree:
         wait_for(lambda: (tmp_path / "checkpoints" / "latest").exists(), 60, "the first checkpoint")
         time.sleep(1)
         if not whole:
