@@ -31,6 +31,9 @@ class Versions:
         self._keeps = bool(options["save"]) and points.POINTS in os.environ
         self._newest: ModelVersion | None = None
         self._published_at = -1
+        self._first = (
+            0  # of the run: a save of an earlier one, which is not resumed, brings versions that had other ports
+        )
         self.count = 0
         """How many there are so far."""
 
@@ -73,14 +76,15 @@ class Versions:
 
     @property
     def from_here(self) -> int:
-        """How many versions come before those that a training publishes that goes on from `state`."""
-        return max(0, self.count - 1)
+        """The step of the out-port that a training publishes first that is resumed from `state`: the newest version."""
+        return max(0, self.count - 1 - self._first)
 
     def state(self) -> dict[str, Any]:
         """What a save holds of it: plain values, and the newest version's tensors where a run can be resumed."""
         newest = self._newest
         return {
             "versions": self.count,
+            "first": self._first,
             "published_at": self._published_at,
             "newest": newest
             and {name: getattr(newest, name) for name in ("version", "step", "steps_seen", "loss", "error", "state")},
@@ -94,8 +98,9 @@ class Versions:
         """
         self.count, newest = state["versions"], state["newest"]
         if not resumed:
+            self._first = self.count
             return
-        self._published_at = state["published_at"]
+        self._first, self._published_at = state["first"], state["published_at"]
         if newest is not None:
             self._newest = ModelVersion(**newest, factory=self._factory, factory_args=self._arguments)
             self._write(self._newest)

@@ -60,7 +60,10 @@ class Report:
         """Writes results over the whole training."""
         if not self._tells:
             return
-        print(f"trained on {len(self.rows)} steps in {learner.steps} optimiser steps", flush=True)
+        told = f"trained on {len(self.rows)} steps in {learner.steps} optimiser steps"
+        if self.rows:
+            told += f"; the error on the last one, before it was trained on, was {self.rows[-1]['error']:.3g}"
+        print(told, flush=True)
         if self._folder is None:
             return
         if self._table is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,16 @@ from wilkins.tasks.continual.samples import Samples, Wanted
 from wilkins.tasks.errors import TaskError
 from wilkins.tasks.ranks import Ranks, agree
 from wilkins.tasks.registry import Ports
+from wilkins.transport import points
 
 if TYPE_CHECKING:
     from wilkins.transport.channel import Channel
     from wilkins.transport.step import Step
 
 Options = Mapping[str, Any]
+
+SECONDS = 0.5
+"""Between two restart points, at least: telling one waits for the disk."""
 
 
 def main(options: Options, ports: Ports, ranks: Ranks) -> None:
@@ -44,22 +49,40 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
     filename = str(options["filename"] or default_filename(ports.outports[0], "{step:05}"))
     model = Model(options, ranks, [Path.cwd(), Path(ports.folder)])
     samples = Samples(port, ranks, nan=options["nan"])
-    steps = served = 0
+    before, known = _before()
+    steps, served, told = before, 0, -math.inf
     with transport.open(options["models"]) as models, transport.open(port, prefetch=1) as inputs:
         for step in inputs:
             with step:
-                model.update(models, wait=options["wait"])
+                model.update(models, wait=options["wait"] or known)
                 data = samples.read(step, {"x": Wanted(options["inputs"])})
                 for path in options["dsets"]:
                     if path not in step:
                         raise TaskError(f"{samples.who(step, path)}: there is no dataset to pass on; mend 'dsets'")
                 predicted = model.predict(data["x"], samples.who(step, options["inputs"]))
                 if ranks.rank == 0:
-                    served += _write(filled(filename, step.index, step.filename), options, step, model, predicted)
-            steps = step.index + 1
+                    name = filled(filename, steps, step.filename)
+                    served += _write(name, steps, options, step, model, predicted)
+            steps += 1
+            if ranks.rank == 0 and time.monotonic() - told >= SECONDS:
+                told = time.monotonic()
+                consumed = {port: step.sequence + 1, options["models"]: max(0, model.sequence)}
+                points.tell(f"{steps} {model.sequence}", consumed, dict.fromkeys(ports.outports, steps))
     if ranks.rank == 0:
         newest = f"the newest model version was {model.number}" if model.number >= 0 else "no model version came"
-        print(f"predicted for {served} of {steps} steps well enough; {newest}")
+        print(f"predicted for {served} of {steps - before} steps well enough; {newest}")
+
+
+def _before() -> tuple[int, bool]:
+    """Where a resumed run goes on: how many steps there were before, and whether a model version was known.
+
+    The version itself comes again: a point counts it as not consumed.
+    """
+    point = points.chosen()
+    if point is None or not point.label:
+        return 0, False
+    steps, _, version = point.label.partition(" ")
+    return int(steps), int(version) >= 0
 
 
 class Model:
@@ -72,6 +95,8 @@ class Model:
         self._device = making.device_of(options["device"], ranks)
         self._version: ModelVersion | None = None
         self._model: torch.nn.Module | None = None
+        self.sequence = -1
+        """The step of the model's in-port that the version came with; -1 if there is none yet."""
         if options["model_args"] is not None:  # what cannot be made is told before there is something to predict
             self._make(options["model_args"])
 
@@ -136,7 +161,7 @@ class Model:
             self._make(version.factory_args)
         assert self._model is not None
         apply_state(self._model, version.state, who, f"'model: {wanted}'")
-        self._version = version
+        self._version, self.sequence = version, step.sequence
 
     def _make(self, arguments: Mapping[str, Any]) -> None:
         self._model = making.model_of(self._options["model"], arguments, self._folders).to(self._device).eval()
@@ -197,13 +222,13 @@ class Model:
         return whole
 
 
-def _write(name: str, options: Options, step: Step, model: Model, predicted: NDArray[Any] | None) -> bool:
+def _write(name: str, number: int, options: Options, step: Step, model: Model, predicted: NDArray[Any] | None) -> bool:
     """Publish what was predicted for a step; whether it is good."""
     good = predicted is not None and model.is_good and bool(np.isfinite(predicted).all())
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(name, "w") as file:
         file.attrs.update(step.attrs)
-        file.attrs.update(model_version=model.number, model_error=model.error, good=int(good), step=step.index)
+        file.attrs.update(model_version=model.number, model_error=model.error, good=int(good), step=number)
         if predicted is not None:
             file[options["output"]] = predicted
         for path in options["dsets"]:

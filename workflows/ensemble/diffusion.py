@@ -24,9 +24,14 @@ for snapshot in itertools.count():
     times.append(time)
     distances.append(row)
 
+off = []
 with Path("diffusion.csv").open("w") as table:
     print("member,length,diffusion,expected", file=table)
     for member in members:
         # In two dimensions, the mean square distance is 4 D t.
         slope = np.dot(times, [row[member] for row in distances]) / np.dot(times, times)
-        print(f"{member},{lengths[member]:g},{slope / 4:.6g},{lengths[member] ** 2 / 2:.6g}", file=table)
+        expected = lengths[member] ** 2 / 2
+        print(f"{member},{lengths[member]:g},{slope / 4:.6g},{expected:.6g}", file=table)
+        off.append(abs(slope / 4 / expected - 1))
+
+print(f"{len(off)} members: the diffusion that is found is off what is expected by {max(off):.1%} at most")

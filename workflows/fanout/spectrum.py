@@ -7,6 +7,7 @@ import numpy as np
 
 from wilkins.transport import steps
 
+wavelength = np.nan
 with Path("spectrum.csv").open("w") as table:
     print("time,wavelength", file=table)
     for name in steps.names("gs-*.h5"):
@@ -15,4 +16,7 @@ with Path("spectrum.csv").open("w") as table:
             time = file.attrs["time"]
         power = np.abs(np.fft.fft2(field - field.mean())) ** 2
         frequency = np.hypot(*np.meshgrid(*(np.fft.fftfreq(length) for length in field.shape), indexing="ij"))
-        print(f"{time},{power.sum() / (power * frequency).sum():.9g}", file=table, flush=True)
+        wavelength = power.sum() / (power * frequency).sum()
+        print(f"{time},{wavelength:.9g}", file=table, flush=True)
+
+print(f"the pattern's mean wavelength is {wavelength:.3g} cells at the end")

@@ -6,6 +6,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+times: list[float] = []
+spreads: list[float] = []
 with Path("follow.csv").open("w") as table:
     print("time,heat,spread", file=table)
     for step in itertools.count():
@@ -19,3 +21,9 @@ with Path("follow.csv").open("w") as table:
         heat = plate.sum() * block**2
         spread = (plate * (x**2 + y**2)).sum() * block**2 / heat
         print(f"{time:g},{heat:.9g},{spread:.9g}", file=table)
+        times.append(time)
+        spreads.append(spread)
+
+if len(times) > 1:
+    slope = np.polyfit(times, spreads, 1)[0]
+    print(f"{len(times)} snapshots: the mean square distance of the heat grows by {slope:.4g} per unit of time")
