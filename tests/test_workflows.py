@@ -22,7 +22,7 @@ from wilkins import builtin
 PACKAGED = Path(builtin.file_of("pipeline")).parent.parent
 NAMES = [
     pytest.param(name, marks=pytest.mark.needs("python:torch"))
-    if name in ("surrogate-switch", "train-online")
+    if name in ("simulate-train-analyse", "surrogate-switch", "train-online")
     else name
     for name in builtin.names()
 ]
