@@ -1,0 +1,111 @@
+"""The packaged workflow that does it all, killed at random moments and resumed, gives what an undisturbed run gives.
+
+`WILKINS_TEST_KILLS` says how many moments are tried (`make soak`: more, and others), `WILKINS_TEST_SEED` which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import random
+import signal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+
+from support import MPIEXEC, WILKINS, Tree, processes_in, run_tree, started_tree, wait_for
+
+KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "3"))
+SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
+LIMIT = 240
+TASKS = (b"flame.py", b"report.py", b"tasks/__main__.py")
+RESUME = ("--resume", "wilkins-runs/latest")
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+
+pytestmark = [pytest.mark.needs("python:torch", MPIEXEC), pytest.mark.timeout(900)]
+
+
+def words(ranks: int) -> tuple[str, ...]:
+    settings = ("snapshots=40", "passes=2", "every=7", f"ranks={ranks}")
+    return ("--builtin", "simulate-train-analyse", *(word for one in settings for word in ("--set", one)))
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """What the run has left: the trainer's parameters, the tables, the simulation's last file. Bit by bit."""
+    with h5py.File(folder / "network.h5") as file:
+        found: dict[str, Any] = {f"network {name}": dset[()].tobytes() for name, dset in file["state"].items()}
+        found |= {f"network's {name}": value for name, value in file.attrs.items()}
+    results = folder / "results"
+    with (results / "training.csv").open() as table:
+        found["training"] = [[one for name, one in row.items() if name != "seconds"] for row in csv.DictReader(table)]
+    for name in ("front-moments.csv", "front-moments.json", "front-histogram.csv", "front-histogram.json"):
+        found[name] = (results / name).read_bytes()
+    found["last snapshot"] = (folder / "checkpoints" / "latest" / "checkpoint.h5").read_bytes()
+    return found
+
+
+@cache
+def undisturbed(parent: Path, ranks: int) -> tuple[dict[str, Any], float]:
+    """What is to come out, and how long that takes."""
+    folder = parent / f"undisturbed-{ranks}"
+    folder.mkdir()
+    done = run_tree([*WILKINS, "run", *words(ranks)], LIMIT, folder, ENVIRONMENT)
+    assert done.code == 0, done.out + done.err
+    assert "after 40 snapshots and 320 optimiser steps" in done.out or ranks > 1
+    found = outcome(folder)
+    assert len(found["training"]) == 40
+    return found, done.seconds
+
+
+def strike(tree: Tree, victim: str, rng: random.Random) -> None:
+    """Kill a task's process, the launcher, or all there are."""
+    found = processes_in(tree.folder)
+    if victim == "a task":
+        tasks = []
+        for pid in found:
+            with contextlib.suppress(OSError):
+                line = Path(f"/proc/{pid}/cmdline").read_bytes()
+                if any(word in line for word in TASKS) and pid != tree.process.pid:
+                    tasks.append(pid)
+        found = [rng.choice(sorted(tasks))] if tasks else []
+    elif victim == "the launcher":
+        found = [tree.process.pid]
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, number: int) -> None:
+    seed = 1000 * SEED + number
+    rng = random.Random(seed)
+    ranks = 2 if number % 3 == 2 else 1
+    expected, seconds = undisturbed(tmp_path_factory.getbasetemp(), ranks)
+    story = [f"seed {seed}, {ranks} ranks"]
+    done = False
+    for _ in range(rng.choice([1, 1, 2])):
+        victim, moment = rng.choice(["a task", "the launcher", "everything"]), rng.uniform(0, seconds)
+        begun = (tmp_path / "wilkins-runs" / "latest").exists()
+        with started_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], tmp_path, ENVIRONMENT) as tree:
+            with contextlib.suppress(Exception):
+                tree.process.wait(moment)
+            ended = tree.process.poll()
+            strike(tree, victim, rng)
+            code = tree.wait(60).code
+            wait_for(lambda: not processes_in(tmp_path), 60, "the end of all that was started")
+        story.append(f"{victim} killed after {moment:.2f} s: {ended if ended is not None else code}")
+        done = done or code == 0
+    print("; ".join(story))
+    if not done:
+        begun = (tmp_path / "wilkins-runs" / "latest").exists()
+        resumed = run_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], LIMIT, tmp_path, ENVIRONMENT)
+        told = f"{story}\n{resumed.out}{resumed.err}"
+        assert resumed.code == 0 or "the run has finished, and nothing is left to be done" in resumed.err, told
+    found = outcome(tmp_path)
+    assert found.keys() == expected.keys()
+    different = [name for name in expected if found[name] != expected[name]]
+    assert not different, f"{story}: {different}"
