@@ -89,7 +89,7 @@ def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.Temp
     done = False
     for _ in range(rng.choice([1, 1, 2])):
         victim, moment = rng.choice(["a task", "the launcher", "everything"]), rng.uniform(0, seconds)
-        begun = (tmp_path / "wilkins-runs" / "latest").exists()
+        begun = (tmp_path / RESUME[1] / "plan.json").exists()
         with started_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], tmp_path, ENVIRONMENT) as tree:
             with contextlib.suppress(Exception):
                 tree.process.wait(moment)
@@ -101,7 +101,7 @@ def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.Temp
         done = done or code == 0
     print("; ".join(story))
     if not done:
-        begun = (tmp_path / "wilkins-runs" / "latest").exists()
+        begun = (tmp_path / RESUME[1] / "plan.json").exists()
         resumed = run_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], LIMIT, tmp_path, ENVIRONMENT)
         told = f"{story}\n{resumed.out}{resumed.err}"
         assert resumed.code == 0 or "the run has finished, and nothing is left to be done" in resumed.err, told

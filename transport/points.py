@@ -16,7 +16,7 @@ POINTS = "WILKINS_POINTS"
 """Names the file that a task's points are added to, a line each; not set where nobody asks for them."""
 
 CHOSEN = "WILKINS_RESTART_POINT"
-"""Holds the line of the point that a task of a resumed run goes back to; not set where it begins anew."""
+"""In a resumed run, holds the line of the point that a task goes back to; empty: it begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,11 @@ def chosen() -> Point | None:
     """
     text = os.environ.get(CHOSEN)
     return parsed(text) if text else None
+
+
+def resumed() -> bool:
+    """Whether the run goes on with another one; then `chosen` alone says what to go on from, whatever lies there."""
+    return CHOSEN in os.environ
 
 
 def line(point: Point) -> str:

@@ -30,7 +30,7 @@ def saved(ranks: Ranks) -> dict[str, Any] | None:
         TaskError: it cannot be read.
     """
     point = points.chosen()
-    if point is None or not point.file:
+    if point is None:
         return None
     trouble, found = "", None
     if ranks.rank == 0:

@@ -88,7 +88,7 @@ class Keeper:
         self._filename, self._keep = options["filename"], options["keep"]
         self._pattern, self._port = pattern, port
         point = points.chosen()
-        self._index = int(point.label) if point and point.label else 0
+        self._index = int(point.label) if point else 0
         self._window = Window(options["memory"], block=options["when_full"] == "block")
         self._when = Schedule(When(steps=options["every"], seconds=options["seconds"]), time.monotonic())
         self._pace = Pace(options["rate"] or None)

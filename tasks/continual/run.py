@@ -108,6 +108,7 @@ class Training:
         self._replays = save["stream"] == "replayed"
         self._continues = save["stream"] == "continued"
         self._point = points.chosen()
+        self._begins_anew = points.resumed() and self._point is None
         self._began = time.monotonic()
         self._classes: int | None = options["classes"]
         self._like = "the number of 'classes'"
@@ -353,7 +354,7 @@ class Training:
     def _restore(self) -> bool:
         """Goes on from the save that a resumed run has chosen, else from the newest, if there is one."""
         point, learner = self._point, self._learner
-        if not self._folder or (point is not None and not point.label):
+        if not self._folder or self._begins_anew:
             return False
         extra = learner.load(self._folder, int(point.label) if point else None)
         if extra is None:

@@ -79,7 +79,7 @@ def _before() -> tuple[int, bool]:
     The version itself comes again: a point counts it as not consumed.
     """
     point = points.chosen()
-    if point is None or not point.label:
+    if point is None:
         return 0, False
     steps, _, version = point.label.partition(" ")
     return int(steps), int(version) >= 0

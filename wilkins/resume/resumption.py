@@ -176,7 +176,9 @@ def _plan(old: OldRun, chosen: Sequence[RestartPoint], loops: Sequence[bool]) ->
 
 def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> TaskPlan:
     if point.how == "start":
-        return replace(task, resumed=None)
+        # A task that tells points would take a state that it finds for the one to go on from.
+        tells = task.args[:1] == (str(START),) or (task.restart is not None and task.restart.how == "points")
+        return replace(task, resumed=Resumed(env={CHOSEN: ""}) if tells else None)
     if point.how == "ended":
         # Its ranks of one MPI job only stand by.
         return replace(task, resumed=Resumed(ended=True), kind="plain" if old.plan.launch == "one-job" else task.kind)
