@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from support import OWN_MOUNTS
+
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 if os.geteuid() == 0:
@@ -28,7 +30,7 @@ def missing(thing: str) -> bool:
     if thing == "root":
         return os.geteuid() != 0
     if thing == "tmpfs":
-        made = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+        made = [*OWN_MOUNTS, "mount", "-t", "tmpfs", "none", "/mnt"]
         return shutil.which("unshare") is None or subprocess.run(made, check=False, capture_output=True).returncode != 0
     kind, _, name = thing.rpartition(":")
     if kind == "python":

@@ -19,6 +19,9 @@ WILKINS = (sys.executable, "-m", "wilkins")
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
 """The mpiexec of this Python's own MPI, if it has one."""
 
+OWN_MOUNTS = ["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "--mount"]
+"""Starts a command that may mount what nobody else sees; root needs no rights of its own making for that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MPIEXEC, must_run
+from support import MPIEXEC, OWN_MOUNTS, must_run
 
 pytestmark = pytest.mark.needs("tmpfs")
 PROGRAM = Path(__file__).parents[1] / "programs" / "full_disk.py"
@@ -28,7 +28,7 @@ def test_a_full_disk(tmp_path: Path, ranks: int, full: str) -> None:
     launch = [MPIEXEC, "-n", str(ranks)] if ranks > 1 else []
     program = [*launch, sys.executable, str(PROGRAM), str(disk), json.dumps(options)]
     mounted = 'mount -t tmpfs -o size=4m,nr_inodes=200 none "$0" && exec "$@"'
-    out = must_run(tmp_path, "unshare", "--map-root-user", "--mount", "sh", "-c", mounted, disk, *program, timeout=150)
+    out = must_run(tmp_path, *OWN_MOUNTS, "sh", "-c", mounted, disk, *program, timeout=150)
     counts = json.loads(out)
     print(counts)
     assert all(counts[f"{what} told"] >= 4 and counts[f"{what} fits"] >= 1 for what in ("pages", "names")), counts
