@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 from programs.build import build, parallel_c
 
-from support import WILKINS, Finished, processes_in, run_tree, started_tree
+from support import WILKINS, Finished, processes_in, run_tree, started_tree, wait_for
 
 SIMULATION = """
 import os, sys, time
@@ -200,3 +202,117 @@ def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int)
     simulation = build("restartable.c", *parallel_c("mpich", static=False), "-lm")
     sums = SUMS.replace("u*.h5", "n*.h5")
     check(tmp_path, seed, 5, CHAIN.format(simulation=simulation), norm=NORM, sums=sums)
+
+
+FIRST = """
+import itertools
+import wilkins.transport
+names = [step.filename for step in itertools.islice(wilkins.transport.open("u*.h5"), 3)]
+with open("first.txt", "a") as file:
+    file.write(f"{names}")
+"""
+
+
+def test_a_task_that_had_ended_is_not_started_again(tmp_path: Path) -> None:
+    """A reader of the first three steps, whose steps the simulation need not make again."""
+    workflow = WORKFLOW.format(pause=0.05) + "  - {func: first.py, inports: [{filename: 'u*.h5'}]}\n"
+    make(tmp_path, workflow, simulation=SIMULATION, sums=SUMS, first=FIRST)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+        wait_for(lambda: "\tdone\tfirst" in trace(tmp_path) and "u0010.h5" in trace(tmp_path), 60, "ten steps")
+        kill_all(tmp_path)
+    done = run(tmp_path, "--resume", LATEST)
+    assert done.code == 0, done.out + done.err
+    assert re.search(r"^first +nothing: it has ended", done.out, re.MULTILINE), done.out
+    assert re.search(r"^simulation +/\S+/state.h5 ", done.out, re.MULTILINE), done.out
+    assert (tmp_path / "first.txt").read_text() == str([f"u000{step}.h5" for step in range(3)])
+    assert seen(tmp_path) == list(range(30))
+
+
+def seen(folder: Path) -> list[int]:
+    """The steps in the analysis's result."""
+    steps: list[int] = json.loads((folder / "result.txt").read_text().partition(" ")[2])
+    return steps
+
+
+def trace(folder: Path) -> str:
+    path = folder / LATEST / "trace.tsv"
+    return path.read_text() if path.exists() else ""
+
+
+HOOKED = """
+tasks:
+  - func: simulation.py
+    args: ["30", "0.05"]
+    env: {RESTART: none}
+    outports: [{filename: "u*.h5"}]
+    restart: {files: state.h5, args: ["30", "0"], hook: 'cp {file} copied.h5'}
+  - func: sums.py
+    inports: [{filename: "u*.h5"}]
+    restart: {files: sums.h5}
+"""
+
+
+def test_a_hook_and_other_arguments(tmp_path: Path) -> None:
+    make(tmp_path, HOOKED, simulation=SIMULATION, sums=SUMS)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+        wait_for(lambda: "u0012.h5" in trace(tmp_path), 60, "steps")
+        kill_all(tmp_path)
+    (tmp_path / "copied.h5").mkdir()
+    (tmp_path / "copied.h5" / "state.h5").mkdir()
+    refused = run(tmp_path, "--resume", LATEST)
+    assert refused.code == 1
+    assert "the hook of its 'restart', cp " in refused.err
+    assert "ended with exit code 1; nothing was started; mend it" in refused.err
+    (tmp_path / "copied.h5" / "state.h5").rmdir()
+    (tmp_path / "copied.h5").rmdir()
+    done = run(tmp_path, "--resume", LATEST)
+    assert done.code == 0, done.out + done.err
+    assert (tmp_path / "copied.h5").is_file()
+    assert seen(tmp_path) == list(range(30))
+
+
+def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:
+    """The one before is taken, and that is said."""
+    simulation = SIMULATION.replace('h5py.File("state.h5", "w")', 'h5py.File(f"state{step:04d}.h5", "w")')
+    workflow = WORKFLOW.format(pause=0.05).replace("files: state.h5", 'files: "state*.h5"')
+    make(tmp_path, workflow, simulation=simulation, sums=SUMS)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+        wait_for(lambda: "\tu0017.h5" in trace(tmp_path), 60, "steps")
+        kill_all(tmp_path)
+    for file in [tmp_path / "state0016.h5", *tmp_path.glob("wilkins-runs/*/kept/*/state0016.h5")]:
+        file.unlink(missing_ok=True)  # also found by way of `latest`
+    (tmp_path / "state0016.h5").write_bytes(b"of something else")
+    done = run(tmp_path, "--resume", LATEST)
+    assert done.code == 0, done.out + done.err
+    if "state0016.h5" in done.out:  # its readers were far enough for it
+        assert "state0016.h5 is not there any more, or is another file by now; it goes back further" in done.out
+    assert seen(tmp_path) == list(range(30))
+
+
+def test_what_cannot_be_resumed(tmp_path: Path) -> None:
+    plain = "tasks:\n  - {func: simulation.py, args: ['3', '0']}\n"
+    make(tmp_path, plain, simulation=SIMULATION)
+    refused = run(tmp_path, "--resume", LATEST)
+    assert refused.code == 2
+    assert f"--resume {LATEST}: there is no such folder; give a folder in wilkins-runs" in refused.err
+    assert run(tmp_path).code == 0
+    assert "the run has finished, and nothing is left to be done" in run(tmp_path, "--resume", LATEST).err
+    assert "goes on with a run as it was started; leave out FILE" in run(tmp_path, "x.yaml", "--resume", LATEST).err
+    (tmp_path / LATEST / "summary.json").unlink()
+    refused = run(tmp_path, "--resume", LATEST)
+    assert "no task says what it can be restarted from, so there is nothing to go back to" in refused.err
+    make(tmp_path, WORKFLOW.format(pause=2), sums=SUMS)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+        wait_for(lambda: "u0001.h5" in trace(tmp_path), 60, "steps")
+        (tmp_path / "beside").mkdir()
+        latest = (tmp_path / LATEST).resolve()
+        refused = run_tree([*WILKINS, "run", "--resume", latest], 60, tmp_path / "beside")
+        assert refused.code == 2
+        assert "the run goes on still; wait for its end, or stop it" in refused.err
+
+
+def test_a_run_without_restart_records_nothing_for_it(tmp_path: Path) -> None:
+    plain = "tasks:\n  - {func: simulation.py, args: ['3', '0']}\n"
+    make(tmp_path, plain, simulation="import os\nassert 'WILKINS_POINTS' not in os.environ\n" + SIMULATION)
+    assert run(tmp_path).code == 0
+    assert not {"points", "kept", "resume.json"} & {path.name for path in (tmp_path / LATEST).iterdir()}

@@ -21,6 +21,8 @@ joined, on disk and none of the layer's business."""
 class Resumed:
     """What a task of a resumed run is started from."""
 
+    anew: bool = False
+    """It begins anew."""
     ended: bool = False
     """It had done all it does, and is not started."""
     args: tuple[str, ...] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from wilkins.ensemble import braced, joins, numbers_text
@@ -52,10 +53,37 @@ def plan_table(plan: Plan) -> str:
             for group in files
         ]
         parts.append(text_table(("plain files of", "port", "files"), rows))
+    if plan.can_resume:
+        parts.append(_restart_table(plan))
     if plan.notes:
         parts.append("\n".join(plan.notes))
     parts.append(f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}")
     return "\n\n".join(parts)
+
+
+def _restart_table(plan: Plan) -> str:
+    """From what each task would be restarted if the run were resumed."""
+    rows, anew = [], []
+    for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
+        name, task = _members(plan, [task.index for task in group]), group[0]
+        made = ready_made(task)
+        if task.restart:
+            files = braced([one.restart.files for one in group if one.restart])
+            rows.append((name, str(replace(task.restart, files=files))))
+        elif made:
+            rows.append((name, "what it tells by itself"))
+        elif task.rerun == "always" or any("{filename}" in word for word in task.args):
+            rows.append((name, "the step after the last that a program of it has ended well with"))
+        else:
+            rows.append((name, "its beginning"))
+            anew.append(name)
+    table = text_table(("resumed: task", "restarted from"), rows)
+    if not anew:
+        return table
+    return (
+        f"{table}\nnote: {', '.join(anew)} would begin anew, and so would all whose steps it reads, unless it has "
+        "ended; say by 'restart' what it can be restarted from (docs/restarting.md)"
+    )
 
 
 def _grouped(items: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
@@ -95,11 +123,16 @@ def _task_row(group: Sequence[TaskPlan], gpus: bool) -> tuple[str, ...]:
     )
 
 
+def ready_made(task: TaskPlan) -> str:
+    """The name of the ready-made task that a task is; empty for a program of the user's."""
+    return task.args[1] if task.args[:1] == (str(START),) else ""
+
+
 def _words(task: TaskPlan) -> list[str]:
     """What is started; of a ready-made task its name, since its words are options as JSON."""
     launcher = [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix]
-    if task.args[:1] == (str(START),):
-        return [*launcher, PREFIX + task.args[1]]
+    if made := ready_made(task):
+        return [*launcher, PREFIX + made]
     return [*launcher, str(task.executable), *task.args]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.plan import Plan
+from wilkins.plan import ChannelPlan, Plan
 from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
 
 
@@ -52,7 +52,7 @@ class BoardPorts:
         ]
 
     def board_channels(self, plan: Plan) -> list[BoardChannel]:
-        """The channels between them."""
+        """The channels between them, as the board wants them."""
         return [
             BoardChannel(
                 self._index[channel.outport],
@@ -64,9 +64,12 @@ class BoardPorts:
                 channel.readers_given,
                 dict(enumerate(channel.rests)),
             )
-            for channel in plan.channels
-            if channel.outport in self._index and channel.inport in self._index
+            for channel in self.planned_channels(plan)
         ]
+
+    def planned_channels(self, plan: Plan) -> list[ChannelPlan]:
+        """The plan's channels that the board has, in its order."""
+        return [one for one in plan.channels if one.outport in self._index and one.inport in self._index]
 
 
 def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -> Board:

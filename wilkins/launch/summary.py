@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import count_of
+from wilkins.launch.boardmap import BoardPorts
+from wilkins.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,24 @@ def hints(report: dict[str, Any]) -> list[str]:
         if port["shared"]
     ]
     return [*reopened, *unseen, *shared]
+
+
+def unread(plan: Plan, report: dict[str, Any]) -> list[str]:
+    """Tasks of a resumed run that read none of the steps that were there for them."""
+    ports = BoardPorts(plan)
+    found = []
+    for channel, planned in zip(report["channels"], ports.planned_channels(plan), strict=True):
+        task = plan.tasks[plan.ports[planned.inport].task]
+        first = sum(number for number, _ in planned.rests)
+        if task.resumed is None or task.resumed.ended or not first or any(channel["reached"]):
+            continue
+        pattern = plan.ports[planned.inport].pattern
+        if sum(plan.ports[planned.outport].begins) + report["ports"][channel["outport"]]["steps"] > first:
+            found.append(
+                f"{task.name}: was to go on with step {first} of {pattern!r}, but read none from there on; "
+                "does it look for names of steps that it has had? Lead it on by 'args' of its 'restart'"
+            )
+    return found
 
 
 def record(

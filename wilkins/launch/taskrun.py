@@ -189,7 +189,8 @@ class TaskRun:
     def _facts(self) -> Facts:
         whole = self._board.report()
         report = whole["ports"]
-        resumed = self.plan.resumed or Resumed()
+        resumed = self.plan.resumed or Resumed(anew=True)
+        is_part = not resumed.anew
         return Facts(
             rerun="never" if resumed.loops and self.plan.rerun == "auto" else self.plan.rerun,
             strict_end=self.plan.strict_end,
@@ -201,6 +202,6 @@ class TaskRun:
             met_failure=whole["tasks"][self.plan.index]["met_failure"],
             # What is left of a resumed task may need none of a port.
             untouched=tuple(
-                report[port]["pattern"] for port in self._ports if not (report[port]["touched"] or self.plan.resumed)
+                report[port]["pattern"] for port in self._ports if not (report[port]["touched"] or is_part)
             ),
         )

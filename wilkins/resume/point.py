@@ -33,6 +33,8 @@ class RestartPoint:
     @property
     def shown(self) -> str:
         """For people: what the task is started from."""
+        if self.how != "ended" and not any((*self.position.consumed.values(), *self.position.published.values())):
+            return "the beginning"
         if self.how == "told":
             return self.file or "its saved state"
         words = {"start": "the beginning", "step": "its next step", "ended": "nothing: it has ended"}

@@ -15,12 +15,11 @@ from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
 from wilkins.launch.rundir import RunDirectory
 from wilkins.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan
-from wilkins.planner import START
 from wilkins.resume import record
 from wilkins.resume.history import History
 from wilkins.resume.point import RestartPoint, Stream
 from wilkins.resume.record import OldRun
-from wilkins.show import text_table
+from wilkins.show import ready_made, text_table
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.transport import points
@@ -114,7 +113,7 @@ def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict
     """Files that tasks have taken from memory to storage, by stream and number."""
     found: dict[tuple[Stream, int], str] = {}
     for task in plan.tasks:
-        if task.args[:2] != (str(START), "checkpoint"):
+        if ready_made(task) != "checkpoint":
             continue
         for channel in plan.channels:
             inport = plan.ports[channel.inport]
@@ -177,18 +176,15 @@ def _plan(old: OldRun, chosen: Sequence[RestartPoint], loops: Sequence[bool]) ->
 def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> TaskPlan:
     if point.how == "start":
         # A task that tells points would take a state that it finds for the one to go on from.
-        tells = task.args[:1] == (str(START),) or (task.restart is not None and task.restart.how == "points")
-        return replace(task, resumed=Resumed(env={CHOSEN: ""}) if tells else None)
+        return replace(task, resumed=Resumed(anew=True, env={CHOSEN: ""}))
     if point.how == "ended":
         # Its ranks of one MPI job only stand by.
         return replace(task, resumed=Resumed(ended=True), kind="plain" if old.plan.launch == "one-job" else task.kind)
-    env: dict[str, str] = {}
+    env = {CHOSEN: point.line}
     file = point.file
     if file:
         file = str(path_of(task, point, old.runs) or task.cwd / file) if point.inode else str(task.cwd / file)
         env[RESTART] = file
-    if point.line:
-        env[CHOSEN] = point.line
     rule = None if task.restart is None else task.restart.replaced(FILE, file)
     return replace(
         task,
