@@ -127,6 +127,8 @@ class Scene:
     """Arrivals there."""
     every: int = 1
     publishes: bool = True
+    restart: str = ""
+    """What the producer says that it can be restarted from."""
     goes_on: bool = True
     """Can another program of the task take over where one died?"""
 
@@ -162,6 +164,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "disk.image-named": (BOTH,),
     "disk.image-opened": (BOTH,),
     "disk.image-written": (BOTH,),
+    "disk.kept": (replace(FILE, restart="files: out.h5, keep: 1"), replace(BOTH, restart="files: out.h5")),
     "disk.moved": (MOVE, replace(MOVE, outport=MOVE.outport.replace("mode: file", "mode: both"))),
     "disk.moved-hidden": (MOVE,),
     "disk.turning": (replace(MOVE, arrival=3, per_step=2), replace(MOVE, arrival=4, per_step=2)),
@@ -214,6 +217,8 @@ def workflow(folder: Path, scene: Scene, way: str) -> None:
             continue
         dies = name == scene.victim
         options = ", on_failure: continue" if dies and way == "the others go on" else ""
+        if name == "sim" and scene.restart:
+            options += f", restart: {{{scene.restart}}}"
         if dies and way == "another goes on":
             words = f"{words}; unset WILKINS_FAULTS; exec {again}"
         if name == "sim" and scene.writes == "together":
