@@ -58,6 +58,24 @@ for step in wilkins.transport.open("u*.h5"):
 with open("result.txt", "w") as file:
     file.write(f"{total!r} {seen}")
 """
+TEXT_SUMS = """
+import json, os
+import wilkins.transport
+total, seen = 0.0, []
+if "WILKINS_RESTART" in os.environ:
+    with open(os.environ["WILKINS_RESTART"]) as file:
+        total, seen = json.load(file)
+    print("restarted after", len(seen))
+for step in wilkins.transport.open("u*.h5"):
+    total = total * 0.9 + float(step["u"].sum())
+    seen.append(int(step.attrs["step"]))
+    step.release()
+    if len(seen) % 3 == 0:
+        with open("sums.json", "w") as file:
+            json.dump([total, seen], file)
+with open("result.txt", "w") as file:
+    file.write(f"{total!r} {seen}")
+"""
 WORKFLOW = """
 tasks:
   - func: simulation.py
@@ -107,7 +125,7 @@ tasks:
     restart: each-step
   - func: sums.py
     inports: [{filename: "v.h5"}]
-    restart: {files: sums.h5, keep: 1}
+    restart: {files: sums.json, keep: 1}
 """
 HALVED = """
 import h5py
@@ -191,7 +209,7 @@ def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None
 @seeds
 def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) -> None:
     """A chain of three, of which the middle one reads every second step."""
-    simulation, sums = SIMULATION.replace('f"u{step:04d}.h5"', '"u.h5"'), SUMS.replace("u*.h5", "v.h5")
+    simulation, sums = SIMULATION.replace('f"u{step:04d}.h5"', '"u.h5"'), TEXT_SUMS.replace("u*.h5", "v.h5")
     check(tmp_path, seed, 2.5, FIXED, simulation=simulation, halved=HALVED, sums=sums)
 
 
@@ -269,6 +287,23 @@ def test_a_hook_and_other_arguments(tmp_path: Path) -> None:
     assert done.code == 0, done.out + done.err
     assert (tmp_path / "copied.h5").is_file()
     assert seen(tmp_path) == list(range(30))
+
+
+def test_a_program_that_makes_other_steps(tmp_path: Path) -> None:
+    """Its checkpoint is written before the step of the same moment, which it does not write again; that is said."""
+    simulation = SIMULATION.replace("u{step:04d}.h5", "u{step + lost:04d}.h5")
+    simulation = simulation.replace("step, state = 0", "lost = int('WILKINS_RESTART' in os.environ); step, state = 0")
+    make(tmp_path, WORKFLOW.format(pause=0.05), simulation=simulation, sums=SUMS.replace("assert", "0 and"))
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+        wait_for(lambda: "\tu0010.h5" in trace(tmp_path), 60, "steps")
+        kill_all(tmp_path)
+    with (tmp_path / "workflow.yaml").open("a") as file:
+        file.write("  # another\n")
+    done = run(tmp_path, "--resume", LATEST)
+    assert "workflow.yaml has changed since; the run goes on as it was planned" in done.out
+    assert re.search(
+        r"simulation: step \d+ of 'u\*.h5' was '\S+' in the run before, and is '\S+' now", done.out + done.err
+    )
 
 
 def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:

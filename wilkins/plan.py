@@ -149,6 +149,8 @@ class Plan:
     """Why this machine cannot run the plan: GPUs that it does not have."""
     folder: Path | None = None
     """Where records go, if not beside the workflow file: of a packaged workflow, where it was started."""
+    digest: str = ""
+    """Of the workflow file, by SHA-256."""
     resumes: Path | None = None
     """The directory of the run that this one goes on with."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -176,6 +177,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
         total_ranks=first_rank,
         notes=(*document.notes, *wiring.notes, *notes),
         folder=folder,
+        digest=hashlib.sha256(document.path.read_bytes()).hexdigest(),
     )
     return devices.place(plan, workflow, gpus_here()) if devices.asks(workflow) else plan
 

@@ -85,7 +85,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
     )
     if code == 0:
         records.drop_kept()
-    for hint in (*summary.hints(report), *summary.unread(plan, report)):
+    for hint in (*summary.hints(report), *summary.resumed_hints(plan, report, records.path)):
         terminal.say(hint)
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path))
     return code

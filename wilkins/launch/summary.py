@@ -93,7 +93,16 @@ def hints(report: dict[str, Any]) -> list[str]:
     return [*reopened, *unseen, *shared]
 
 
-def unread(plan: Plan, report: dict[str, Any]) -> list[str]:
+def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]:
+    """What a user should know of a resumed run, by what its programs did and the trace in its folder."""
+    if plan.resumes is None:
+        return []
+    from wilkins.resume.agreement import differences
+
+    return [*_unread(plan, report), *differences(plan.resumes, folder)]
+
+
+def _unread(plan: Plan, report: dict[str, Any]) -> list[str]:
     """Tasks of a resumed run that read none of the steps that were there for them."""
     ports = BoardPorts(plan)
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,8 @@ def resume(folder: Path, launch: Launch) -> Resumption:
     kept = _kept(plan, told, history)
     found: list[list[RestartPoint]] = []
     notes: list[str] = []
+    if _changed(plan):
+        notes.append(f"note: {plan.source} has changed since; the run goes on as it was planned")
     for task in plan.tasks:
         found.append([_BEGINNING, *old.before[task.index], *history.points_of(task, told[task.index], kept)])
         if task.restart and (why := history.unclear(task)):
@@ -87,6 +90,14 @@ def resume(folder: Path, launch: Launch) -> Resumption:
     }
     told_text = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
     return Resumption(_plan(old, chosen, loops), data, told_text)
+
+
+def _changed(plan: Plan) -> bool:
+    """Whether the workflow file is another one by now."""
+    try:
+        return hashlib.sha256(plan.source.read_bytes()).hexdigest() != plan.digest
+    except OSError:
+        return True
 
 
 def _joints(plan: Plan, found: Sequence[Sequence[RestartPoint]], history: History) -> list[Joint[Stream]]:
