@@ -10,6 +10,7 @@ import csv
 import os
 import random
 import signal
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,20 +64,25 @@ def undisturbed(parent: Path, ranks: int) -> tuple[dict[str, Any], float]:
 
 def strike(tree: Tree, victim: str, rng: random.Random) -> None:
     """Kill a task's process, the launcher, or all there are."""
-    found = processes_in(tree.folder)
-    if victim == "a task":
+    if victim == "the launcher":
+        tree.process.kill()
+    elif victim == "everything":
+        while found := processes_in(tree.folder):  # those too that were being started
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+            tree.process.poll()
+    else:
         tasks = []
-        for pid in found:
+        for pid in processes_in(tree.folder):
             with contextlib.suppress(OSError):
                 line = Path(f"/proc/{pid}/cmdline").read_bytes()
                 if any(word in line for word in TASKS) and pid != tree.process.pid:
                     tasks.append(pid)
-        found = [rng.choice(sorted(tasks))] if tasks else []
-    elif victim == "the launcher":
-        found = [tree.process.pid]
-    for pid in found:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        if tasks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(rng.choice(sorted(tasks)), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", range(KILLS))

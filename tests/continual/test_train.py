@@ -14,6 +14,7 @@ import pytest
 from continual.training import blobs, version, work, write_step
 
 from wilkins.tasks.errors import TaskError
+from wilkins.transport import points
 
 pytestmark = pytest.mark.needs("python:torch")
 
@@ -206,6 +207,37 @@ def test_a_restart_goes_on_with_a_stream_that_goes_on(tmp_path: Path, monkeypatc
     assert [row["file"] for row in rows_of(tmp_path)] == ["s0.h5", "s1.h5", "s2.h5"]
     attributes, _ = version(tmp_path, 3)  # 0, 1; 2 is what was restored
     assert (attributes["steps_seen"], attributes["step"]) == (3, 15)
+
+
+def test_a_restart_point_is_told_with_each_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the save needs no more, and the newest version before it, which a resumed trainer publishes again."""
+    monkeypatch.setenv(points.POINTS, str(tmp_path / "points.jsonl"))
+    for number in (0, 1):
+        write_step(tmp_path, number, **blobs(number))
+    work(tmp_path, "continual", f"{{{TRAIN}, save: {{every: 3}}}}", monkeypatch)  # a step takes five updates
+    told = points.read(tmp_path / "points.jsonl")
+    assert [(one.label, one.consumed["s*.h5"], one.published["model-*.h5"]) for one in told] == [
+        ("3", 0, 0),
+        ("6", 1, 0),
+        ("9", 1, 0),
+        ("10", 2, 1),
+    ]
+    assert [one.file for one in told] == [str(tmp_path / "saved" / f"learner.step-{one.label}.pt") for one in told]
+    assert all(Path(one.file).exists() for one in told)
+
+
+def test_a_resumed_run_that_begins_anew_takes_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was written, but not told of any more: the stream and the versions begin anew too."""
+    write_step(tmp_path, 0, **blobs(0))
+    section = f"{{{TRAIN}, save: {{}}}}"
+    work(tmp_path, "continual", section, monkeypatch)
+    first = version(tmp_path, 0)
+    (tmp_path / "model-00000.h5").unlink()
+    monkeypatch.setenv(points.CHOSEN, "")
+    work(tmp_path, "continual", section, monkeypatch)
+    again = version(tmp_path, 0)
+    assert again[0]["step"] == first[0]["step"] == 5
+    assert all(np.array_equal(again[1][name], value) for name, value in first[1].items())
 
 
 @pytest.mark.parametrize(
