@@ -1,6 +1,7 @@
 """What a checkpoint in every iteration costs training: this package's engine, torch.save, torch.distributed.checkpoint.
 
-Each way trains in a process of its own, first without saving, then with; rounds go through the ways in turn.
+Each way trains in a process of its own: without saving, with, and without again. `--ranks` measures several ranks
+that write into few files instead.
 """
 
 from __future__ import annotations
@@ -11,31 +12,59 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
+
+from benchmarks import aggregation
 
 PROGRAM = Path(__file__).parent / "programs" / "checkpointed.py"
-WAYS = ("wilkins", "torch.save", "dcp.save", "dcp.async_save", "dcp.async_save, async stager")
+ENGINE, PLAIN = "wilkins", "torch.save"
+WAYS = (ENGINE, PLAIN, "dcp.save", "dcp.async_save", "dcp.async_save, async stager")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Per checkpoint, in seconds; medians."""
+    """Of every checkpoint, in seconds; means per process where one checkpoint has no value of its own."""
 
-    blocked: float
-    """Time training could do nothing else."""
-    slower: float
-    """What forward and backward took longer than without saving."""
-    durable: float
+    blocked: list[float]
+    """In the calls that save, and waiting before the update until the state is captured."""
+    slower: list[float]
+    """What forward and backward took longer than the median without saving."""
+    durable: list[float]
     """From the call until it was on storage."""
-    cpu: float
-    """CPU seconds more than without saving; mean."""
-    wall: float
-    """Time of an iteration more than without saving; mean."""
-    step: float
-    """Time of an iteration without saving; mean."""
+    cpu: list[float]
+    """CPU seconds more than without saving."""
+    wall: list[float]
+    """Time of an iteration more than without saving."""
+    step: list[float]
+    """Time of an iteration without saving."""
+    state: list[float]
+    """Making the dicts of the state, before it is saved: not a part of `blocked`."""
+
+    def both(self) -> float:
+        """Blocked and slower: the medians' sum."""
+        return median(self.blocked) + median(self.slower)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal, and whether it is met."""
+
+    goal: str
+    value: float
+    most: float
+    """What it may be."""
+
+    @property
+    def met(self) -> bool:
+        """Whether it is."""
+        return self.value <= self.most
+
+    def __str__(self) -> str:
+        word = "met   " if self.met else "MISSED"
+        return f"{word} {self.goal}: {self.value * 1e3:.1f} ms, at most {self.most * 1e3:.1f} ms"
 
 
 def measure(
@@ -61,14 +90,43 @@ def measure(
         if done.returncode:
             raise RuntimeError(f"the run failed:\n{done.stdout}{done.stderr}")
         told = json.loads(result.read_text())
-    slower = median(told["computed"]) - median(told["plain"])
+    plain = median(told["plain"])
     return Cost(
-        median(told["blocked"]), slower, median(told["durable"]), told["cpu"], told["wall"], told["step"]
-    )  # fmt: skip
+        told["blocked"],
+        [one - plain for one in told["computed"]],
+        told["durable"],
+        [told["cpu"]],
+        [told["wall"]],
+        [told["step"]],
+        told["state"],
+    )
+
+
+def together(costs: Sequence[Cost]) -> Cost:
+    """Several rounds of one way."""
+    return Cost(*([one for cost in costs for one in getattr(cost, name)] for name in Cost.__slots__))
+
+
+def verdicts(costs: Mapping[str, Cost]) -> list[Verdict]:
+    """The goals that the ways measured allow to judge."""
+    if ENGINE not in costs or PLAIN not in costs:
+        return []
+    ours, saved = costs[ENGINE], median(costs[PLAIN].blocked)
+    blocked = median(ours.blocked)
+    others = {way: median(cost.blocked) for way, cost in costs.items() if way not in (ENGINE, PLAIN)}
+    found = [Verdict("blocked below 1/50 of torch.save", blocked, saved / 50)]
+    if others:
+        best = min(others, key=others.__getitem__)
+        found.append(Verdict(f"blocked below 1/5 of the best of the others ({best})", blocked, others[best] / 5))
+    return [
+        *found,
+        Verdict("blocked and slower at most 1/5 of torch.save", ours.both(), saved / 5),
+        Verdict("durable at most 1.3 x torch.save", median(ours.durable), 1.3 * median(costs[PLAIN].durable)),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table."""
+    """Print a table, and what became of the goals."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.checkpoint", description=__doc__)
     parser.add_argument("--mib", type=int, default=512, help="parameters; with Adam the state is three times that")
     parser.add_argument("--tensors", type=int, default=128)
@@ -78,8 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="that torch computes on")
     parser.add_argument("--folder", type=Path, help="where checkpoints go (default: the folder of temporary files)")
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--ranks", nargs="+", type=int, help="N-to-M for these numbers of ranks instead")
+    parser.add_argument("--rank-mib", type=int, default=128, help="with --ranks: the state of a rank")
     options = parser.parse_args(arguments)
-    costs: dict[str, list[Cost]] = {way: [] for way in options.ways}
+    if options.ranks:
+        aggregation.report(options.ranks, mib=options.rank_mib, steps=options.steps, folder=options.folder)
+        return
+    rounds: dict[str, list[Cost]] = {way: [] for way in options.ways}
     for _ in range(options.rounds):
         for way in options.ways:
             cost = measure(
@@ -91,25 +154,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 threads=options.threads,
                 folder=options.folder,
             )
-            costs[way].append(cost)
-            print(f"{way}: blocked {cost.blocked:.3f}, slower {cost.slower:+.3f}", file=sys.stderr, flush=True)
-    step = median(cost.step for every in costs.values() for cost in every)
+            rounds[way].append(cost)
+            print(f"{way}: blocked {median(cost.blocked):.4f}", file=sys.stderr, flush=True)
+    costs = {way: together(every) for way, every in rounds.items()}
+    every = list(costs.values())
+    state, step = (median(one for cost in every for one in getattr(cost, name)) for name in ("state", "step"))
     print(
-        f"{options.mib} MiB in {options.tensors} tensors with Adam: a state of {3 * options.mib} MiB; an iteration of "
-        f"{step:.2f} s on {options.threads} of {os.cpu_count()} cores; {options.rounds} x {options.steps} checkpoints; "
-        "seconds per checkpoint, medians"
+        f"{options.mib} MiB in {options.tensors} tensors with Adam: a state of {3 * options.mib} MiB, which takes "
+        f"{state * 1e3:.1f} ms to put together\n"
+        f"an iteration of {step:.2f} s on {options.threads} of {os.cpu_count()} cores; {options.rounds} x "
+        f"{options.steps} checkpoints; load average {os.getloadavg()[0]:.1f}\n"
+        "seconds per checkpoint: median (least to most)"
     )
-    print(f"{'':<30} {'blocked':>9} {'slower':>9} {'both':>9} {'durable':>9} {'CPU':>9} {'iteration':>10}")
-    for way, every in costs.items():
-        values = [
-            median(getattr(cost, name) for cost in every) for name in ("blocked", "slower", "durable", "cpu", "wall")
-        ]
-        blocked, slower, durable, cpu, wall = values
+    print(f"{'':<29}{'blocked':>23}{'slower':>23}{'both':>8}{'durable':>20}{'CPU':>7}{'iteration':>10}")
+    for way, cost in costs.items():
         print(
-            f"{way:<30} {blocked:>9.3f} {slower:>+9.3f} {blocked + slower:>9.3f} {durable:>9.2f} {cpu:>9.2f} "
-            f"{wall:>+10.3f}",
-            flush=True,
+            f"{way:<29}{spread(cost.blocked, 4):>23}{spread(cost.slower, 3):>23}{cost.both():>8.3f}"
+            f"{spread(cost.durable, 2):>20}{mean(cost.cpu):>7.2f}{mean(cost.wall):>+10.3f}"
         )
+    for verdict in verdicts(costs):
+        print(verdict)
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Median, least and most."""
+    return f"{median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 if __name__ == "__main__":

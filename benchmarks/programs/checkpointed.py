@@ -12,11 +12,11 @@ import os
 import resource
 import shutil
 import sys
-import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.distributed.checkpoint import state_dict_saver as dcp
@@ -65,7 +65,7 @@ class Wilkins(Way):
 
 
 class TorchSave(Way):
-    """`torch.save`, synced and renamed, as a careful program does."""
+    """`torch.save`, synced and renamed, and the folder synced, as a careful program does."""
 
     def save(self, step: int, state: Any) -> None:
         began = time.monotonic()
@@ -75,6 +75,9 @@ class TorchSave(Way):
             file.flush()
             os.fsync(file.fileno())
         path.with_suffix(".new").rename(path)
+        folder = os.open(self.folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
         self.durable.append(time.monotonic() - began)
 
 
@@ -144,6 +147,17 @@ def cpu_seconds() -> float:
     )
 
 
+class Took(NamedTuple):
+    """Seconds of an iteration."""
+
+    state: float
+    """Making the dicts of the state: the program's own work."""
+    blocked: float
+    """In the calls that save and wait."""
+    computed: float
+    """Forward and backward."""
+
+
 class Training:
     """A model, its optimizer, and what each step took."""
 
@@ -161,11 +175,14 @@ class Training:
         """What is saved."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
-    def step(self, number: int, way: Way | None) -> tuple[float, float]:
-        """Seconds that saving blocked, and that forward and backward took."""
+    def step(self, number: int, way: Way | None) -> Took:
+        """One iteration: save what the last one made, forward and backward, wait, update."""
         began = time.monotonic()
+        state = self.state()
+        stated = time.monotonic()
         if way is not None:
-            way.save(number, self.state())
+            way.save(number, state)
+        del state
         saved = time.monotonic()
         self.optimizer.zero_grad()
         self.model(self.x).square().mean().backward()
@@ -174,19 +191,29 @@ class Training:
             way.wait()
         waited = time.monotonic()
         self.optimizer.step()
-        return (saved - began) + (waited - computed), computed - saved
+        return Took(stated - began, (saved - stated) + (waited - computed), computed - saved)
+
+
+def timed(training: Training, steps: int, way: Way | None) -> tuple[list[Took], float, float]:
+    """Iterations; CPU seconds and seconds of all of them, with what is still on its way afterwards in the first."""
+    cpu, began = cpu_seconds(), time.monotonic()
+    took = [training.step(WARM + number, way) for number in range(steps)]
+    wall = time.monotonic() - began
+    if way is not None:
+        way.finish()
+    return took, cpu_seconds() - cpu, wall
 
 
 def main() -> None:
-    """Train without saving, then with, and write what differs."""
+    """Train without saving, with, and without again; write what differs."""
     name, mib, tensors, batch, steps, threads, folder, result = sys.argv[1:]
     torch.set_num_threads(int(threads))
+    warnings.filterwarnings("ignore", module="torch.distributed")  # that it is one process, and overwrites
     training = Training(int(mib), int(tensors), int(batch))
+    count = int(steps)
     for _ in range(WARM):
         training.step(0, None)
-    cpu, began = cpu_seconds(), time.monotonic()
-    plain = [training.step(0, None)[1] for _ in range(int(steps))]
-    plain_cpu, plain_wall = (cpu_seconds() - cpu) / int(steps), (time.monotonic() - began) / int(steps)
+    before = timed(training, -(-count // 2), None)
     path = Path(folder)
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -194,22 +221,21 @@ def main() -> None:
     for number in range(WARM):
         training.step(number, way)
     gc.collect()
-    cpu, began = cpu_seconds(), time.monotonic()
-    took = [training.step(WARM + number, way) for number in range(int(steps))]
-    wall = (time.monotonic() - began) / int(steps)
-    way.finish()
-    used = (cpu_seconds() - cpu) / int(steps)
+    took, cpu, wall = timed(training, count, way)
+    after = timed(training, -(-count // 2), None)
+    plain = before[0] + after[0]
+    step = (before[2] + after[2]) / len(plain)
     Path(result).write_text(
         json.dumps(
             {
-                "blocked": [one[0] for one in took],
-                "computed": [one[1] for one in took],
-                "plain": plain,
+                "state": [one.state for one in took],
+                "blocked": [one.blocked for one in took],
+                "computed": [one.computed for one in took],
+                "plain": [one.computed for one in plain],
                 "durable": way.durable[WARM:],
-                "cpu": used - plain_cpu,
-                "wall": wall - plain_wall,
-                "step": plain_wall,
-                "threads": threading.active_count(),
+                "cpu": cpu / count - (before[1] + after[1]) / len(plain),
+                "wall": wall / count - step,
+                "step": step,
             }
         )
     )

@@ -58,6 +58,7 @@ class Checkpointer:
             that ends well frees it. All ranks must be on one node.
         storage_every: with `memory`, which versions are copied to storage: every n-th, and the last one at the end.
         files: how many files the streams of the ranks go into; left out: one per rank.
+        leaders: with `memory`, one rank per file takes all of it from memory to storage; else each rank its stream.
         ring: bytes of memory set aside for capturing; left out: what the first state takes on this rank.
         rate: bytes per second and rank that storage is written at, at most.
         when: which steps `save_if_due` saves.
@@ -80,6 +81,7 @@ class Checkpointer:
         memory: bool | str | os.PathLike[str] = False,
         storage_every: int = 1,
         files: int | None = None,
+        leaders: bool = False,
         ring: int | None = None,
         rate: float | None = None,
         when: When = When(),  # noqa: B008 - frozen
@@ -95,7 +97,13 @@ class Checkpointer:
         self.folder = Path(folder).absolute()
         self._memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
         self._storage_every = storage_every
+        if leaders and not memory:
+            raise CheckpointError(
+                "leaders=True: leaders take other ranks' streams from memory to storage; give memory=True as well, or "
+                "leave it out: each rank then writes its own range of a file"
+            )
         self._keep, self._files, self._rate, self._niceness = keep, files, rate, niceness
+        self._leaders = leaders
         self._ring_bytes, self._block = ring, block
         self._ranks = make_ranks(ranks)
         self._behind = self._ranks.another()
@@ -311,6 +319,7 @@ class Checkpointer:
                 self._ring,
                 every=self._storage_every,
                 files=self._files or self._ranks.size,
+                leaders=self._leaders,
                 keep=self._keep,
                 rate=self._rate,
                 niceness=self._niceness,

@@ -39,6 +39,7 @@ class Flush:
         *,
         every: int,
         files: int,
+        leaders: bool,
         keep: int,
         rate: float | None,
         niceness: int,
@@ -47,7 +48,7 @@ class Flush:
         self._storage, self._memory, self._ranks, self._ring = folder, memory, ranks, ring
         self._folder = memory or folder
         self._every, self._count, self._newest = every, 0, ""
-        self._files, self._keep = files, keep
+        self._files, self._leaders, self._keep = files, leaders, keep
         self._pace = Pace(rate)
         self._niceness = niceness
         self._report = report
@@ -227,7 +228,9 @@ class Flush:
         name, self._newest = self._newest, ""
         if self._memory is None or not name:
             return ""
-        trouble = levels.copy(name, self._memory, self._storage, self._ranks, self._pace, self._keep)
+        trouble = levels.copy(
+            name, self._memory, self._storage, self._ranks, self._pace, self._keep, leaders=self._leaders
+        )
         return f"it is in memory only: {trouble}" if trouble else ""
 
 

@@ -110,3 +110,11 @@ def places(lengths: Sequence[int], files: int) -> tuple[list[Place], list[int]]:
         found.append(Place(file, sizes[file]))
         sizes[file] += up(length, PAGE)
     return found, sizes
+
+
+def led_by(rank: int, files: Sequence[str]) -> list[int]:
+    """The streams that a rank writes if each file has a leader; `files` says where each rank's stream goes.
+
+    The first rank of a file leads, so what it writes is in one piece, from the begin of the file to its end.
+    """
+    return [stream for stream, file in enumerate(files) if files.index(file) == rank]

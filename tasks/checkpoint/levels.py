@@ -20,9 +20,9 @@ from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
-from wilkins.tasks.checkpoint.layout import PAGE, Place, up
+from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, up
 from wilkins.tasks.checkpoint.ranks import Ranks
-from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
+from wilkins.tasks.checkpoint.versions import Manifest, Stream, read_manifest
 from wilkins.tasks.whole import sync
 
 MEMORY = Path("/dev/shm")
@@ -70,10 +70,11 @@ def same_node(ranks: Ranks) -> bool:
     return len(set(ranks.tell(f"{os.uname().nodename} {name}"))) == 1
 
 
-def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep: int) -> str:
+def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep: int, *, leaders: bool = False) -> str:
     """Copy a version from memory to storage, and remove old ones there; returns why that failed, or nothing.
 
-    Collective. Each rank copies its own stream; every block is compared with its digest on the way.
+    Collective. Each rank copies its own stream, or with `leaders` one rank all streams of a file; every block is
+    compared with its digest on the way.
     """
     trouble, new = "", Path()
     if ranks.rank == 0:
@@ -89,7 +90,8 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     manifest: Manifest | None = None
     try:
         manifest = read_manifest(memory / name)
-        _copy_stream(memory / name, new, manifest, ranks.rank, pace)
+        for stream in led_by(ranks.rank, [one.file for one in manifest.streams]) if leaders else [ranks.rank]:
+            _copy_stream(memory / name, new, manifest.streams[stream], manifest, pace)
         hit("copy.synced", ranks.rank)
     except Damaged as error:
         trouble = f"the version in memory has changed: {error}"
@@ -110,8 +112,8 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     return ranks.tell(trouble)[0]
 
 
-def _copy_stream(source: Path, target: Path, manifest: Manifest, rank: int, pace: Pace) -> None:
-    stream, block = manifest.streams[rank], manifest.block
+def _copy_stream(source: Path, target: Path, stream: Stream, manifest: Manifest, pace: Pace) -> None:
+    block = manifest.block
     file = File(target / stream.file, Place(0, stream.offset), stream.bytes)
     try:
         if stream.bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.tasks.checkpoint.layout import ALIGN, PAGE, append, blocks, places, share_bytes, shares
+from wilkins.tasks.checkpoint.layout import ALIGN, PAGE, append, blocks, led_by, places, share_bytes, shares
 from wilkins.tasks.checkpoint.schedule import Schedule, When
 from wilkins.tasks.checkpoint.vote import Dissent, compare
 
@@ -54,6 +54,19 @@ def test_streams_share_files_without_touching(lengths: list[int], files: int) ->
     assert ends == sizes
     counts = [sum(place.file == file for place in found) for file in range(len(sizes))]
     assert max(counts) - min(counts) <= 1
+
+
+@given(st.lists(st.integers(0, 20_000), min_size=1, max_size=9), st.integers(1, 12))
+def test_each_file_has_a_leader_which_writes_all_of_it(lengths: list[int], files: int) -> None:
+    found, sizes = places(lengths, files)
+    names = [f"data-{place.file}.bin" for place in found]
+    led = [led_by(rank, names) for rank in range(len(lengths))]
+    assert sorted(stream for streams in led for stream in streams) == list(range(len(lengths)))
+    leaders = [streams for streams in led if streams]
+    assert len(leaders) == len(sizes)
+    for streams in leaders:
+        assert len({names[stream] for stream in streams}) == 1
+        assert streams == list(range(streams[0], streams[-1] + 1)) and found[streams[0]].offset == 0
 
 
 def test_the_vote_blames_who_is_alone() -> None:

@@ -6,12 +6,16 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support import MPIEXEC, must_run, run_tree
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, levels, versions
+from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.tasks.checkpoint.errors import Damaged
 from wilkins.tasks.checkpoint.faults import VARIABLE
+from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.levels import memory_of
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
@@ -74,3 +78,46 @@ def test_a_failing_program_leaves_its_memory_to_the_next(tmp_path: Path) -> None
             import shutil
 
             shutil.rmtree(memory)
+
+
+@pytest.mark.needs(MPIEXEC)
+def test_leaders_take_the_streams_of_other_ranks_to_storage(tmp_path: Path) -> None:
+    """Four ranks, two files; three ranks restore what was written."""
+    options = json.dumps({"memory": str(tmp_path / "memory"), "files": 2, "leaders": True})
+    must_run(tmp_path, MPIEXEC, "-n", "4", sys.executable, PROGRAM, "run", tmp_path / "storage", "3", "0", options)
+    with Contents(versions.versions(tmp_path / "storage")[-1].path) as contents:
+        contents.verify()
+        assert len(contents.manifest.files) == 2 and len(contents.manifest.streams) == 4
+    out = must_run(tmp_path, MPIEXEC, "-n", "3", sys.executable, PROGRAM, "restore", tmp_path / "storage", "4")
+    assert sorted(out.split("\n")[:-1]) == [f"rank {rank} of 3: all right" for rank in range(3)]
+
+
+@pytest.mark.needs(MPIEXEC)
+def test_the_leader_needs_no_other_rank_to_write(tmp_path: Path) -> None:
+    """Rank 0 is alone: as a leader it copies the whole file, else its own stream only."""
+
+    class First:
+        rank, size = 0, 2
+
+        def tell(self, text: str) -> list[str]:
+            return [text, text]
+
+    options = json.dumps({"files": 1})
+    must_run(tmp_path, MPIEXEC, "-n", "2", sys.executable, PROGRAM, "run", tmp_path / "memory", "1", "0", options)
+    (version,) = versions.versions(tmp_path / "memory")
+    for leaders in (True, False):
+        storage = tmp_path / str(leaders)
+        storage.mkdir()
+        ranks: Any = First()
+        assert levels.copy(version.name, version.path.parent, storage, ranks, Pace(None), 2, leaders=leaders) == ""
+        with Contents(storage / version.name) as contents:
+            if leaders:
+                contents.verify()
+            else:
+                with pytest.raises(Damaged):
+                    contents.verify()
+
+
+def test_leaders_need_memory_to_read_from(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="give memory=True as well"):
+        Checkpointer(tmp_path, leaders=True)
