@@ -93,7 +93,9 @@ def _reserve(descriptor: int, offset: int, length: int) -> None:
     try:
         os.posix_fallocate(descriptor, offset, length)
     except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+        # EBADF: the C library writes to each page where the file system has nothing for this, and would read first if
+        # another rank has made the file longer, which is open for writing alone.
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF):
             raise
 
 

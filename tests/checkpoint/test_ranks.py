@@ -68,3 +68,25 @@ def test_all_ranks_are_told_of_the_trouble_of_one(tmp_path: Path, kind: str, wor
     assert sorted(rank for rank, _ in told) == [0, 1, 2]
     assert all(words in text for _, text in told)
     assert names == [".lock", "000001-step-0", "000002-step-5", "latest"]
+
+
+@pytest.mark.needs("tmpfs")
+def test_a_file_system_that_reserves_nothing(tmp_path: Path) -> None:
+    """Such as NFS 3: ranks that share a file write to it all the same."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = 'mount -t ramfs none "$0" && "$@" && "$@"'
+    words = [
+        MPIEXEC,
+        "-n",
+        "3",
+        sys.executable,
+        str(PROGRAM),
+        "run",
+        str(folder / "versions"),
+        "4",
+        "0",
+        '{"files": 1}',
+    ]
+    out = must_run(tmp_path, "unshare", "--map-root-user", "--mount", "sh", "-c", mounted, folder, *words, timeout=150)
+    assert "durable 3\n" in out and "resumed 3\n" in out

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import must_run
+from support import must_run, run_tree
 from wilkins.tasks.checkpoint import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.faults import VARIABLE
 
 from .conftest import Opener
 
@@ -144,7 +146,23 @@ def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> 
             checkpointer.save(0, {"x": tensor})
 
 
-def test_ranks_of_torch_distributed(tmp_path: Path) -> None:
-    """Two processes over gloo: replicas and DTensors saved, and restored by one process and by two."""
-    out = must_run(tmp_path, sys.executable, PROGRAM, tmp_path / "versions", timeout=170)
-    assert sorted(out.splitlines()) == ["alone: all right", "rank 0: all right", "rank 1: all right"]
+@pytest.mark.parametrize(("saved", "others"), [(2, (2,)), (4, (3,))])
+def test_ranks_of_torch_distributed(tmp_path: Path, saved: int, others: tuple[int, ...]) -> None:
+    """Processes over gloo: replicas and DTensors saved, and restored by other numbers of processes."""
+    counts = [str(one) for one in (saved, *others)]
+    out = must_run(tmp_path, sys.executable, PROGRAM, tmp_path / "versions", "some", *counts, timeout=170)
+    expected = [f"rank {rank} of {saved} saved" for rank in range(saved)]
+    expected += [f"rank {rank} of {size} restored" for size in others for rank in range(size)]
+    assert sorted(out.splitlines()) == sorted([*expected, "alone: all right"])
+
+
+@pytest.mark.parametrize(("point", "rank"), [("flush.synced", 1), ("commit.renamed", 0)])
+def test_one_of_two_is_killed(tmp_path: Path, point: str, rank: int) -> None:
+    """torch ends nobody: the other one is told, and what is there is whole."""
+    words: list[str | Path] = [sys.executable, PROGRAM, tmp_path / "versions", "killed"]
+    done = run_tree(words, 170, tmp_path, {VARIABLE: f"kill={point}:3,rank={rank}"})
+    assert done.code == 0, done.out + done.err
+    assert f"rank {1 - rank} was told: the checkpoint of step" in done.out
+    assert "the ranks cannot agree on a version" in done.out
+    step = re.search(r"^step (\d+): (\d+)$", done.out, re.MULTILINE)
+    assert step is not None and step[1] == step[2]
