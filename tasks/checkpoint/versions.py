@@ -12,9 +12,11 @@ The number in front counts commits: it orders versions, whatever the clock says 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -29,6 +31,7 @@ from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.whole import sync
 
+_LOG = logging.getLogger("wilkins.checkpoint")
 FORMAT = "wilkins-checkpoint"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -167,12 +170,19 @@ class Lock:
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._file.seek(0)
-            who = self._file.read().strip() or "another process"
-            self._file.close()
-            raise CheckpointError(
-                f"checkpoints in {folder} are being written by {who}; wait for it to end, or give another folder"
-            ) from error
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                _LOG.warning(
+                    "%s cannot be locked (%s), so nothing keeps a second job from writing there: start only one",
+                    folder,
+                    error.strerror,
+                )
+            else:
+                self._file.seek(0)
+                who = self._file.read().strip() or "another process"
+                self._file.close()
+                raise CheckpointError(
+                    f"checkpoints in {folder} are being written by {who}; wait for it to end, or give another folder"
+                ) from error
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
         self._file.flush()

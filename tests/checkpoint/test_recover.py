@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -131,6 +134,41 @@ def test_a_job_that_saves_nothing_frees_what_storage_has(tmp_path: Path) -> None
     with Checkpointer(storage, memory=memory) as again:
         assert again.restore() is not None
     assert not memory.exists()
+
+
+def test_a_file_system_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Lustre mounted without `flock`: it is told, and is no reason to save nothing."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with Checkpointer(tmp_path) as checkpointer:
+        checkpointer.save(1, {"x": 1})
+    assert leads_to(tmp_path) == "000001-step-1"
+    assert "cannot be locked (Function not implemented), so nothing keeps a second job" in caplog.text
+
+
+def test_what_a_dying_job_still_writes_to(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A rank that has outlived the one with the lock fills a folder that is emptied; the next job clears it."""
+    saved(opened(), 1)
+    left = tmp_path / ".000002-step-2.0a1b2c3d.new"
+    left.mkdir()
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", refuse)
+        restored = opened().restore()
+    assert restored is not None and restored.step == 1
+    assert f"cannot be removed yet: {left}: Directory not empty" in caplog.text
+    opened()
+    assert not left.exists()
 
 
 HOLDER = """
