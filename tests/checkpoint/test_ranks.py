@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import MPIEXEC, must_run
+from support import MPIEXEC, OWN_MOUNTS, must_run
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 
@@ -76,17 +76,7 @@ def test_a_file_system_that_reserves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = 'mount -t ramfs none "$0" && "$@" && "$@"'
-    words = [
-        MPIEXEC,
-        "-n",
-        "3",
-        sys.executable,
-        str(PROGRAM),
-        "run",
-        str(folder / "versions"),
-        "4",
-        "0",
-        '{"files": 1}',
-    ]
-    out = must_run(tmp_path, "unshare", "--map-root-user", "--mount", "sh", "-c", mounted, folder, *words, timeout=150)
+    program = [MPIEXEC, "-n", "3", sys.executable, str(PROGRAM), "run", str(folder / "versions"), "4", "0"]
+    words = [*OWN_MOUNTS, "sh", "-c", mounted, str(folder), *program, '{"files": 1}']
+    out = must_run(tmp_path, *words, timeout=150)
     assert "durable 3\n" in out and "resumed 3\n" in out
