@@ -140,12 +140,12 @@ def pruned(folder: Path, keep: int) -> str:
     lock = Lock(folder)
     try:
         recover(folder)
-        if all(damage(one) for one in reversed(found[-keep:])):
+        newest = mend(folder)
+        if newest is None or newest.name not in [one.name for one in found[-keep:]]:
             raise CheckpointError(
                 f"none of the newest {keep} versions in {folder} verifies, so nothing is removed; keep more of them "
                 "(--keep), and see `wilkins ckpt verify`"
             )
-        mend(folder)
         gone = versions.prune(folder, keep)
     finally:
         lock.close()

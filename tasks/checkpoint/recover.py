@@ -42,8 +42,11 @@ def recover(folder: Path) -> None:
             mend(folder)
 
 
-def mend(folder: Path) -> None:
-    """Let `latest` lead to the newest version that verifies, which is read to find out; remove it if there is none."""
+def mend(folder: Path) -> Version | None:
+    """Let `latest` lead to the newest version that verifies, which is read to find out; remove it if there is none.
+
+    Returns that version.
+    """
     latest = folder / LATEST
     newest = next((one for one in reversed(versions.versions(folder)) if not damage(one)), None)
     target = latest.readlink().name if latest.is_symlink() else ""
@@ -53,6 +56,7 @@ def mend(folder: Path) -> None:
             sync(folder)
     elif target != newest.name:
         versions.point(folder, newest.name)
+    return newest
 
 
 def damage(version: Version) -> str:

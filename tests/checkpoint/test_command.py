@@ -56,7 +56,7 @@ def test_prune(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / name / "index-0.json").unlink()
     assert main(["ckpt", "prune", str(folder), "--keep", "2"]) == 1
     assert "none of the newest 2 versions" in capsys.readouterr().err
-    assert len(versions.versions(folder)) == 3
+    assert len(versions.versions(folder)) == 3 and (folder / "latest").readlink() == Path("000001-step-10")
     with Checkpointer(folder, keep=9) as checkpointer:
         checkpointer.save(40, {"x": 1})
         checkpointer.wait()
