@@ -86,16 +86,17 @@ tasks:
     inports: [{{filename: "u*.h5"}}]
     restart: {{files: sums.h5}}
 """
-KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "4"))
+KILLS = max(1, int(os.environ.get("WILKINS_TEST_KILLS", "10")) // 10)
+"""Rounds of kills per scene (`make soak`: more, and others)."""
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
 CHAIN = """
 tasks:
   - func: {simulation}
     nprocs: 2
     mpiexec: mpiexec.mpich
-    args: ["14", "3", "60"]
+    args: ["10", "2", "60"]
     outports: [{{filename: "u*.h5"}}]
-    restart: {{files: "chk*.h5", args: ["14", "3", "60", "--from", "{{file}}"]}}
+    restart: {{files: "chk*.h5", args: ["10", "2", "60", "--from", "{{file}}"]}}
   - func: norm.py
     args: ["{{filename}}"]
     inports: [{{filename: "u*.h5"}}]
@@ -158,18 +159,30 @@ def make(folder: Path, workflow: str, **programs: str) -> Path:
     return folder
 
 
-def run(folder: Path, *words: str) -> Finished:
-    return run_tree([*WILKINS, "run", *(words or ("workflow.yaml",))], 120, folder)
+def run(folder: Path, *words: str, job: tuple[str, ...] = ()) -> Finished:
+    return run_tree([*job, *WILKINS, "run", *(words or ("workflow.yaml",))], 120, folder)
 
 
-def killed_again_and_again(folder: Path, moments: random.Random, longest: float, kills: int = 3) -> str:
-    """Run and resume until the end, killed at some moments before; returns what the last resumption told."""
+def killed_again_and_again(folder: Path, moments: random.Random, most: int, job: tuple[str, ...]) -> str:
+    """Run and resume until the end, killed a few times at random moments, after up to so many publications.
+
+    Returns:
+        What the last resumption told.
+    """
     words: tuple[str, ...] = ("workflow.yaml",)
-    for _ in range(kills):
-        with started_tree([*WILKINS, "run", *words], folder) as tree:
-            until = time.monotonic() + moments.uniform(0.3, longest)
-            while time.monotonic() < until and tree.process.poll() is None:
-                time.sleep(0.005)
+    for _ in range(3):
+        before = (folder / LATEST).resolve()
+        count, later = moments.randrange(most), moments.uniform(0, 0.1)
+        with started_tree([*job, *WILKINS, "run", *words], folder) as tree:
+            wait_for(
+                lambda tree=tree, before=before, count=count: (
+                    tree.process.poll() is not None
+                    or ((folder / LATEST).resolve() != before and trace(folder).count("\tpublish\t") >= count)
+                ),
+                90,
+                f"{count} publications\n{tree.told()}",
+            )
+            time.sleep(later)
             if moments.random() < 0.3:
                 tree.process.kill()  # the launcher alone; what watches over it ends the others
             else:
@@ -177,7 +190,7 @@ def killed_again_and_again(folder: Path, moments: random.Random, longest: float,
             tree.process.wait(10)
         if (folder / LATEST / "plan.json").exists():
             words = ("--resume", LATEST)
-    done = run(folder, *words)
+    done = run(folder, *words, job=job)
     assert done.code == 0 or "the run has finished" in done.err, done.out + done.err
     return done.out
 
@@ -189,11 +202,11 @@ def kill_all(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def check(folder: Path, seed: int, longest: float, workflow: str, **programs: str) -> None:
-    """The result of a run that is killed and resumed is that of one that is not."""
+def check(folder: Path, seed: int, most: int, workflow: str, *job: str, **programs: str) -> None:
+    """The result of a run (under an mpiexec) that is killed and resumed is that of one that is not."""
     wanted = want(folder / "whole", workflow, **programs)
     killed = make(folder / "killed", workflow, **programs)
-    told = killed_again_and_again(killed, random.Random(seed), longest)
+    told = killed_again_and_again(killed, random.Random(seed), most, job)
     assert (killed / "result.txt").read_text() == wanted, f"seed {seed}\n{told}"
 
 
@@ -203,23 +216,24 @@ seeds = pytest.mark.parametrize("seed", range(SEED, SEED + KILLS))
 @seeds
 def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None:
     """Both write checkpoints of their own, each over the one before."""
-    check(tmp_path, seed, 2.5, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SUMS)
+    check(tmp_path, seed, 40, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SUMS)
 
 
 @seeds
 def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) -> None:
     """A chain of three, of which the middle one reads every second step."""
     simulation, sums = SIMULATION.replace('f"u{step:04d}.h5"', '"u.h5"'), TEXT_SUMS.replace("u*.h5", "v.h5")
-    check(tmp_path, seed, 2.5, FIXED, simulation=simulation, halved=HALVED, sums=sums)
+    check(tmp_path, seed, 40, FIXED, simulation=simulation, halved=HALVED, sums=sums)
 
 
 @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
 @seeds
 def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int) -> None:
-    """Two ranks write one file per step and numbered checkpoints; a program is started for each step."""
+    """Two ranks write a file per step and numbered checkpoints; a program is started for each step. Alone, or one job."""
     simulation = build("restartable.c", *parallel_c("mpich", static=False), "-lm")
     sums = SUMS.replace("u*.h5", "n*.h5")
-    check(tmp_path, seed, 5, CHAIN.format(simulation=simulation), norm=NORM, sums=sums)
+    job = ("mpiexec.mpich", "-n", "4") if seed % 2 else ()
+    check(tmp_path, seed, 20, CHAIN.format(simulation=simulation), *job, norm=NORM, sums=sums)
 
 
 FIRST = """
@@ -326,17 +340,18 @@ def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:
 
 def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     plain = "tasks:\n  - {func: simulation.py, args: ['3', '0']}\n"
-    make(tmp_path, plain, simulation=SIMULATION)
+    make(tmp_path, plain, simulation="import os\nassert 'WILKINS_POINTS' not in os.environ\n" + SIMULATION)
     refused = run(tmp_path, "--resume", LATEST)
     assert refused.code == 2
     assert f"--resume {LATEST}: there is no such folder; give a folder in wilkins-runs" in refused.err
     assert run(tmp_path).code == 0
+    assert not {"points", "kept", "resume.json"} & {path.name for path in (tmp_path / LATEST).iterdir()}
     assert "the run has finished, and nothing is left to be done" in run(tmp_path, "--resume", LATEST).err
     assert "goes on with a run as it was started; leave out FILE" in run(tmp_path, "x.yaml", "--resume", LATEST).err
     (tmp_path / LATEST / "summary.json").unlink()
     refused = run(tmp_path, "--resume", LATEST)
     assert "no task says what it can be restarted from, so there is nothing to go back to" in refused.err
-    make(tmp_path, WORKFLOW.format(pause=2), sums=SUMS)
+    make(tmp_path, WORKFLOW.format(pause=2), simulation=SIMULATION, sums=SUMS)
     with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
         wait_for(lambda: "u0001.h5" in trace(tmp_path), 60, "steps")
         (tmp_path / "beside").mkdir()
@@ -344,10 +359,3 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
         refused = run_tree([*WILKINS, "run", "--resume", latest], 60, tmp_path / "beside")
         assert refused.code == 2
         assert "the run goes on still; wait for its end, or stop it" in refused.err
-
-
-def test_a_run_without_restart_records_nothing_for_it(tmp_path: Path) -> None:
-    plain = "tasks:\n  - {func: simulation.py, args: ['3', '0']}\n"
-    make(tmp_path, plain, simulation="import os\nassert 'WILKINS_POINTS' not in os.environ\n" + SIMULATION)
-    assert run(tmp_path).code == 0
-    assert not {"points", "kept", "resume.json"} & {path.name for path in (tmp_path / LATEST).iterdir()}
