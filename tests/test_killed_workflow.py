@@ -62,6 +62,37 @@ def undisturbed(parent: Path, ranks: int) -> tuple[dict[str, Any], float]:
     return found, done.seconds
 
 
+def snapshots(folder: Path) -> int:
+    """How many the trainer has told of."""
+    table = folder / "results" / "training.csv"
+    return max(0, table.read_bytes().count(b"\n") - 1) if table.exists() else 0
+
+
+def wait_for_moment(tree: Tree, seconds: float, rng: random.Random) -> str:
+    """Until a random moment, by the clock or by the trainer's progress, or the end of the run; says which it was."""
+    begun, there = time.monotonic(), snapshots(tree.folder)
+    until, wanted = rng.uniform(0, seconds), there + rng.randint(1, 40)
+    by_clock, late = rng.random() < 0.5, rng.uniform(0, 0.1)
+    while tree.process.poll() is None:
+        if (time.monotonic() - begun >= until) if by_clock else (snapshots(tree.folder) >= min(39, wanted)):
+            break
+        time.sleep(0.005)
+    if not by_clock:
+        time.sleep(late)
+    return f"after {until:.2f} s" if by_clock else f"{late:.3f} s after snapshot {wanted}"
+
+
+def tasks_in(tree: Tree) -> list[int]:
+    """The processes of tasks."""
+    found = []
+    for pid in processes_in(tree.folder):
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if any(word in line for word in TASKS) and pid != tree.process.pid:
+                found.append(pid)
+    return sorted(found)
+
+
 def strike(tree: Tree, victim: str, rng: random.Random) -> None:
     """Kill a task's process, the launcher, or all there are."""
     if victim == "the launcher":
@@ -74,15 +105,11 @@ def strike(tree: Tree, victim: str, rng: random.Random) -> None:
             time.sleep(0.01)
             tree.process.poll()
     else:
-        tasks = []
-        for pid in processes_in(tree.folder):
-            with contextlib.suppress(OSError):
-                line = Path(f"/proc/{pid}/cmdline").read_bytes()
-                if any(word in line for word in TASKS) and pid != tree.process.pid:
-                    tasks.append(pid)
+        while not (tasks := tasks_in(tree)) and tree.process.poll() is None:
+            time.sleep(0.005)
         if tasks:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(rng.choice(sorted(tasks)), signal.SIGKILL)
+                os.kill(rng.choice(tasks), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", range(KILLS))
@@ -94,16 +121,15 @@ def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.Temp
     story = [f"seed {seed}, {ranks} ranks"]
     done = False
     for _ in range(rng.choice([1, 1, 2])):
-        victim, moment = rng.choice(["a task", "the launcher", "everything"]), rng.uniform(0, seconds)
+        victim = rng.choice(["a task", "the launcher", "everything"])
         begun = (tmp_path / RESUME[1] / "plan.json").exists()
         with started_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], tmp_path, ENVIRONMENT) as tree:
-            with contextlib.suppress(Exception):
-                tree.process.wait(moment)
+            moment = wait_for_moment(tree, seconds, rng)
             ended = tree.process.poll()
             strike(tree, victim, rng)
             code = tree.wait(60).code
             wait_for(lambda: not processes_in(tmp_path), 60, "the end of all that was started")
-        story.append(f"{victim} killed after {moment:.2f} s: {ended if ended is not None else code}")
+        story.append(f"{victim} killed {moment}: {ended if ended is not None else code}")
         done = done or code == 0
     print("; ".join(story))
     if not done:
