@@ -114,16 +114,19 @@ def strike(tree: Tree, victim: str, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, number: int) -> None:
+    """A trainer of one rank, or of two; alone, or as one job, whatever ran undisturbed."""
     seed = 1000 * SEED + number
     rng = random.Random(seed)
     ranks = 2 if number % 3 == 2 else 1
+    job = number % 6 == 2
+    command = (MPIEXEC, "-n", str(4 + ranks), *WILKINS, "run") if job else (*WILKINS, "run")
     expected, seconds = undisturbed(tmp_path_factory.getbasetemp(), ranks)
-    story = [f"seed {seed}, {ranks} ranks"]
+    story = [f"seed {seed}, {ranks} ranks, {'one job' if job else 'alone'}"]
     done = False
     for _ in range(rng.choice([1, 1, 2])):
         victim = rng.choice(["a task", "the launcher", "everything"])
         begun = (tmp_path / RESUME[1] / "plan.json").exists()
-        with started_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], tmp_path, ENVIRONMENT) as tree:
+        with started_tree([*command, *(RESUME if begun else words(ranks))], tmp_path, ENVIRONMENT) as tree:
             moment = wait_for_moment(tree, seconds, rng)
             ended = tree.process.poll()
             strike(tree, victim, rng)
@@ -134,7 +137,7 @@ def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.Temp
     print("; ".join(story))
     if not done:
         begun = (tmp_path / RESUME[1] / "plan.json").exists()
-        resumed = run_tree([*WILKINS, "run", *(RESUME if begun else words(ranks))], LIMIT, tmp_path, ENVIRONMENT)
+        resumed = run_tree([*command, *(RESUME if begun else words(ranks))], LIMIT, tmp_path, ENVIRONMENT)
         told = f"{story}\n{resumed.out}{resumed.err}"
         assert resumed.code == 0 or "the run has finished, and nothing is left to be done" in resumed.err, told
     found = outcome(tmp_path)
