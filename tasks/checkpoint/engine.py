@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -123,7 +122,6 @@ class Checkpointer:
         self._job: Job | None = None
         self._jobs: deque[Job] = deque()
         self._blocked = 0.0
-        self._told = threading.Lock()
         self._hooks: list[Any] = []
         self._last_asked: tuple[float, float] | None = None
         self.history: deque[Saved] = deque(maxlen=1000)
@@ -188,8 +186,7 @@ class Checkpointer:
         if self._last_asked is not None:
             busy = any(not job.done.is_set() for job in self._jobs)
             took, blocked = now - self._last_asked[0], self._blocked - self._last_asked[1]
-            with self._told:
-                self._schedule.step_took(took, blocked, busy=busy)
+            self._schedule.step_took(took, blocked, busy=busy)
         self._last_asked = (now, self._blocked)
         mine = self._schedule.due(step, now)
         if self._schedule.when.by_time and self._ranks.size > 1:
@@ -304,8 +301,6 @@ class Checkpointer:
 
     def _report(self, job: Job, trouble: str) -> None:
         job.saved.trouble, job.saved.durable = trouble, time.monotonic() - job.began
-        with self._told:
-            self._schedule.ended()
 
     def _start(self, job: Job) -> tuple[Capture, Flush]:
         if self._capture is None or self._flush is None:

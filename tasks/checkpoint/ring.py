@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import mmap
 import threading
 from typing import Any
@@ -15,7 +14,7 @@ from wilkins.tasks.checkpoint.sources import Bytes
 
 
 class Ring:
-    """`size` bytes of memory, rounded up to whole blocks, touched at once so that no copy later waits for pages.
+    """`size` bytes of memory, rounded up to whole blocks. The first state's copies make its pages, behind the program.
 
     Anonymous memory of this process in large pages, which programs that it forks do not get; with `pinned`, memory
     that a GPU copies to by itself.
@@ -35,7 +34,6 @@ class Ring:
         else:
             self._memory = np.frombuffer(_anonymous(count * block), np.uint8)
         self._address = self._memory.ctypes.data
-        ctypes.memset(self._address, 0, count * block)
         self._free = list(range(count - 1, -1, -1))
         self._changed = threading.Condition()
         self.count = count

@@ -48,11 +48,15 @@ class Schedule:
     when: When
     began: float
     """When the last version was begun, or the program."""
-    cost: float = field(default=0.0)
+    cost: float | None = field(default=None)
     """Mean of what a version holds training up, in seconds: blocked, and what steps take longer meanwhile."""
     saved: int = field(default=0)
-    quiet: float = field(default=0.0)
+    quiet: float | None = field(default=None)
     """Mean time of a step without a version on its way, in seconds."""
+    _open: int = field(default=0)
+    """Versions whose cost is not known yet."""
+    _extra: float = field(default=0.0)
+    """What they have cost until now."""
 
     def due(self, step: int, now: float) -> bool:
         """Whether this step is to be saved."""
@@ -63,26 +67,31 @@ class Schedule:
             return True
         if when.seconds is not None and now - self.began >= when.seconds:
             return True
-        if when.overhead is None:
+        if when.overhead is None or self.quiet is None:
+            return False  # what a step takes without a version must be known first, or none would ever seem slower
+        if self.saved == 0:
+            return True
+        if self.cost is None and self._open:
             return False
-        # The first version is saved at once: nothing is known of its cost before.
-        return self.saved == 0 or (now - self.began) * when.overhead >= self.cost
+        cost = max(self.cost or 0.0, self._extra / self._open if self._open else 0.0)
+        return (now - self.began) * when.overhead >= cost
 
     def begin(self, now: float) -> None:
         """A version is begun."""
         self.began = now
         self.saved += 1
+        self._open += 1
 
     def step_took(self, seconds: float, blocked: float, *, busy: bool) -> None:
-        """A step took `seconds`, of which it was `blocked`; `busy` if a version was on its way."""
-        if not busy:
-            self.quiet = seconds if not self.quiet else (1 - WEIGHT) * self.quiet + WEIGHT * seconds
+        """A step took `seconds`, of which it was `blocked`; `busy` if a version is on its way still."""
+        if not self._open:
+            self.quiet = _mean(self.quiet, seconds)
             return
-        self._extra += blocked + (max(0.0, seconds - blocked - self.quiet) if self.quiet else 0.0)
+        self._extra += blocked + (max(0.0, seconds - blocked - self.quiet) if self.quiet is not None else 0.0)
+        if not busy:
+            self.cost = _mean(self.cost, self._extra / self._open)
+            self._open, self._extra = 0, 0.0
 
-    _extra: float = field(default=0.0)
 
-    def ended(self) -> None:
-        """A version is on storage, or has failed: what it cost is known."""
-        self.cost = self._extra if not self.cost else (1 - WEIGHT) * self.cost + WEIGHT * self._extra
-        self._extra = 0.0
+def _mean(before: float | None, new: float) -> float:
+    return new if before is None else (1 - WEIGHT) * before + WEIGHT * new
