@@ -229,7 +229,7 @@ def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) ->
 @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
 @seeds
 def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int) -> None:
-    """Two ranks write a file per step and numbered checkpoints; a program is started for each step. Alone, or one job."""
+    """Two ranks write a file per step and numbered checkpoints; a program is started per step. Alone, or one job."""
     simulation = build("restartable.c", *parallel_c("mpich", static=False), "-lm")
     sums = SUMS.replace("u*.h5", "n*.h5")
     job = ("mpiexec.mpich", "-n", "4") if seed % 2 else ()

@@ -1,0 +1,172 @@
+"""What the trace of a run tells of the points that its tasks can go back to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wilkins.errors import WorkflowError
+from wilkins.flow.trace import Event
+from wilkins.plan import Plan
+from wilkins.planner import plan_file
+from wilkins.resume.history import History
+from wilkins.resume.point import RestartPoint
+from wilkins.show import plan_table
+from wilkins.transport.points import Point
+
+CHAIN = """
+tasks:
+  - name: sim
+    func: /bin/true
+    nprocs: 2
+    mpiexec: /bin/true
+    outports: [{filename: "u*.h5"}]
+    restart: {files: "c*.h5"}
+  - name: norm
+    func: /bin/true
+    inports: [{filename: "u*.h5"}]
+    outports: [{filename: "n*.h5"}]
+    restart: each-step
+  - {name: sums, func: /bin/true, inports: [{filename: "n*.h5"}], restart: points}
+"""
+
+
+def planned(folder: Path, text: str) -> Plan:
+    (folder / "workflow.yaml").write_text(text)
+    return plan_file(folder / "workflow.yaml")
+
+
+def events(text: str) -> list[Event]:
+    """Lines of an event, a task, its rank, a pattern, a name and a number each."""
+    found = []
+    for time, line in enumerate(text.strip().splitlines()):
+        kind, task, rank, pattern, name, number = line.split()
+        found.append(Event(time, kind, task, int(rank), pattern, name, int(number)))  # type: ignore[arg-type]
+    return found
+
+
+def points(plan: Plan, task: int, text: str, told: tuple[Point, ...] = ()) -> list[RestartPoint]:
+    return History(plan, events(text)).points_of(plan.tasks[task], told, {})
+
+
+def counts(point: RestartPoint) -> tuple[list[int], list[int]]:
+    return list(point.position.consumed.values()), list(point.position.published.values())
+
+
+def test_a_checkpoint_knows_what_was_published_before_it(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN)
+    found = points(
+        plan,
+        0,
+        """
+        publish sim 0 u*.h5 u0.h5 0
+        publish sim 0 u*.h5 u1.h5 1
+        file sim 0 c*.h5 /there/c1.h5 77
+        publish sim 0 c*.h5 c1.h5 0
+        publish sim 0 u*.h5 u2.h5 2
+        file sim 0 c*.h5 /there/c2.h5 78
+        """,
+    )
+    # The last one took its name, perhaps, before the run was killed: its inode will tell.
+    assert [(point.file, point.inode, counts(point)) for point in found] == [
+        ("/there/c1.h5", 77, ([], [2, 1])),
+        ("/there/c2.h5", 78, ([], [3, 2])),
+    ]
+
+
+def test_a_number_that_is_used_again_is_that_of_the_newer_file(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN)
+    text = "file sim 0 c*.h5 /c1.h5 77\npublish sim 0 c*.h5 c1.h5 0\nfile sim 0 c*.h5 /c2.h5 77"
+    assert [point.file for point in points(plan, 0, text)] == ["/c2.h5"]
+
+
+def test_one_rank_cannot_speak_for_another_that_publishes(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN)
+    history = History(plan, events("publish sim 1 u*.h5 u0.h5 0\nfile sim 0 c*.h5 /c1.h5 77"))
+    assert history.points_of(plan.tasks[0], (), {}) == []
+    assert "rank 0 wrote its checkpoints, but rank 1 publishes files of its own" in history.unclear(plan.tasks[0])
+
+
+STREAM = """
+publish sim 0 u*.h5 u0.h5 0
+open norm 0 u*.h5 u0.h5 0
+publish norm 0 n*.h5 n0.h5 0
+publish sim 0 u*.h5 u1.h5 1
+open norm 0 u*.h5 u1.h5 1
+"""
+
+
+def test_a_task_without_state_goes_back_to_before_the_step_in_hand(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN)
+    assert [counts(point) for point in points(plan, 1, STREAM)] == [([1], [1])]
+    after = STREAM + "publish norm 0 n*.h5 n1.h5 1\nend norm -1 - 0 -1"
+    assert [counts(point) for point in points(plan, 1, after)] == [([1], [1]), ([2], [2])]
+    failed = STREAM + "end norm -1 - 1 -1"
+    assert [counts(point) for point in points(plan, 1, failed)] == [([1], [1])]
+
+
+def test_an_end_counts_unless_a_producer_had_failed(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN)
+    over = "end norm -1 - 0 -1\ndone norm -1 - - -1"
+    assert points(plan, 1, STREAM + over)[-1].how == "ended"
+    assert points(plan, 1, STREAM + "end sim -1 - SIGKILL -1\n" + over)[-1].how == "step"
+    good = "end sim -1 - 0 -1\ndone sim -1 - - -1\n"
+    assert points(plan, 1, STREAM + good + over)[-1].how == "ended"
+
+
+def test_what_a_task_tells(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN)
+    text = STREAM + "open sums 0 n*.h5 n0.h5 0"
+    told = (Point("a", {"n*.h5": 1}), Point("more than there was", {"n*.h5": 2}))
+    found = points(plan, 2, text, told)
+    assert [(point.how, counts(point)) for point in found] == [("told", ([1], []))]
+    assert RestartPoint.restored(found[0].record()) == found[0]
+
+
+def test_steps_of_several_producers(tmp_path: Path) -> None:
+    """Names tell them apart, or nothing does."""
+    text = CHAIN.replace("nprocs: 2\n    mpiexec: /bin/true", "taskCount: 2")
+    plan = planned(tmp_path, text)
+    published = "publish sim[0] 0 u*.h5 {} 0\npublish sim[1] 0 u*.h5 {} 0\n"
+    published += "open norm 0 u*.h5 {} 0\nopen norm 0 u*.h5 {} 0"
+    found = points(plan, 2, published.format("ua.h5", "ub.h5", "ub.h5", "ua.h5"))
+    assert [counts(point) for point in found] == [([1], [])]
+    assert points(plan, 2, published.format("u.h5", "u.h5", "u.h5", "u.h5")) == []
+
+
+def test_the_plan_tells_who_would_begin_anew(tmp_path: Path) -> None:
+    plan = planned(tmp_path, CHAIN.replace(", restart: points", ""))
+    shown = plan_table(plan)
+    assert re.search(r"^sim +its newest file 'c\*.h5'$", shown, re.MULTILINE)
+    assert re.search(r"^norm +the step after the last that it finished$", shown, re.MULTILINE)
+    assert "note: sums would begin anew, and so would all whose steps it reads" in shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("restart: each-step", "restart: each_step", "'each_step'; did you mean 'each-step'?"),
+        ("restart: points", "restart: {file: s.h5}", "unknown key 'file'; did you mean 'files'?"),
+        ("restart: points", "restart: {keep: 2}", "the key 'files' is missing; add 'files: PATTERN'"),
+        ("restart: points", "restart: {files: s.h5, keep: 0}", "'keep' must be a whole number of 1 or more, not 0"),
+        (
+            'restart: {files: "c*.h5"}',
+            "restart: each-step",
+            "no in-port",
+        ),
+        ('restart: {files: "c*.h5"}', 'restart: {files: "u*.h5"}', "but they are in memory only; add 'mode: both'"),
+        (
+            '[{filename: "u*.h5"}]\n    restart',
+            '[{filename: "u*.h5"}, {filename: "c1.h5", publish: next}]\n    restart',
+            "must be complete when it is closed, not at 'next'",
+        ),
+    ],
+)
+def test_mistakes_are_told_with_their_cure(tmp_path: Path, before: str, after: str, message: str) -> None:
+    assert before in CHAIN
+    with pytest.raises(WorkflowError) as told:
+        planned(tmp_path, CHAIN.replace(before, after))
+    assert message in str(told.value)
+    assert f"{tmp_path / 'workflow.yaml'}:" in str(told.value)
