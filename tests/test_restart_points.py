@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,14 @@ def test_mistakes_are_told_with_their_cure(tmp_path: Path, before: str, after: s
         planned(tmp_path, CHAIN.replace(before, after))
     assert message in str(told.value)
     assert f"{tmp_path / 'workflow.yaml'}:" in str(told.value)
+
+
+def test_a_task_may_have_had_more_than_is_made_again_by_now(tmp_path: Path) -> None:
+    """In a run that goes on with another one, whose producer had to go back further."""
+    plan = planned(tmp_path, CHAIN)
+    ports = tuple(replace(port, begins=(2,)) if port.pattern == "n*.h5" else port for port in plan.ports)
+    channels = (plan.channels[0], replace(plan.channels[1], rests=((5, 2),)))
+    resumed = replace(plan, ports=ports, channels=channels)
+    told = (Point("a", {"n*.h5": 5}), Point("more than there ever was", {"n*.h5": 6}))
+    found = points(resumed, 2, "publish norm 0 n*.h5 n2.h5 2", told)
+    assert [counts(point) for point in found] == [([5], [])]

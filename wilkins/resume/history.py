@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from wilkins.flow.recovery import Position
 from wilkins.flow.trace import Event
 from wilkins.patterns import intersect
-from wilkins.plan import Plan, TaskPlan
+from wilkins.plan import Plan, PortPlan, TaskPlan
 from wilkins.resume.point import Joined, RestartPoint, Stream
 from wilkins.transport import points
 from wilkins.transport.points import Point
@@ -242,23 +242,39 @@ class History:
             count = (told.consumed if port.direction == "in" else told.published).get(port.pattern, 0)
             if not count:
                 continue
-            if port.direction == "out":
-                streams = [stream for stream in self.published if stream[0] == port.index]
-            else:
-                into = {self._plan.channels[place].outport for place in self._into[port.index]}
-                streams = [stream for stream in self.published if stream[0] in into]
-            # One number cannot say how far it was with several; what was told before this run stands in its own record.
-            if len(streams) != 1 or not self._begins.get(streams[0], 0) <= count <= self.published[streams[0]]:
+            found = self._told_out(port, count) if port.direction == "out" else self._told_in(port, count)
+            if found is None:  # one number cannot say how far it was with several
                 return None
-            if port.direction == "out":
-                published[streams[0]] = count
+            place, stream = found
+            if place is None:
+                published[stream] = count
             else:
-                places = [
-                    place for place in self._into[port.index] if self._plan.channels[place].outport == streams[0][0]
-                ]
-                consumed[places[0], streams[0]] = count
+                consumed[place, stream] = count
         point = self._point("told", task, consumed, published)
         return RestartPoint("told", point.position, point.offered, told.file, 0, points.line(told))
+
+    def _told_out(self, port: PortPlan, count: int) -> tuple[None, Stream] | None:
+        """Of which stream a task has told that it had published so much; None if that cannot be, or not be told."""
+        streams = [stream for stream in self.published if stream[0] == port.index]
+        # What was told before this run stands in its own record.
+        if len(streams) != 1 or not self._begins.get(streams[0], 0) <= count <= self.published[streams[0]]:
+            return None
+        return None, streams[0]
+
+    def _told_in(self, port: PortPlan, count: int) -> tuple[int, Stream] | None:
+        """On which channel, and of which stream, a task has told that it had consumed so much; None as above."""
+        found: dict[Joined, int] = {}
+        for place in self._into[port.index]:
+            channel = self._plan.channels[place]
+            for rank in range(self._plan.tasks[self._plan.ports[channel.outport].task].nprocs):
+                stream = channel.outport, rank
+                # It may have had more, before this run, than is made again by now.
+                most = max(self.published.get(stream, 0), channel.rests[rank][0] if channel.rests else 0)
+                if most:
+                    found[place, stream] = most
+        if len(found) != 1 or count > next(iter(found.values())):
+            return None
+        return next(iter(found))
 
     def _stored(self, task: TaskPlan, kept: Mapping[tuple[Stream, int], str]) -> list[RestartPoint]:
         return [
