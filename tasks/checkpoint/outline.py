@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 import sys
 from collections import OrderedDict
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -46,15 +47,21 @@ def outline(state: Any) -> Outline | None:
     return found
 
 
-def _walk(values: Any, found: Outline, depth: int) -> None:
+def _walk(values: Collection[Any], found: Outline, depth: int) -> None:
     """In the order of `tree.encode`."""
     form, arrays, plain = found
     if depth > DEPTH:
         raise _Unfamiliar
-    for value in values:
-        kind: Any = type(value)
-        form.append(kind)
-        role = _role(kind)
+    kinds: Any = tuple(map(type, values))
+    form.append(kinds)
+    roles = _roles(kinds)
+    if roles == "array":  # the usual innermost dict
+        arrays += values
+        return
+    if roles == "plain":
+        plain += values
+        return
+    for value, kind, role in zip(values, kinds, roles, strict=True):
         if role == "array":
             arrays.append(value)
         elif role == "plain":
@@ -65,7 +72,6 @@ def _walk(values: Any, found: Outline, depth: int) -> None:
             if kind is OrderedDict:
                 _metadata(vars(value).get("_metadata"), form)
         elif role == "list":
-            form.append(len(value))
             _walk(value, found, depth + 1)
         elif role == "shard":
             _shard(value, found)
@@ -86,6 +92,15 @@ def _metadata(value: Any, form: list[Any]) -> None:
     if isinstance(value, dict):
         value = [type(value).__name__, *value.items()]
     form.append(marshal.dumps(value, _EXACT))
+
+
+@lru_cache(maxsize=1000)
+def _roles(kinds: tuple[Any, ...]) -> tuple[str, ...] | Literal["array", "plain"]:
+    """The role of each; one word if all are arrays, or plain values."""
+    roles = tuple(map(_role, kinds))
+    if set(roles) == {"array"}:
+        return "array"
+    return "plain" if set(roles) == {"plain"} else roles
 
 
 @lru_cache(maxsize=1000)

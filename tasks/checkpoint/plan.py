@@ -213,22 +213,17 @@ class Planner:
 
 def _hold(known: _Known, arrays: list[Any]) -> _Held | None:
     """Hold on to arrays, and copy those that may change at once; None if they are not where the known ones were."""
-    held = _Held(arrays, [], [], {})
-    devices = set()
+    numpy = np.ndarray
     try:
-        for place, one in enumerate(arrays):
-            if type(one) is np.ndarray:
-                held.versions.append(None)
-                held.addresses.append(0)
-            else:
-                held.versions.append(one._version)
-                held.addresses.append(one.data_ptr())
-                devices.add(one.device)
-            if one.nbytes <= EAGER or place in known.named:
-                held.copies[place] = frozen(one)
+        if {one.device for one in arrays if type(one) is not numpy} != known.devices:
+            return None
+        versions = [None if type(one) is numpy else one._version for one in arrays]
+        addresses = [0 if type(one) is numpy else one.data_ptr() for one in arrays]
+        small = {place for place, one in enumerate(arrays) if one.nbytes <= EAGER}
+        copies = {place: frozen(arrays[place]) for place in small | known.named}
     except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
-    return held if devices == known.devices else None
+    return _Held(arrays, versions, addresses, copies)
 
 
 def _devices(arrays: Iterable[Any]) -> set[Any]:
