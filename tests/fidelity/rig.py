@@ -13,14 +13,16 @@ import ast
 import difflib
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 import yaml
 from conftest import SYSTEM_PYTHON, missing
+from programs.build import split_libraries
 
 from support import WILKINS, run_tree
 
@@ -50,14 +52,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Program:
-    """A pair: its name, how it is started, its cases in the order of their files."""
+    """A program of cases, in the order of their files, and how it is started."""
 
-    name: str
     command: tuple[str, ...]
     sources: tuple[Path, ...]
     cases: tuple[Case, ...]
-    prefix: str = ""
-    """What the names of its cases begin with, if other programs write at the same time."""
 
     def argv(self, action: str, out: str) -> list[str]:
         return [*self.command, action, out, *map(str, self.sources)]
@@ -81,19 +80,25 @@ def python_cases(*sources: Path) -> tuple[Case, ...]:
 MARK = re.compile(r"^CASE\((\w+), \"([^\"]+)\"((?:, \w+)*)\)", re.MULTILINE)
 
 
-def marked_cases(source: Path) -> tuple[Case, ...]:
-    """The cases of a C or C++ file: ``CASE(NAME, "FEATURE; FEATURE", FLAG...)`` (``pair.h``)."""
+def marked_cases(*sources: Path) -> tuple[Case, ...]:
+    """The cases of C or C++ files: ``CASE(NAME, "FEATURE; FEATURE", FLAG...)`` (``pair.h``)."""
     found = []
-    for name, features, flags in MARK.findall(source.read_text(encoding="utf-8")):
-        words = flags.strip(", ").split(", ")
-        found.append(Case(name, tuple(features.split("; ")), "PAIR" in words, "AGAIN" in words, "REFUSED" in words))
+    for source in sources:
+        for name, features, flags in MARK.findall(source.read_text(encoding="utf-8")):
+            words = re.findall(r"\w+", flags)
+            found.append(Case(name, tuple(features.split("; ")), "PAIR" in words, "AGAIN" in words, "REFUSED" in words))
     return tuple(found)
 
 
-def python_pairs(python: str, library: str) -> list[Program]:
-    """The files of a folder, run by one process."""
-    sources = tuple(sorted((PAIRS / library).glob("*.py")))
-    return [Program(library, (python, "-m", "fidelity.cases"), sources, python_cases(*sources))]
+def compiled(compiler: Sequence[str], sources: Sequence[Path], folder: Path) -> tuple[str, ...]:
+    """The files of cases in C or C++, compiled by a command (its words) into one program in `folder`."""
+    words, libraries = split_libraries(tuple(compiler))
+    program = folder / "pairs"
+    files = [str(HERE / "pair.c"), *map(str, sources)]
+    command = [*words, "-O1", f"-I{HERE}", *files, "-o", str(program), *libraries]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return (str(program),)
 
 
 def prepare(folder: Path) -> dict[str, int]:
@@ -123,33 +128,28 @@ def viewers() -> dict[str, str]:
     return pythons
 
 
-def looks(programs: Sequence[Program]) -> Iterator[tuple[str, list[str], Program]]:
-    """The consumers: each one's name, its command, and the program whose files it reads."""
-    for program in programs:
-        yield f"read-{program.name}", program.argv("read", f"read-{program.name}.txt"), program
+def looks(program: Program) -> Iterator[tuple[str, list[str]]]:
+    """The consumers of a program's files: name and command."""
+    yield "read", program.argv("read", "read.txt")
+    files = [file for case in program.cases for file in case.files]
     for name, python in viewers().items():
-        for program in programs:
-            files = [file for case in program.cases for file in case.files]
-            out = f"view-{program.name}-{name}"
-            yield out, [python, "-m", "fidelity.view", f"{out}.txt", *files], program
+        yield f"view-{name}", [python, "-m", "fidelity.view", f"view-{name}.txt", *files]
 
 
-def through_files(folder: Path, programs: Sequence[Program]) -> None:
-    """Run all programs one after another, as they would be without Wilkins."""
+def through_files(folder: Path, program: Program) -> None:
+    """Run the two sides one after another, as they would be without Wilkins."""
     folder.mkdir()
     prepare(folder)
-    for program in programs:
-        run(folder, program.argv("write", f"write-{program.name}.txt"))
-    for _, argv, _ in looks(programs):
+    run(folder, program.argv("write", "write.txt"))
+    for _, argv in looks(program):
         run(folder, argv)
 
 
-def through_channels(folder: Path, programs: Sequence[Program]) -> None:
-    """Run all programs as one workflow; nothing but what was there before may be on disk."""
+def through_channels(folder: Path, program: Program) -> None:
+    """Run all sides as one workflow; nothing but what was there before may be on disk."""
     folder.mkdir()
     stale = prepare(folder)
-    tasks = [producer(program) for program in programs]
-    tasks += [consumer(name, argv, program) for name, argv, program in looks(programs)]
+    tasks = [producer(program), *(consumer(name, argv, program) for name, argv in looks(program))]
     (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
     run(folder, [*WILKINS, "run", "workflow.yaml"])
     kinds = ("case-*", "target-*", "again-*")
@@ -159,9 +159,9 @@ def through_channels(folder: Path, programs: Sequence[Program]) -> None:
 
 def producer(program: Program, **port: object) -> dict[str, object]:
     """The producer of a workflow; `port` is added to its ports."""
-    argv = program.argv("write", f"write-{program.name}.txt")
+    argv = program.argv("write", "write.txt")
     ports = [{"filename": pattern, "publish": rule, **port} for pattern, rule in patterns(program).items()]
-    return {"name": f"write-{program.name}", "func": argv[0], "args": argv[1:], "nprocs": 1, "outports": ports}
+    return {"name": "write", "func": argv[0], "args": argv[1:], "nprocs": 1, "outports": ports}
 
 
 def consumer(name: str, argv: Sequence[str], program: Program, **port: object) -> dict[str, object]:
@@ -175,13 +175,14 @@ def patterns(program: Program) -> dict[str, str]:
     """The ports of a program, and when each publishes."""
     first = {file.partition("-")[0] for case in program.cases for file in case.files}
     rules = {"case": "close", "target": "close", "again": "next"}
-    return {f"{kind}-{program.prefix}*.h5": rule for kind, rule in rules.items() if kind in first}
+    return {f"{kind}-*.h5": rule for kind, rule in rules.items() if kind in first}
 
 
 def sections(out: Path) -> dict[str, list[str]]:
     """What a side told, by case."""
     found: dict[str, list[str]] = {}
     text = out.read_text(encoding="utf-8", errors="surrogateescape").replace(str(out.parent), "(folder)")
+    text = re.sub(r"time = [^,\n]*", "time = ...", text)  # in error messages
     lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("== "):
@@ -191,30 +192,29 @@ def sections(out: Path) -> dict[str, list[str]]:
     return found
 
 
-def compare(files: Path, channels: Path, programs: Sequence[Program]) -> Mapping[str, str]:
+def compare(files: Path, steps: Path, program: Program) -> dict[str, str]:
     """What each case came to: ``same``, ``refused``, or where the two ways differ."""
-    outs = [f"write-{program.name}" for program in programs] + [name for name, _, _ in looks(programs)]
-    told = {out: (sections(files / f"{out}.txt"), sections(channels / f"{out}.txt")) for out in outs}
+    outs = ["write", *(name for name, _ in looks(program))]
+    told = {out: (sections(files / f"{out}.txt"), sections(steps / f"{out}.txt")) for out in outs}
     found: dict[str, str] = {}
-    for program in programs:
-        for case in program.cases:
-            differing: list[str] = []
-            for out, (of_file, of_step) in told.items():
-                one, other = of_file.get(case.name, []), of_step.get(case.name, [])
-                differing += difflib.unified_diff(one, other, f"{out} of files", f"{out} of steps", lineterm="", n=0)
-            seen = told[f"write-{program.name}"][1].get(case.name)
-            if seen is None or not all(case.name in told[f"view-{program.name}-{name}"][0] for name in viewers()):
-                found[case.name] = "the case did not run, or nobody viewed its file"
-            elif not differing:
-                found[case.name] = "same"
-            elif case.refused and any(REFUSAL in line for line in seen):
-                found[case.name] = "refused"
-            else:
-                found[case.name] = "\n".join(line[:400] for line in differing[:40])
+    for case in program.cases:
+        differing: list[str] = []
+        for out, (of_file, of_step) in told.items():
+            one, other = of_file.get(case.name, []), of_step.get(case.name, [])
+            differing += difflib.unified_diff(one, other, f"{out} of files", f"{out} of steps", lineterm="", n=0)
+        if not all(case.name in seen for ways in told.values() for seen in ways):
+            found[case.name] = "a side did not run or did not look"
+        elif not differing:
+            found[case.name] = "same"
+        elif case.refused and any(REFUSAL in line for line in told["write"][1][case.name]):
+            found[case.name] = "refused"
+        else:
+            found[case.name] = "\n".join(line[:400] for line in differing[:40])
     return found
 
 
-def wrong(found: Mapping[str, str], programs: Sequence[Program]) -> list[str]:
-    """The cases that did not come to what their source says."""
-    expected = {case.name: "refused" if case.refused else "same" for program in programs for case in program.cases}
-    return [f"{name}: {found[name]}" for name in expected if found[name] != expected[name]]
+def both_ways(folder: Path, program: Program) -> dict[str, str]:
+    """Run a program both ways in a new folder, and compare."""
+    through_files(folder / "files", program)
+    through_channels(folder / "steps", program)  # a name of the same length: HDF5 tells how long names are
+    return compare(folder / "files", folder / "steps", program)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from fidelity import rig
+from fidelity.libraries import LIBRARIES
 
 from support import WILKINS, run_tree, write_program
 
@@ -52,7 +52,7 @@ NAMES = (
     *("external_links", "committed_types", "dimension_scales", "virtual_datasets", "creation_order", "resizes"),
     *("user_block", "paged", "no_free_space_management", "left_open"),
 )
-H5PY = rig.python_pairs(sys.executable, "h5py")[0]
+H5PY = LIBRARIES[0].program(Path())
 SMALL = [case.name for case in H5PY.cases if case.name in NAMES]
 WRITE = (*H5PY.argv("write", "written.txt"), f"only={','.join(SMALL)}")
 

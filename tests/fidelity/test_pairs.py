@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import SYSTEM_PYTHON
-from fidelity import rig
+from fidelity import table
+from fidelity.features import EXPLAINED, FEATURES
+from fidelity.libraries import LIBRARIES, Library
+
+EACH = [pytest.param(library, id=library.name, marks=pytest.mark.needs(*library.needs)) for library in LIBRARIES]
 
 
-def assert_same(folder: Path, programs: list[rig.Program]) -> None:
-    """Run the programs both ways; every case must come to what its source says."""
-    rig.through_files(folder / "files", programs)
-    rig.through_channels(folder / "channels", programs)
-    found = rig.compare(folder / "files", folder / "channels", programs)
-    assert not rig.wrong(found, programs), "\n".join(rig.wrong(found, programs))
+@pytest.mark.parametrize("library", EACH)
+def test_a_step_is_what_the_file_would_be(library: Library, tmp_path: Path) -> None:
+    """Tree, links, types, properties, values, bytes, and the errors of failing calls, as the table of features says."""
+    wrong = table.found(library, tmp_path)
+    assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())
 
 
-def test_h5py(tmp_path: Path) -> None:
-    """h5py with its own HDF5, read by itself and by the system's."""
-    assert_same(tmp_path, rig.python_pairs(sys.executable, "h5py"))
+def test_the_table_is_up_to_date() -> None:
+    """Its cells follow from the sources of the pairs, whose outcomes the other tests show."""
+    assert table.PAGE.read_text(encoding="utf-8") == table.page(), "cd tests && python -m fidelity.table"
 
 
-@pytest.mark.needs("system-python:h5py")
-def test_h5py_of_the_system(tmp_path: Path) -> None:
-    """Debian's h5py, with HDF5 1.10."""
-    assert_same(tmp_path, rig.python_pairs(SYSTEM_PYTHON, "h5py"))
+def test_cases_are_about_features_of_the_table() -> None:
+    """No case is about a feature that has no row, and no explanation about a case that is gone."""
+    known = {(library.name, case.name) for library in LIBRARIES for case in library.cases}
+    named = {feature for library in LIBRARIES for case in library.cases for feature in case.features}
+    assert named <= set(FEATURES)
+    assert set(EXPLAINED) <= known

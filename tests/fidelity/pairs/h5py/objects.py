@@ -165,7 +165,7 @@ def layouts(name: str) -> None:
         h5d.create(f.id, b"never filled", h5t.NATIVE_INT32, h5s.create_simple((100000,)), never)
 
 
-@case("gzip", "shuffle", "lzf", "fletcher32", "scale-offset")
+@case("gzip", "shuffle", "lzf", "fletcher32", "scale-offset", "plugin filters")
 def filters(name: str) -> None:
     data = np.arange(60000, dtype="i4").reshape(200, 300) % 1000
     with h5py.File(name, "w") as f:

@@ -1,0 +1,76 @@
+"""The libraries whose programs are compared: the columns of the table, and how each one's programs are had."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from conftest import SYSTEM_PYTHON
+from fidelity.rig import PAIRS, Case, Program, compiled, marked_cases, python_cases
+
+
+@dataclass(frozen=True)
+class Library:
+    """A column of the table."""
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+    sources: tuple[Path, ...]
+    """The files of its cases."""
+    command: Callable[[Path], tuple[str, ...]]
+    """How its program is started; it is compiled in a given folder if need be."""
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        return python_cases(*self.sources) if self.sources[0].suffix == ".py" else marked_cases(*self.sources)
+
+    def program(self, folder: Path) -> Program:
+        files = self.sources if self.sources[0].suffix == ".py" else ()
+        return Program(self.command(folder), files, self.cases)
+
+
+def in_python(name: str, title: str, folder: str, python: str, needs: str) -> Library:
+    sources = tuple(sorted((PAIRS / folder).glob("*.py")))
+    return Library(name, title, (needs,), sources, lambda _: (python, "-m", "fidelity.cases"))
+
+
+def c_sources(*, later: bool) -> tuple[Path, ...]:
+    """The C files; those in ``later.c`` need HDF5 1.14."""
+    return tuple(path for path in sorted((PAIRS / "c").glob("*.c")) if later or path.stem != "later")
+
+
+def of_debian(name: str, title: str, *flags: str) -> Library:
+    """C programs on Debian's HDF5, shared or inside."""
+    sources = c_sources(later=False)
+    return Library(name, title, ("h5cc",), sources, partial(compiled, ("h5cc", *flags), sources))
+
+
+def of_wheel(name: str, title: str, package: str) -> Library:
+    """C programs on the HDF5 of a package's wheel, with Debian's headers; calls with other names now are renamed."""
+    sources = c_sources(later=True)
+
+    def command(folder: Path) -> tuple[str, ...]:
+        libraries = Path(sysconfig.get_path("purelib")) / f"{package}.libs"
+        library = sorted(libraries.glob("libhdf5-*.so*"))[0].name
+        renamed = [f"-D{call}={call}1" for call in ("H5Literate", "H5Literate_by_name")]
+        linked = f"-Wl,-rpath,{libraries}", f"-L{libraries}", f"-l:{library}"
+        return compiled(("cc", *renamed, "-I/usr/include/hdf5/serial", *linked), sources, folder)
+
+    return Library(name, title, ("h5cc", f"python:{package}"), sources, command)
+
+
+LIBRARIES = [
+    in_python("h5py", "h5py, HDF5 2.0", "h5py", sys.executable, "python:h5py"),
+    in_python("h5py-1.10", "h5py, HDF5 1.10", "h5py", SYSTEM_PYTHON, "system-python:h5py"),
+    of_debian("c", "C, HDF5 1.10", "-shlib"),
+    of_debian("c-static", "C, HDF5 1.10 inside"),
+    of_wheel("c-1.14", "C, HDF5 1.14", "tables"),
+    of_wheel("c-2.0", "C, HDF5 2.0", "h5py"),
+    in_python("netcdf4", "netCDF4", "netcdf4", sys.executable, "python:netCDF4"),
+    in_python("tables", "PyTables", "tables", sys.executable, "python:tables"),
+]

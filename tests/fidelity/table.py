@@ -1,0 +1,108 @@
+"""The table of features and libraries, docs/fidelity.md: ``python -m fidelity.table`` runs every pair and writes it.
+
+What a cell says follows from what the sources of the pairs say of their cases. The command, and the tests of each
+library, show by running them that it is so.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from fidelity import rig
+from fidelity.features import EXPLAINED, FEATURES, NOTES, SWMR, absent
+from fidelity.libraries import LIBRARIES, Library
+
+PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+HEAD = """# What a consumer reads is what HDF5 would have given it
+
+Each cell is the outcome of programs that ran twice: once through real files, once through channels. All that they
+and other readers saw was compared: links and their order, attributes, types, spaces, creation properties, values, fill
+values, storage, references, names, sizes, bytes, return codes, and the errors of failing calls. The programs are in
+`tests/fidelity/pairs`, a file per subject; this page is made by `cd tests && python -m fidelity.table`, which runs them
+all.
+
+- **same**: nothing that any side saw differs.
+- **refused**: the call fails with an error that says why, and what to do instead.
+- empty: the library has no calls for it.
+
+"""
+
+
+def expected(library: Library) -> dict[str, str]:
+    """What each case of a library comes to: ``same``, ``refused`` or ``different`` (with an explanation)."""
+
+    def of(case: rig.Case) -> str:
+        if (library.name, case.name) in EXPLAINED:
+            return "different"
+        noted = any((library.name, feature) in NOTES for feature in case.features)
+        return "refused" if case.refused and not noted else "same"
+
+    return {case.name: of(case) for case in library.cases}
+
+
+def found(library: Library, folder: Path) -> dict[str, str]:
+    """What each case came to that did not come to what is expected: in words."""
+    outcome = rig.both_ways(folder, library.program(folder))
+    wanted = expected(library)
+
+    def word(text: str) -> str:
+        return text if text in ("same", "refused") else "different"
+
+    return {name: text for name, text in outcome.items() if word(text) != wanted[name]}
+
+
+def cell(library: Library, feature: str, notes: list[str]) -> str:
+    """A cell; what it cannot say goes to the notes.
+
+    Raises:
+        LookupError: no case of the library is about the feature, and nothing says that it has no calls for it.
+    """
+    wanted = expected(library)
+    cases = [case.name for case in library.cases if feature in case.features]
+    if feature in absent(library.name):
+        return ""
+    if not cases:
+        raise LookupError(f"no case of {library.name} is about {feature!r}: add one, or list it in ABSENT")
+    explained = [EXPLAINED[library.name, name] for name in cases if wanted[name] == "different"]
+    explained += [NOTES[library.name, feature]] if (library.name, feature) in NOTES else []
+    refused = any(wanted[name] == "refused" for name in cases)
+    explained += [SWMR] if refused else []
+    for text in explained:
+        if text not in notes:
+            notes.append(text)
+    marks = "".join(f" [{notes.index(text) + 1}]" for text in explained)
+    return ("refused" if refused else "same") + marks
+
+
+def page() -> str:
+    """The page, from what the sources of the pairs say."""
+    notes: list[str] = []
+    rows = ["| | " + " | ".join(library.title for library in LIBRARIES) + " |", "|---" * (len(LIBRARIES) + 1) + "|"]
+    for feature, title in FEATURES.items():
+        cells = [cell(library, feature, notes) for library in LIBRARIES]
+        rows.append(f"| {title} | " + " | ".join(cells) + " |")
+    told = "".join(f"{number}. {text}\n" for number, text in enumerate(notes, 1))
+    count = sum(len(library.cases) for library in LIBRARIES)
+    return f"{HEAD}{len(LIBRARIES)} libraries, {count} cases.\n\n" + "\n".join(rows) + f"\n\n{told}"
+
+
+def main() -> int:
+    """Run every pair, and write the page if each came to what it says."""
+    wrong = 0
+    for library in LIBRARIES:
+        with tempfile.TemporaryDirectory(prefix="wilkins-fidelity-") as folder:
+            differing = found(library, Path(folder))
+        print(f"{library.name}: {len(library.cases)} cases, {len(differing)} not as its sources say")
+        for name, text in differing.items():
+            print(f"{name}: {text}")
+        wrong += len(differing)
+    if wrong:
+        return 1
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
