@@ -77,15 +77,17 @@ bool driver_in_use();
 // Set while an interposed call runs in this thread, so that the driver's open knows why it is called and for whom.
 class Call {
 public:
-    Call(Hdf5& library, Asking asking);
+    Call(Hdf5& library, Asking asking, unsigned flags);
     ~Call();
     static Asking asking();
+    static bool exclusive();  // the file must not exist
     static Hdf5* library();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
 private:
     Asking before_;
+    bool exclusive_before_;
     Hdf5* library_before_;
 };
 

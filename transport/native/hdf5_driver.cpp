@@ -74,8 +74,12 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
         // A file that is being written by this process is one file for HDF5, however often it is opened.
         if (StepFile* same = find_open(match.name, true)) return same;
         if (Call::asking() == Asking::creating) {
+            // HDF5 looks for the file before it creates it. Where it must not exist, it is to be found, and then in the way.
+            uint64_t size, identity;
+            int64_t when;
             *error = ENOENT;
-            return nullptr;
+            const bool there = Call::exclusive() && lookup_step(match, &size, &identity, &when);
+            return there ? open_step(match, Intent::look, 1, error) : nullptr;
         }
         if (flags & kReadWrite)
             if (StepFile* same = open_for_reading(match)) return same;

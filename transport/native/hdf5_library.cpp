@@ -20,6 +20,7 @@ constexpr int kMostLibraries = 16;
 std::atomic<bool> in_use{false};  // a library of this process has our driver
 
 thread_local Asking current = Asking::opening;
+thread_local bool current_exclusive = false;
 thread_local Hdf5* current_library = nullptr;
 
 template <class F>
@@ -171,17 +172,22 @@ void close_after(const Hdf5& lib, hid_t list, bool failed) {
     if (errors >= 0) lib.set_errors(errors);
 }
 
-Call::Call(Hdf5& library, Asking asking) : before_(current), library_before_(current_library) {
+Call::Call(Hdf5& library, Asking asking, unsigned flags)
+    : before_(current), exclusive_before_(current_exclusive), library_before_(current_library) {
     current = asking;
+    current_exclusive = flags & kExclusive;
     current_library = &library;
 }
 
 Call::~Call() {
     current = before_;
+    current_exclusive = exclusive_before_;
     current_library = library_before_;
 }
 
 Asking Call::asking() { return current; }
+
+bool Call::exclusive() { return current_exclusive; }
 
 Hdf5* Call::library() { return current_library; }
 

@@ -54,7 +54,7 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     if (opens) actions::told(actions::Event::before_open, match.name);
     if (parallel(*lib, fapl)) {
         const auto result = [&] {
-            Call under_way(*lib, asking);
+            Call under_way(*lib, asking, flags);
             return call(fapl);
         }();
         if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
@@ -67,7 +67,7 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     const hid_t list = with_driver(*lib, fapl);
     if (list < 0) return call(fapl);
     const auto result = [&] {
-        Call under_way(*lib, asking);
+        Call under_way(*lib, asking, flags);
         return call(list);
     }();
     close_after(*lib, list, result < 0);
