@@ -39,8 +39,12 @@ def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any]
 
     def prepare() -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        if rank == 0:  # one of an earlier course: with the new files of ranks it would be no whole
-            shared.unlink(missing_ok=True)
+        # First what says that a save is complete, whose other files are about to go or to change: those that are not
+        # kept beside this one, and those of an earlier course, from here on.
+        there = _steps(folder) if rank == 0 else []
+        stay = [one for one in there if one < step][1 - keep :] if keep > 1 else []
+        for one in set(there) - set(stay):
+            _shared(folder, one).unlink(missing_ok=True)
 
     _together(folder, prepare)
     state["buffer"] = learner.strategy.save(folder / "buffer", keep) if step else None
