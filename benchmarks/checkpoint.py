@@ -131,13 +131,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mib", type=int, default=512, help="parameters; with Adam the state is three times that")
     parser.add_argument("--tensors", type=int, default=128)
     parser.add_argument("--batch", type=int, default=256, help="rows: what forward and backward take")
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="that torch computes on")
     parser.add_argument("--folder", type=Path, help="where checkpoints go (default: the folder of temporary files)")
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--ranks", nargs="+", type=int, help="N-to-M for these numbers of ranks instead")
-    parser.add_argument("--rank-mib", type=int, default=128, help="with --ranks: the state of a rank")
+    parser.add_argument("--rank-mib", type=int, default=64, help="with --ranks: the state of a rank")
     options = parser.parse_args(arguments)
     if options.ranks:
         aggregation.report(options.ranks, mib=options.rank_mib, steps=options.steps, folder=options.folder)
@@ -166,11 +166,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{options.steps} checkpoints; load average {os.getloadavg()[0]:.1f}\n"
         "seconds per checkpoint: median (least to most)"
     )
-    print(f"{'':<29}{'blocked':>23}{'slower':>23}{'both':>8}{'durable':>20}{'CPU':>7}{'iteration':>10}")
+    print(f"{'':<29}{'blocked':>27}{'slower':>27}{'both':>8}{'durable':>22}{'CPU':>7}{'iteration':>10}")
     for way, cost in costs.items():
         print(
-            f"{way:<29}{spread(cost.blocked, 4):>23}{spread(cost.slower, 3):>23}{cost.both():>8.3f}"
-            f"{spread(cost.durable, 2):>20}{mean(cost.cpu):>7.2f}{mean(cost.wall):>+10.3f}"
+            f"{way:<29}{spread(cost.blocked, 4):>27}{spread(cost.slower, 3):>27}{cost.both():>8.3f}"
+            f"{spread(cost.durable, 2):>22}{mean(cost.cpu):>7.2f}{mean(cost.wall):>+10.3f}"
         )
     for verdict in verdicts(costs):
         print(verdict)
