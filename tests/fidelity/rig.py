@@ -201,7 +201,8 @@ def compare(files: Path, steps: Path, program: Program) -> dict[str, str]:
         differing: list[str] = []
         for out, (of_file, of_step) in told.items():
             one, other = of_file.get(case.name, []), of_step.get(case.name, [])
-            differing += difflib.unified_diff(one, other, f"{out} of files", f"{out} of steps", lineterm="", n=0)
+            if one != other:
+                differing += difflib.unified_diff(one, other, f"{out} of files", f"{out} of steps", lineterm="", n=0)
         if not all(case.name in seen for ways in told.values() for seen in ways):
             found[case.name] = "a side did not run or did not look"
         elif not differing:

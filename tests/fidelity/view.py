@@ -41,12 +41,11 @@ def plain(value: Any, of: h5py.File) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return [list(value.shape), [plain(v, of) for v in value.ravel()]]
-        content = value.tobytes()
-        return [
-            list(value.shape),
-            str(value.dtype),
-            content.hex() if len(content) < LONG else hashlib.sha256(content).hexdigest(),
-        ]
+        if value.nbytes < LONG:
+            content = value.tobytes().hex()
+        else:
+            content = hashlib.sha256(np.ascontiguousarray(value).reshape(-1).view("u1").data).hexdigest()
+        return [list(value.shape), str(value.dtype), content]
     if isinstance(value, np.void):
         return [plain(value[name], of) for name in value.dtype.names] if value.dtype.names else value.tobytes().hex()
     return repr(value)
