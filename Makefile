@@ -9,10 +9,13 @@ NATIVE := $(wildcard transport/native/*)
 # `make soak` repeats the tests of races, waits and deaths that tools/soak lists.
 ROUNDS ?= 100
 
+# `make suites` runs these libraries' own test suites under the layer; left out: all.
+SUITES ?=
+
 # `make fuzz` runs so many random workflows; each prints the command that runs it again.
 CASES ?= 300
 
-.PHONY: help demo install test lint native-test bench soak fuzz clean
+.PHONY: help demo install test lint native-test bench soak fuzz suites clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
@@ -22,6 +25,7 @@ help:
 	@echo "make bench        measure against memcpy and files"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
 	@echo "make fuzz         run CASES=$(CASES) random workflows, and check what arrives and what is left"
+	@echo "make suites       run the test suites of h5py, netCDF4 and PyTables under the layer, and in memory (hours)"
 	@echo "make clean        remove what the above made"
 
 # The package is installed editable: changes to Python files take effect at once; this rule rebuilds the native layer.
@@ -67,6 +71,9 @@ soak: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
+
+suites: $(VENV)/.installed-test
+	$(BIN)/python -m tests.suites $(SUITES)
 
 clean:
 	rm -rf $(VENV) build build-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -237,6 +237,22 @@ void removing_before_rewriting() {
     }
 }
 
+// A file in memory that loses its name before it is whole is nobody's but its program's; one on disk has its name when it is whole.
+void removing_while_writing() {
+    for (const Mode mode : {Mode::memory, Mode::both}) {
+        Pair p("*.h5", "*.h5", 1, 1, 1, 3, WhenFull::block, {mode});
+        const int index = queue::take_slot(p.board, 0, false);
+        SlotRecord& slot = p.board.slot(index);
+        strcpy(slot.name, "out.h5");
+        slot.state = SlotState::writing;
+        CHECK(queue::remove_own(p.board, 0, "out.h5", 0, false) == (mode == Mode::memory));
+        queue::close_slot(p.board, index, 0, false);
+        CHECK(p.read("out.h5") == (mode == Mode::memory ? -1 : 0));
+        CHECK(p.write("out.h5"));
+        CHECK(p.read("out.h5") == (mode == Mode::memory ? 0 : 1));
+    }
+}
+
 // As wilkins/flow/machine.py: what some rank has opened takes no place from what none has.
 void dropping_with_two_readers() {
     Pair p("out.h5", "out.h5", 1, 2, 1, 2, WhenFull::drop_oldest);
@@ -449,5 +465,6 @@ int main() {
     started_for_one_step();
     names_that_clash_and_history();
     removing_before_rewriting();
+    removing_while_writing();
     puts("queue: ok");
 }

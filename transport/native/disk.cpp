@@ -217,6 +217,14 @@ void keep(const Board& board, int port, int rank, uint64_t sequence, const char*
     rmdir(folder.text);
 }
 
+bool is_directory(const char* name) {
+    const int saved = errno;
+    struct stat st;
+    const bool found = stat(name, &st) == 0 && S_ISDIR(st.st_mode);
+    errno = saved;
+    return found;
+}
+
 bool exists(const char* name) {
     struct stat st;
     return lstat(name, &st) == 0;

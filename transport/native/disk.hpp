@@ -29,6 +29,9 @@ int begin(const Board& board, int slot);
 // Whether the program could create the file of this name anew, as with O_EXCL. Relative names start at the working folder.
 bool exists(const char* name);
 
+// Is it a directory? Leaves errno alone.
+bool is_directory(const char* name);
+
 // What is about to lie under the program's name, whole: where, and its number in the file system.
 using Announce = void (*)(const Board& board, int slot, const char* hidden, const char* path, uint64_t inode);
 

@@ -35,6 +35,9 @@ struct Hdf5 {
     herr_t (*get_fapl_core)(hid_t, size_t*, void*) = nullptr;
     ssize_t (*get_name)(hid_t, char*, size_t) = nullptr;
     herr_t (*clear_errors)(hid_t) = nullptr;
+    herr_t (*get_file_image)(hid_t, void**, size_t*) = nullptr;
+    hid_t (*get_driver)(hid_t) = nullptr;
+    const void* (*get_driver_info)(hid_t) = nullptr;
     herr_t (*get_auto)(hid_t, void**, void**) = nullptr;
     herr_t (*set_auto)(hid_t, void*, void*) = nullptr;
     hid_t (*get_errors)() = nullptr;
@@ -59,7 +62,8 @@ struct Hdf5 {
 Hdf5* hdf5_of(const void* caller);
 
 // What the interposed call that is under way asks of the driver's open.
-enum class Asking { opening, creating, looking };
+// `drafting`: it opens a file whose changes are not to be stored.
+enum class Asking { opening, drafting, creating, looking };
 
 // Flushes every file that programs have open to write through a library of the process and that leads to a step. False if
 // one could not be flushed. `but`: leaves out files of this name.
@@ -67,6 +71,14 @@ bool flush_open_files(const char* but);
 
 // Closes an access list; HDF5's error stack, which any call into HDF5 clears, stays as a failed call left it.
 void close_after(const Hdf5& library, hid_t list, bool failed);
+
+// What a list with our driver says about it.
+struct DriverInfo {
+    hid_t replaced;  // the driver that the program asked for, or -1: none
+};
+
+// The driver that the program put into a list that may have ours by now, or -1: HDF5's usual one.
+hid_t asked_driver(const Hdf5& library, hid_t list);
 
 // Access list `fapl` with our driver set in it, or -1 (error on HDF5's stack). Close it after use.
 hid_t with_driver(Hdf5& library, hid_t fapl);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -15,6 +16,7 @@
 #include "snapshot.hpp"
 #include "step_file.hpp"
 #include "store.hpp"
+#include "store_parts.hpp"
 
 namespace wilkins {
 
@@ -34,6 +36,7 @@ struct Opened {
     uint64_t device, inode;
     bool read_write;
     const Hdf5* library;
+    DriverInfo info;
     Opened* next;  // in the list of files open for reading
 };
 
@@ -81,6 +84,10 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
             const bool there = Call::exclusive() && lookup_step(match, &size, &identity, &when);
             return there ? open_step(match, Intent::look, 1, error) : nullptr;
         }
+        if (Call::asking() == Asking::drafting) {
+            StepFile* stored = open_step(match, Intent::read, 1, error);
+            return stored ? private_copy(stored, error) : nullptr;
+        }
         if (flags & kReadWrite)
             if (StepFile* same = open_for_reading(match)) return same;
         return open_step(match, flags & kReadWrite ? Intent::update : Intent::read, 1, error);
@@ -103,12 +110,13 @@ bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
     return true;
 }
 
-Opened* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
+Opened* driver_open(const char* name, unsigned flags, hid_t list, haddr_t) {
     auto* file = new (std::nothrow) Opened();
     if (!file) return nullptr;
     file->fd = -1;
     file->read_write = flags & kReadWrite;
     file->library = Call::library();
+    file->info.replaced = file->library ? asked_driver(*file->library, list) : -1;
     int error = 0;
     Match match;
     const bool matched = match_name(name, &match);
@@ -143,6 +151,19 @@ herr_t driver_close(Opened* file) {
     } else if (close(file->fd) != 0) result = -1;
     delete file;
     return result;
+}
+
+void* copy_info(const void* info) {
+    auto* copy = static_cast<DriverInfo*>(malloc(sizeof(DriverInfo)));
+    if (copy) *copy = *static_cast<const DriverInfo*>(info);
+    return copy;
+}
+
+void* driver_get_info(Opened* file) { return copy_info(&file->info); }
+
+herr_t free_info(void* info) {
+    free(info);
+    return 0;
 }
 
 int three_way(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
@@ -238,7 +259,9 @@ struct ClassHead {
     int close_degree;
     void *terminate, *sb_size, *sb_encode, *sb_decode;
     size_t fapl_size;
-    void *fapl_get, *fapl_copy, *fapl_free;
+    void* (*fapl_get)(Opened*);
+    void* (*fapl_copy)(const void*);
+    herr_t (*fapl_free)(void*);
     size_t dxpl_size;
     void *dxpl_copy, *dxpl_free;
     Opened* (*open)(const char*, unsigned, hid_t, haddr_t);
@@ -282,6 +305,10 @@ constexpr ClassHead make_head() {
     h.name = "wilkins";
     h.maxaddr = (static_cast<haddr_t>(1) << 63) - 1;  // as the POSIX driver: it is written into some files
     h.close_degree = 1;  // H5F_CLOSE_WEAK, as the POSIX driver
+    h.fapl_size = sizeof(DriverInfo);
+    h.fapl_get = driver_get_info;
+    h.fapl_copy = copy_info;
+    h.fapl_free = free_info;
     h.open = driver_open;
     h.close = driver_close;
     h.compare = driver_compare;

@@ -51,6 +51,9 @@ bool fill(Hdf5& lib, const void* at) {
                        look_up_id(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
     look_up(lib.get_fapl_mpio, "H5Pget_fapl_mpio", at);
     look_up(lib.get_fapl_core, "H5Pget_fapl_core", at);
+    look_up(lib.get_file_image, "H5Pget_file_image", at);
+    look_up(lib.get_driver, "H5Pget_driver", at);
+    look_up(lib.get_driver_info, "H5Pget_driver_info", at);
     look_up(lib.posix_driver, "H5FD_sec2_init", at);
     look_up_id(lib.posix_driver_id, "H5FD_SEC2_id_g", at);
     look_up_id(lib.error_class, "H5E_ERR_CLS_g", at);
@@ -153,13 +156,22 @@ Hdf5* hdf5_of(const void* caller) {
     return lib.open ? &lib : nullptr;
 }
 
+hid_t asked_driver(const Hdf5& lib, hid_t list) {
+    if (list == 0 || !lib.get_driver || !lib.get_driver_info) return -1;
+    const hid_t driver = lib.get_driver(list);
+    if (driver != lib.driver) return driver;
+    const auto* info = static_cast<const DriverInfo*>(lib.get_driver_info(list));
+    return info ? info->replaced : -1;
+}
+
 hid_t with_driver(Hdf5& lib, hid_t fapl) {
     if (lib.driver < 0 || lib.is_valid(lib.driver) <= 0) lib.driver = register_driver(lib);
     if (lib.driver < 0) return -1;
     in_use.store(true, std::memory_order_relaxed);
     const hid_t list = fapl == 0 ? lib.create_list(*lib.file_access_class) : lib.copy_list(fapl);
     if (list < 0) return -1;
-    if (lib.set_driver(list, lib.driver, nullptr) >= 0) return list;
+    const DriverInfo info = {asked_driver(lib, fapl)};
+    if (lib.set_driver(list, lib.driver, &info) >= 0) return list;
     lib.close_list(list);
     return -1;
 }

@@ -34,12 +34,20 @@ bool parallel(const Hdf5& lib, hid_t fapl) {
     return lib.get_fapl_mpio(fapl, nullptr, nullptr) >= 0;
 }
 
-// A file that lives in its program's memory and is never written out would not be seen on disk either.
-bool never_stored(const Hdf5& lib, hid_t fapl, Asking asking) {
-    if (fapl == 0 || asking != Asking::creating || !lib.get_fapl_core) return false;
+// Does the list ask for a file in its program's memory that is never written out? It would not be seen on disk either.
+bool never_stored(const Hdf5& lib, hid_t fapl) {
+    if (fapl == 0 || !lib.get_fapl_core) return false;
     Quiet quiet(lib);
     uint64_t stored = 0;  // room for an hbool_t of any width
     return lib.get_fapl_core(fapl, nullptr, &stored) >= 0 && !stored;
+}
+
+// Does the list bring the file's content itself? Then nothing is read from the name.
+bool brings_image(const Hdf5& lib, hid_t fapl) {
+    if (fapl == 0 || !lib.get_file_image) return false;
+    Quiet quiet(lib);
+    size_t size = 0;
+    return lib.get_file_image(fapl, nullptr, &size) >= 0 && size > 0;
 }
 
 // Runs `call` with an access list that leads to the arena, or with the program's own.
@@ -48,9 +56,12 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     Match match;
     if (!match_name(name, &match)) return call(fapl);
     Hdf5* lib = hdf5_of(caller);
-    if (!lib || never_stored(*lib, fapl, asking)) return call(fapl);
-    if (flags & (kWriterOfMany | kOneOfManyReaders)) return lib->refuse_swmr(match.name);
+    if (!lib) return call(fapl);
     const bool opens = asking == Asking::opening;
+    if (asking == Asking::creating && never_stored(*lib, fapl)) return call(fapl);
+    if (opens && brings_image(*lib, fapl)) return call(fapl);
+    if (flags & (kWriterOfMany | kOneOfManyReaders)) return lib->refuse_swmr(match.name);
+    if (opens && (flags & kReadWrite) && never_stored(*lib, fapl)) asking = Asking::drafting;
     if (opens) actions::told(actions::Event::before_open, match.name);
     if (parallel(*lib, fapl)) {
         const auto result = [&] {
@@ -60,7 +71,7 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
         if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
         return result;
     }
-    if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, asking == Asking::opening)) {
+    if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, opens)) {
         PassThrough passing(true);
         return call(fapl);
     }
@@ -152,5 +163,7 @@ WILKINS_EXPORT hid_t H5Pget_driver(hid_t list) {
     if (driver < 0 || !driver_in_use()) return driver;
     const Hdf5* lib = hdf5_of(WILKINS_CALLER);
     if (!lib || driver != lib->driver) return driver;
+    const hid_t asked = asked_driver(*lib, list);
+    if (asked >= 0) return asked;
     return lib->posix_driver ? lib->posix_driver() : lib->posix_driver_id ? *lib->posix_driver_id : driver;
 }

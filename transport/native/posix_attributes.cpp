@@ -31,7 +31,7 @@ WILKINS_INTERPOSE(int, chmod, const char* path, mode_t mode) {
 
 WILKINS_INTERPOSE(int, fchmodat, int dirfd, const char* path, mode_t mode, int flags) {
     int result;
-    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::fchmodat(dirfd, path, mode, flags);
+    return handled(NameAt(dirfd, path, WILKINS_CALLER), WILKINS_CALLER, 0, &result) ? result : libc::fchmodat(dirfd, path, mode, flags);
 }
 
 WILKINS_INTERPOSE(int, chown, const char* path, uid_t user, gid_t group) {
@@ -46,7 +46,7 @@ WILKINS_INTERPOSE(int, lchown, const char* path, uid_t user, gid_t group) {
 
 WILKINS_INTERPOSE(int, fchownat, int dirfd, const char* path, uid_t user, gid_t group, int flags) {
     int result;
-    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::fchownat(dirfd, path, user, group, flags);
+    return handled(NameAt(dirfd, path, WILKINS_CALLER), WILKINS_CALLER, 0, &result) ? result : libc::fchownat(dirfd, path, user, group, flags);
 }
 
 WILKINS_INTERPOSE(int, utime, const char* path, const struct utimbuf* times) {
@@ -61,7 +61,7 @@ WILKINS_INTERPOSE(int, utimes, const char* path, const struct timeval* times) {
 
 WILKINS_INTERPOSE(int, utimensat, int dirfd, const char* path, const struct timespec* times, int flags) {
     int result;
-    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::utimensat(dirfd, path, times, flags);
+    return handled(NameAt(dirfd, path, WILKINS_CALLER), WILKINS_CALLER, 0, &result) ? result : libc::utimensat(dirfd, path, times, flags);
 }
 
 WILKINS_INTERPOSE(ssize_t, getxattr, const char* path, const char* name, void* value, size_t size) {

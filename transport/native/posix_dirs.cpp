@@ -1,4 +1,5 @@
-// Directory listings that show what a disk would: steps that are there to be read, and no stale file of such a name.
+// Directory listings that show what a disk would: steps that are there to be read, those that the task itself has written,
+// and no stale file of such a name.
 #include <limits.h>
 #include <unistd.h>
 
@@ -56,24 +57,21 @@ std::string join(const std::string& folder, const char* name) {
     return folder.empty() ? name : folder == "/" ? "/" + std::string(name) : folder + "/" + name;
 }
 
-void collect(const char* name, void* user) { static_cast<std::vector<std::string>*>(user)->push_back(name); }
+void collect(const char* name, uint64_t identity, void* user) {
+    static_cast<std::vector<Entry>*>(user)->push_back({name, identity});
+}
 
 std::vector<Entry> steps_in(const std::string& folder) {
-    std::vector<std::string> names;
-    list_steps(collect, &names);
-    std::vector<Entry> entries;
-    for (const std::string& name : names) {
-        const size_t slash = name.rfind('/');
-        const std::string parent = slash == std::string::npos ? "" : slash == 0 ? "/" : name.substr(0, slash);
-        const std::string base = slash == std::string::npos ? name : name.substr(slash + 1);
+    std::vector<Entry> steps, entries;
+    list_steps(collect, &steps);
+    for (const Entry& step : steps) {
+        const size_t slash = step.name.rfind('/');
+        const std::string parent = slash == std::string::npos ? "" : slash == 0 ? "/" : step.name.substr(0, slash);
+        const std::string base = slash == std::string::npos ? step.name : step.name.substr(slash + 1);
         if (!same_folder(parent, folder) || base.size() >= sizeof(dirent::d_name)) continue;
-        Match match;
-        uint64_t size = 0, identity = 0;
-        int64_t published = 0;
         bool known = false;
         for (const Entry& entry : entries) known = known || entry.name == base;
-        if (!known && match_name(join(folder, base.c_str()).c_str(), &match) && lookup_step(match, &size, &identity, &published))
-            entries.push_back({base, identity});
+        if (!known) entries.push_back({base, step.identity});
     }
     return entries;
 }
@@ -112,12 +110,17 @@ void drop_listing(DIR* directory) {
     }
 }
 
-// A file on disk that has the name of something this task reads is not what an open would lead to, and one of ours that is
-// being written is none of its business.
-bool hidden(const Listing& listing, const char* name) {
+bool is_directory(const std::string& name, unsigned char type) {
+    return type == DT_UNKNOWN || type == DT_LNK ? disk::is_directory(name.c_str()) : type == DT_DIR;
+}
+
+// A file on disk that has the name of a port's is not what an open would lead to, and one of ours that is being written is none
+// of the program's business.
+bool hidden(const Listing& listing, const struct dirent& entry) {
     Match match;
-    if (strncmp(name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
-    return match_name(join(listing.path, name).c_str(), &match) && match.inport >= 0;
+    if (strncmp(entry.d_name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
+    const std::string name = join(listing.path, entry.d_name);
+    return match_name(name.c_str(), &match) && !on_disk(match) && !is_directory(name, entry.d_type);
 }
 
 void fill(const Entry& step, struct dirent* entry) {
@@ -133,7 +136,7 @@ struct dirent* next_entry(DIR* directory) {
         const int saved = errno;
         struct dirent* entry = libc::readdir(directory);
         if (!listing || (!entry && errno != saved)) return entry;
-        if (entry && !hidden(*listing, entry->d_name)) return entry;
+        if (entry && !hidden(*listing, *entry)) return entry;
         if (entry) continue;
         if (listing->next == listing->entries.size()) return nullptr;
         fill(listing->entries[listing->next++], &listing->shown);
@@ -154,7 +157,7 @@ int correct(const char* path, struct dirent*** list, int count, int (*filter)(co
     listing.path = normalised(path);
     size_t kept = 0;
     for (int i = 0; i < count; ++i) {
-        if (hidden(listing, (*list)[i]->d_name)) free((*list)[i]);
+        if (hidden(listing, *(*list)[i])) free((*list)[i]);
         else (*list)[kept++] = (*list)[i];
     }
     for (const Entry& step : steps_in(listing.path)) {

@@ -275,7 +275,7 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     if (flags & O_DIRECTORY) return ENOTDIR;
     const bool there = match.outport >= 0 && lookup_step(match, &size, &identity, &published);
     const bool continues = there && !(flags & (O_EXCL | O_TRUNC));
-    if (writes && (flags & O_CREAT) && !continues) {
+    if ((writes || match.outport >= 0) && (flags & O_CREAT) && !continues) {
         plan->intent = flags & O_EXCL ? Intent::create_exclusive : Intent::create;
         return 0;
     }

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "context.hpp"
+#include "disk.hpp"
 #include "first.hpp"
 #include "posix_files.hpp"
 #include "step_file.hpp"
@@ -115,8 +116,8 @@ int save_step(const Match& match, int dirfd, const char* path) {
 // rename where at least one of the names matches; `handled` says whether the layer has done it.
 int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, bool* handled) {
     Match source, target;
-    const bool from_step = matches(from, &source, caller);
-    const bool to_step = matches(to, &target, caller);
+    const bool from_step = matches(NameAt(from_dir, from, caller), &source, caller);
+    const bool to_step = matches(NameAt(to_dir, to, caller), &target, caller);
     *handled = from_step || (to_step && target.outport >= 0);
     if (!*handled) return 0;
     struct stat st;
@@ -157,6 +158,14 @@ int stat_any(const char* path, struct stat* st, const void* caller, bool* handle
     return *handled ? stat_match(match, st) : 0;
 }
 
+// A directory stays one, whatever a port says of its name. Only for what the task reads it does not stand in the way of steps.
+bool is_directory(const char* name, const Match& match, bool reads) {
+    uint64_t size, identity;
+    int64_t published;
+    if (match.outport < 0 && (reads || lookup_step(match, &size, &identity, &published))) return false;
+    return disk::is_directory(name);
+}
+
 }  // namespace
 
 bool is_own_code(const void* address) {
@@ -181,8 +190,22 @@ bool matches(const char* name, Match* match, const void* caller, bool reads) {
     bool found = match_name(name, match);
     // Where HDF5's own calls are seen, it is those that open the file.
     if (found && (match->outport < 0 || reads)) found = !answered_by_disk(*match, reads && !has_shared_hdf5());
+    if (found) found = !is_directory(name, *match, reads);
     matching = false;
     return found;
+}
+
+NameAt::NameAt(int dirfd, const char* path, const void* caller) : name_(path) {
+    if (dirfd == AT_FDCWD || !path || !path[0] || path[0] == '/' || !in_run(caller) || !could_match(path)) return;
+    const int saved = errno;
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
+    const ssize_t length = readlink(link, whole_, PATH_MAX);
+    errno = saved;
+    if (length <= 0 || length >= PATH_MAX || whole_[0] != '/' || strlen(path) >= kNameMax - 1) return;
+    whole_[length] = '/';
+    strcpy(whole_ + length + 1, path);
+    name_ = whole_;
 }
 
 void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st) {
@@ -276,7 +299,7 @@ WILKINS_ALIAS(fstat64, fstat);
 WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, int flags) {
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     bool handled;
-    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
     return handled ? result : libc::fstatat(dirfd, path, st, flags);
 }
 WILKINS_ALIAS(fstatat64, fstatat);
@@ -303,7 +326,7 @@ WILKINS_ALIAS(__fxstat64, __fxstat);
 WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, struct stat* st, int flags) {
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     bool handled;
-    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
+    const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
     return handled ? result : libc::__fxstatat(version, dirfd, path, st, flags);
 }
 WILKINS_ALIAS(__fxstatat64, __fxstatat);
@@ -311,7 +334,7 @@ WILKINS_ALIAS(__fxstatat64, __fxstatat);
 WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned mask, struct statx* stx) {
     struct stat st;
     bool handled = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
-    const int result = handled ? fstat_any(dirfd, &st) : stat_any(path, &st, WILKINS_CALLER, &handled);
+    const int result = handled ? fstat_any(dirfd, &st) : stat_any(NameAt(dirfd, path, WILKINS_CALLER), &st, WILKINS_CALLER, &handled);
     if (!handled) return libc::statx(dirfd, path, flags, mask, stx);
     if (result == 0) describe(st, stx);
     return result;
@@ -330,7 +353,8 @@ WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::faccessat(dirfd, path, mode, flags);
+    return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER) ? access_match(match, mode)
+                                                                                     : libc::faccessat(dirfd, path, mode, flags);
 }
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
@@ -358,7 +382,7 @@ WILKINS_INTERPOSE(int, unlink, const char* path) {
 
 WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
     Match match;
-    if (!(flags & AT_REMOVEDIR) && matches(path, &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
+    if (!(flags & AT_REMOVEDIR) && matches(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
     return libc::unlinkat(dirfd, path, flags);
 }
 

@@ -1,6 +1,8 @@
 // Which names of the C library's calls lead to steps, and what such a name looks like from outside.
 #pragma once
 
+#include <limits.h>
+
 #include "posix_libc.hpp"
 #include "store.hpp"
 
@@ -12,9 +14,22 @@ bool is_own_code(const void* address);
 // Is this process part of a run, and the call the program's own?
 bool in_run(const void* caller);
 
+// A name that a call gives relative to an open directory, made whole if it could be a port's; any other stays as it is.
+class NameAt {
+public:
+    NameAt(int dirfd, const char* path, const void* caller);
+    operator const char*() const { return name_; }
+    NameAt(const NameAt&) = delete;
+    NameAt& operator=(const NameAt&) = delete;
+
+private:
+    const char* name_;
+    char whole_[PATH_MAX + kNameMax];
+};
+
 // match_name for a call made by the program: false for calls from inside this library, and while the process is still
-// joining the run. `dirfd` is only meaningful for relative names, which match by their last components.
-// False too if the disk answers for the name now (see first.hpp); `reads`: the call opens it to be read.
+// joining the run. False too if the disk answers for the name: as it does now (see first.hpp), or because it has a directory
+// of that name there. `reads`: the call opens it to be read.
 bool matches(const char* name, Match* match, const void* caller, bool reads = false);
 
 // Fills `st` for a step. Both names of it (stat) and descriptors (fstat) show the same device, inode and size.

@@ -55,7 +55,7 @@ int stream_descriptor(FILE* stream) {
 
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
-    if (!matches(path, &match, caller, reads(flags))) return libc::openat(dirfd, path, flags, mode);
+    if (!matches(NameAt(dirfd, path, caller), &match, caller, reads(flags))) return libc::openat(dirfd, path, flags, mode);
     const disk::Permission permission(mode);
     return open_match(match, flags, false);
 }

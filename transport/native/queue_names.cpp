@@ -64,6 +64,24 @@ bool exists(const Board& board, const SourceRecord& source, const char* name) {
     return found;
 }
 
+namespace {
+
+// A file in memory that loses its name while it is being written: its program goes on with it, and nobody else ever sees it. (One on
+// disk has its name only when it is whole.)
+bool remove_unfinished(const Board& board, const PortRecord& port, const char* name, uint64_t place) {
+    bool any = false;
+    for (int s = 0; port.habits.mode == Mode::memory && s < port.sources; ++s)
+        each_slot(board, board.source(port.first_source + s), [&](int, SlotRecord& slot) {
+            if (slot.state != SlotState::writing || slot.removed) return;
+            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
+            slot.removed = 1;
+            any = true;
+        });
+    return any;
+}
+
+}  // namespace
+
 bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw) {
     const PortRecord& port = board.port(outport);
     bool any = false;
@@ -74,6 +92,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         if (slot.state == SlotState::resting) queue::withdraw(board, index);
         for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
     }
+    if (!withdraw && remove_unfinished(board, port, name, place)) any = true;
     for (int s = 0; s < port.sources; ++s) {
         each_entry(board.source(port.first_source + s), name, static_cast<int>(port.components), [&](uint64_t& entry) {
             any = any || (entry & 1);

@@ -32,6 +32,10 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
     ++slot.closes;
     WILKINS_FAULT_POINT("rest.counted");
     slot.kept_back = keep_back;
+    if (slot.removed) {
+        withdraw(board, index);
+        return;
+    }
     if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
     if (keep_back || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
         slot.state = SlotState::resting;
@@ -49,7 +53,9 @@ int find_resting(const Board& board, int outport, const char* name, uint64_t pla
         const SourceRecord& source = board.source(port.first_source + s);
         for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
             const SlotRecord& slot = board.slot(k);
-            if (slot.state == state && ((place && slot.place_hash == place) || strcmp(slot.name, name) == 0)) return k;
+            const bool lost_its_name = slot.state == SlotState::writing && slot.removed;
+            if (slot.state != state || lost_its_name) continue;
+            if ((place && slot.place_hash == place) || strcmp(slot.name, name) == 0) return k;
         }
     }
     return -1;

@@ -73,6 +73,9 @@ public:
 // always false in a process that is not part of a run.
 bool match_name(const char* name, Match* match);
 
+// False only if no port of this task has a name that ends like this one. Costs a comparison of last components.
+bool could_match(const char* name);
+
 // Opens a step for the given intent. On failure returns nullptr and sets *error. Waits for room (producers) and for data
 // (consumers). Reading a name at the end of its stream fails with ENOENT. `communicator_size` is the number of ranks
 // that will share a step being created (1: this rank alone); only the lead calls this, the others attach.
@@ -101,8 +104,9 @@ bool on_disk(const Match& match);
 // never the file of a later step.
 bool may_remove_file(const Match& match);
 
-// Calls `each` with the name of every step that a look at the disk would show: published and not yet passed by this rank.
-void list_steps(void (*each)(const char* name, void* user), void* user);
+// Calls `each` with the name of every step that a look at the disk would show, unless it is there anyway: what this rank may
+// still read of others, and what its task has written itself and not removed. A name may come more than once.
+void list_steps(void (*each)(const char* name, uint64_t identity, void* user), void* user);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
 // For a consumer: lets go of the step. Returns 0 or ENOENT.

@@ -86,6 +86,10 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     const PortRecord& port = board.port(match.outport);
     const int source_index = port.first_source + p.context.rank;
     const uint64_t place = hash_place(match.name);
+    if (disk::is_directory(match.name)) {
+        *error = EISDIR;
+        return nullptr;
+    }
     bool goes_on = port.habits.publish != Publish::next;
     if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
         Board::Lock lock(board);

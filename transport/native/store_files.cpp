@@ -78,8 +78,10 @@ StepFile* find_open(const char* name, bool written) {
     const uint64_t place = hash_place(name);
     StepFile::State* found = nullptr;
     std::unique_lock<std::mutex> guard(open_mutex);
-    for (StepFile::State* s = open_files; s && !found; s = s->next)
-        if ((s->role == Role::lead || s->role == Role::own_copy) == written && s->place == place) found = s;
+    for (StepFile::State* s = open_files; s && !found; s = s->next) {
+        if ((s->role == Role::lead || s->role == Role::own_copy) != written || s->place != place) continue;
+        if (s->role != Role::lead || !process().board.slot(s->slot).removed) found = s;
+    }
     if (!found || found->role == Role::own_copy) return nullptr;
     const StepToken token = {found->slot, found->slot, found->identity};
     guard.unlock();

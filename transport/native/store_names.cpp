@@ -1,4 +1,6 @@
 // Names: which are ports', what a look at one shows, and what becomes of a step whose name is removed or changed.
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -47,6 +49,17 @@ bool match_name(const char* name, Match* match) {
     return match->outport >= 0 || match->inport >= 0;
 }
 
+bool could_match(const char* name) {
+    const Process& p = process();
+    if (!p.context.active || passing_through()) return false;
+    const char* last = last_components(name, 1);
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task == p.context.task && glob_match(last_components(port.pattern, 1), last)) return true;
+    }
+    return false;
+}
+
 bool on_disk(const Match& match) {
     return match.inport < 0 && disk::has_files(process().board, match.outport);
 }
@@ -77,19 +90,31 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     return true;
 }
 
-void list_steps(void (*each)(const char* name, void* user), void* user) {
+namespace {
+
+// A file that the task has written, or this process is writing, and has not removed: to the program it is there.
+bool is_own_file(const Process& p, const SlotRecord& slot) {
+    const PortRecord& port = p.board.port(p.board.source(slot.source).port);
+    if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.state == SlotState::free || slot.removed) return false;
+    return slot.state != SlotState::writing || slot.writer_pid == getpid();
+}
+
+}  // namespace
+
+void list_steps(void (*each)(const char* name, uint64_t identity, void* user), void* user) {
     Process& p = process();
     if (!p.context.active) return;
     Board::Lock lock(p.board);
-    for (int i = 0; i < p.board.head().ports; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || port.direction != Direction::in) continue;
-        for (int s = 0; s < p.board.head().slots; ++s) {
-            const SlotRecord& slot = p.board.slot(s);
-            if (slot.state != SlotState::published) continue;
+    for (int s = 0; s < p.board.head().slots; ++s) {
+        const SlotRecord& slot = p.board.slot(s);
+        if (is_own_file(p, slot)) each(slot.name, slot.stamp, user);
+        if (slot.state != SlotState::published) continue;
+        for (int i = 0; i < p.board.head().ports; ++i) {
+            const PortRecord& port = p.board.port(i);
+            if (port.task != p.context.task || port.direction != Direction::in) continue;
             if (!pattern_match(port.pattern, static_cast<int>(port.components), slot.name)) continue;
             const queue::Found found = queue::find(p.board, i, p.context.rank, slot.name);
-            if (found.slot == s && found.unread && !before_first(p, i)) each(slot.name, user);
+            if (found.slot == s && found.unread && !before_first(p, i)) each(slot.name, slot.stamp, user);
         }
     }
 }

@@ -155,6 +155,7 @@ StepFile* reread_own(const Match& match, int* error) {
     const uint64_t place = hash_place(match.name);
     int index;
     uint64_t stamp = 0;
+    bool known = false;
     {
         Board::Lock lock(p.board);
         index = queue::find_own(p.board, match.outport, match.name, place);
@@ -163,9 +164,14 @@ StepFile* reread_own(const Match& match, int* error) {
             return nullptr;
         }
         if (index >= 0) stamp = p.board.slot(index).stamp;
+        else known = queue::exists(p.board, p.board.source(p.board.port(match.outport).first_source + p.context.rank), match.name);
     }
     if (index < 0) {
         *error = ENOENT;
+        if (known)
+            explain_missing(p, match,
+                            "its task has written it, but its readers have had it, and its memory holds a later step; a longer "
+                            "'queue' of the port keeps more steps, 'mode: both' keeps every file on disk");
         return nullptr;
     }
     return open_held(index, stamp, match.name, error);
