@@ -83,6 +83,7 @@ class Flush:
 
     def _drain(self, job: Job) -> None:
         """Free what is captured and will not be written, so that nobody waits for room in the ring."""
+        job.planned.wait()
         while job.plan.blocks and (found := self._next(job)) is not None:
             self._ring.give(found[1])
 

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from support import run_tree
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When, versions
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When, outline, plan, versions
+from wilkins.tasks.checkpoint.ranks import Alone
 
 from .conftest import Opener, arrays, same
 
@@ -275,6 +276,30 @@ def test_trouble_in_the_background_is_told_at_a_next_call(opened: Opener, tmp_pa
         checkpointer.wait()
     checkpointer.save(6, {"x": 6})
     checkpointer.wait()
+
+
+def test_ranks_that_answer_no_more_are_told_at_each_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the state of a version that will not be is still to be described."""
+
+    class Silent(Alone):
+        def another(self) -> Alone:
+            return Lost()
+
+    class Lost(Alone):
+        def tell(self, text: str) -> list[str]:
+            raise OSError(f"rank 1 does not get {text}")
+
+    def looks(values: list[Any]) -> Any:
+        time.sleep(0.05)
+        return outline.looks(values)
+
+    monkeypatch.setattr(plan, "looks", looks)
+    checkpointer = Checkpointer(tmp_path, ranks=Silent(), block=65536)
+    for step in range(4):
+        checkpointer.save(step, arrays(step, 20_000))
+        with pytest.raises(CheckpointError, match="the ranks cannot agree on a version: rank 1 does not get"):
+            checkpointer.wait()
+    checkpointer.close()
 
 
 def test_storage_is_written_at_most_so_fast(opened: Opener) -> None:
