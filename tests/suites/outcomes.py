@@ -20,6 +20,8 @@ class Known:
     tests: tuple[str, ...]
     """Names or shell patterns."""
     reason: str
+    refused: bool = False
+    """They are about what is refused on purpose, so they count for no share."""
 
     def covers(self, test: str) -> bool:
         """Whether a test is one of them. Brackets, of parametrised tests, mean themselves."""
@@ -67,7 +69,10 @@ def exceptions(path: Path) -> dict[str, tuple[Known, ...]]:
     """The list of exceptions: suite -> groups of tests with one reason."""
     told = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     return {
-        suite: tuple(Known(tuple(group["tests"]), " ".join(group["reason"].split())) for group in groups)
+        suite: tuple(
+            Known(tuple(group["tests"]), " ".join(group["reason"].split()), group.get("refused", False))
+            for group in groups
+        )
         for suite, groups in told.items()
     }
 
