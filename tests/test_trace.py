@@ -73,8 +73,9 @@ def test_every_step_is_created_published_opened_and_closed(tmp_path: Path, launc
     for task, code in (("sim", "0"), ("look", "3")):
         own = [event for event in events if event.task == task]
         assert (own[0].event, own[0].rank, own[0].name) == ("start", -1, "-")
-        assert (own[-1].event, own[-1].rank, own[-1].name) == ("end", -1, code)
-        assert {event.rank for event in own[1:-1]} == {0}
+        ends = [(event.event, event.rank, event.name) for event in own[-2:]]
+        assert ends == [("end", -1, code), ("done", -1, "-")]
+        assert {event.rank for event in own[1:-2]} == {0}
 
 
 def test_waits_begin_and_end(tmp_path: Path) -> None:

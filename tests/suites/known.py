@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "recorder", "--tb=short")
+PYTEST = ("-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", "-p", "recorder", "--tb=short")
+"""Without the settings of a folder around: an environment may lie within a checkout."""
 
 
 @dataclass(frozen=True, slots=True)
