@@ -50,7 +50,7 @@ fi
 export PYTHONPATH="$PWD:$work/site${PYTHONPATH:+:$PYTHONPATH}" PATH="$work/site/bin:$PATH" OMP_NUM_THREADS=1
 
 if [ "${1:-}" = --stand-in ]; then
-    cc -O2 -shared -fPIC -pthread -Wl,-soname,libcuda.so.1 tests/devices/stand_in.c -o "$work/libcuda.so.1" -lrt
+    cc -O2 -shared -fPIC -pthread -Wl,-soname,libcuda.so.1 tests/devices/stand_in/*.c -o "$work/libcuda.so.1" -lrt
     export LD_LIBRARY_PATH="$work${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" WILKINS_GPUS=1 STAND_IN_RUN=$$
     tests="not gpu" out="$work/report.md" size="--steps 6 --mib 4"
 else

@@ -30,7 +30,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stand-in")
     flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1"]
     target = folder / "libcuda.so.1"
-    subprocess.run(["gcc", *flags, str(HERE / "stand_in.c"), "-o", str(target), "-lrt"], check=True)
+    sources = sorted(map(str, (HERE / "stand_in").glob("*.c")))
+    subprocess.run(["gcc", *flags, *sources, "-o", str(target), "-lrt"], check=True)
     return folder
 
 
