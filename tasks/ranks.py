@@ -6,7 +6,6 @@ import fcntl
 import os
 import stat
 import struct
-import sys
 import termios
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +14,9 @@ from wilkins.tasks.errors import TaskError, ToldElsewhere
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+_ERRORS = 2
+"""The descriptor of what a process says of errors."""
 
 _PATIENCE = 1.0
 """Seconds in which what a rank has said is to be fetched, before the rank ends all of them."""
@@ -76,16 +78,19 @@ class Several:
         that is waited for.
         """
         until = time.monotonic() + _PATIENCE
-        while _unread(sys.stderr.fileno()) and time.monotonic() < until:
+        while _unread(_ERRORS) and time.monotonic() < until:
             time.sleep(0.001)
         self._world.Abort(code)
 
 
 def _unread(descriptor: int) -> bool:
-    """Whether a pipe holds what nobody has fetched yet; of anything else: no."""
-    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+    """Whether a pipe holds what nobody has fetched yet; of anything else, or what is closed: no."""
+    try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return False
+        (length,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+    except OSError:
         return False
-    (length,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
     return bool(length)
 
 
