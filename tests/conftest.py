@@ -17,6 +17,9 @@ from support import OWN_MOUNTS
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
+os.environ.pop("PYTHONUNBUFFERED", None)
+"""With it Python writes the words of a line one by one, and ``mpiexec`` mixes those of several ranks."""
+
 if os.geteuid() == 0:
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 

@@ -17,6 +17,14 @@ _INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    try:
+        code = _main(arguments)
+    finally:
+        told = _flush()
+    return code or told
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         command: Callable[[argparse.Namespace], int] = parsed.command
@@ -27,14 +35,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"wilkins: error: cannot go on: {where}{error.strerror}; mend what the system refuses", file=sys.stderr)
-        return WilkinsError.exit_code
+        return _refused(error)
+
+
+def _flush() -> int:
+    """Write out what is buffered, before Python does and words a failure in its own way; returns the exit code."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _refused(error)
+    return 0
+
+
+def _refused(error: OSError) -> int:
+    """Nobody who reads the output any more is no error; whatever else the system refuses is one."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(error, BrokenPipeError):
+        return 0
+    where = f"{error.filename}: " if error.filename else ""
+    print(f"wilkins: error: cannot go on: {where}{error.strerror}; mend what the system refuses", file=sys.stderr)
+    return WilkinsError.exit_code
 
 
 def in_job(environment: Mapping[str, str] = os.environ) -> bool:

@@ -143,8 +143,18 @@ def test_interrupt(pair: Pair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == ""
 
 
-def test_a_closed_pipe_is_no_error(pair: Pair) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    line = f"{sys.executable} -m wilkins plan {pair().path} | true"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_is_no_error(pair: Pair, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    line = f"set -o pipefail; {sys.executable} -m wilkins plan {pair().path} | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_to_a_full_disk_is_an_error(pair: Pair, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    line = f"{sys.executable} -m wilkins plan {pair().path} > /dev/full"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=environment, check=False)
-    assert done.stderr == ""
+    assert done.returncode == 1
+    assert done.stderr.startswith("wilkins: error: cannot go on: No space left on device;"), done.stderr
