@@ -38,16 +38,3 @@ def arrays(seed: int, size: int = 200_000) -> dict[str, Any]:
     """A state of several blocks."""
     rng = np.random.default_rng(seed)
     return {"a": rng.standard_normal(size), "b": {"c": rng.integers(0, 9, (3, 100_000)), "n": seed}}
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two states are the same, bit by bit, and of the same types."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, np.ndarray):
-        return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other or (one != one and other != other))

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs.same_state import same
 
 from support import MPIEXEC, must_run
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
 from wilkins.tasks.checkpoint.recover import damage
-
-from .conftest import same
 
 pytestmark = pytest.mark.needs(MPIEXEC)
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"

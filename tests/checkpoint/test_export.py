@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from programs.same_state import same
 
 from support import MPIEXEC, must_run
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import CheckpointError, Damaged, Unsupported, to_safetensors
 
-from .conftest import Opener, same
+from .conftest import Opener
 from .test_torch import DTYPES, bytes_of, trained
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from programs.same_state import same
 
 from support import run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When, outline, plan, versions
 from wilkins.tasks.checkpoint.ranks import Alone
 
-from .conftest import Opener, arrays, same
+from .conftest import Opener, arrays
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
 
