@@ -131,3 +131,14 @@ def must_run(folder: Path, *argv: str | Path, timeout: float = 60) -> str:
     finished = run_tree(argv, timeout, folder)
     assert finished.code == 0, f"{' '.join(map(str, argv))}\n{finished.out}{finished.err}"
     return finished.out
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of this size at a new folder; needs root."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from programs.build import SOURCES, build, parallel_c, serial_c
 
-from support import MPIEXEC, WILKINS, Finished, must_run, run_tree, started_tree, wait_for
+from support import MPIEXEC, WILKINS, Finished, mounted, must_run, run_tree, started_tree, wait_for
 
 PYTHON = sys.executable
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -92,11 +92,8 @@ def hidden_in(folder: Path) -> list[Path]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MB; its tests need root, to mount it."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=True)
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with mounted(tmp_path / "disk", "4m") as folder:
+        yield folder
 
 
 PROGRAMS = {

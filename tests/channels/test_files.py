@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import wilkins.transport
+from support import mounted
 from wilkins.transport import Step
 from wilkins.transport.devices import bring, h5
 from wilkins.transport.devices.driver import NoCuda
@@ -342,11 +343,8 @@ def test_a_program_that_ends_while_a_thread_fills_a_step_leaves_nothing(tmp_path
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with mounted(tmp_path / "disk", "2m") as folder:
+        yield folder
 
 
 @pytest.mark.needs("root", "mount")
