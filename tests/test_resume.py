@@ -359,3 +359,18 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
         refused = run_tree([*WILKINS, "run", "--resume", latest], 60, tmp_path / "beside")
         assert refused.code == 2
         assert "the run goes on still; wait for its end, or stop it" in refused.err
+
+
+def test_a_run_that_failed_says_how_to_go_on(tmp_path: Path) -> None:
+    """A task fails; the command that the end of the run shows goes on with it."""
+    fragile = "import os\nif not os.path.exists('mended'): raise SystemExit(3)\n" + SUMS
+    make(tmp_path, WORKFLOW.format(pause=0), simulation=SIMULATION, sums=fragile)
+    failed = run(tmp_path)
+    assert failed.code == 1
+    said = [line for line in failed.err.splitlines() if "to go on with this run: wilkins run " in line]
+    assert len(said) == 1, failed.err
+    (tmp_path / "mended").touch()
+    done = run(tmp_path, *said[0].partition("wilkins run ")[2].split())
+    assert done.code == 0, done.out + done.err
+    assert seen(tmp_path) == list(range(30))
+    assert "to go on" not in done.err

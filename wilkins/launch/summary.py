@@ -102,6 +102,14 @@ def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]
     return [*_unread(plan, report), *differences(plan.resumes, folder)]
 
 
+def how_to_go_on(plan: Plan, code: int, folder: Path) -> list[str]:
+    """The command that goes on with a run that has not done all, if there is something to go back to."""
+    if code == 0 or not plan.can_resume:
+        return []
+    job = f"mpiexec -n {plan.total_ranks} " if plan.launch == "one-job" else ""
+    return [f"to go on with this run: {job}wilkins run --resume {folder}"]
+
+
 def _unread(plan: Plan, report: dict[str, Any]) -> list[str]:
     """Tasks of a resumed run that read none of the steps that were there for them."""
     ports = BoardPorts(plan)
