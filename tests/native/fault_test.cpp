@@ -23,9 +23,14 @@ using namespace wilkins;
 
 namespace {
 
-constexpr unsigned kLimit = 100;  // seconds after which a process that hangs is killed, and the test fails
+constexpr unsigned kLimit = 500;  // seconds after which a process that hangs is killed, and the test fails
+#ifdef __SANITIZE_THREAD__
+constexpr int kKills = 100;  // each process takes several times as long
+constexpr int kKillsOnDisk = 30;
+#else
 constexpr int kKills = 400;
 constexpr int kKillsOnDisk = 100;
+#endif
 constexpr int kSinks = 2;
 
 // What the consumers tell the parent about the steps they got, whole or not.

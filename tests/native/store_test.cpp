@@ -269,7 +269,7 @@ void dead_reader() {
 }  // namespace
 
 int main() {
-    alarm(100);
+    alarm(500);
     test::Scratch scratch;
     test::join_loop(scratch, "*.h5", 2, 30 << 20);
     CHECK(context().active);
