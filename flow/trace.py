@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -25,6 +27,10 @@ Kind = Literal[
     "close",
 ]
 _KINDS = frozenset(get_args(Kind))
+
+AGAIN = "again"
+"""A line that stands where a process was killed as it wrote lines. These come again; the line before it is empty, or
+one of them that is cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ def _clean(text: str) -> str:
 def read_trace(path: str | Path) -> list[Event]:
     """The events of a trace file (or of the one in a run's directory), in the order of their times.
 
-    A last line that is still being written is passed over.
+    A last line that is still being written is passed over, and what a killed process wrote is given once.
 
     Raises:
         OSError: there is no such file.
@@ -97,7 +103,7 @@ def read_trace(path: str | Path) -> list[Event]:
     path = path / FILE_NAME if path.is_dir() else path
     whole, _, _ = path.read_text(encoding="utf-8", errors="surrogateescape").rpartition("\n")
     events: list[Event] = []
-    for number, text in enumerate(whole.split("\n") if whole else [], start=1):
+    for number, text in _once(whole.split("\n") if whole else []):
         words = text.split("\t")
         try:
             if len(words) != 8 or words[1] not in _KINDS:
@@ -108,6 +114,18 @@ def read_trace(path: str | Path) -> list[Event]:
             message = f"{path}:{number}: not a line of a run's trace: {text[:80]!r}"
             raise BrokenTraceError(message, _in_time(events)) from None
     return _in_time(events)
+
+
+def _once(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """The lines and their numbers, without the marks, what stands cut short before one, and what comes twice."""
+    if AGAIN not in lines:
+        yield from enumerate(lines, start=1)
+        return
+    seen: set[str] = set()
+    for number, (text, following) in enumerate(pairwise([*lines, ""]), start=1):
+        if text and AGAIN not in (text, following) and text not in seen:
+            seen.add(text)
+            yield number, text
 
 
 def _in_time(events: list[Event]) -> list[Event]:

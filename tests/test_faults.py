@@ -189,6 +189,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "snapshot": (Scene("sim", "flush", outport="filename: out.h5, publish: flush"),),
     "start": (LAUNCHER,),
     "take": (LOOK,),
+    "trace": (replace(SIM, restart="files: state.h5"),),
     "trim": (SIM,),
     "withdraw": (Scene("sim", "remove", outport="filename: out.h5, publish: next", publishes=False),),
     "wait": (SLOW_LOOK, Scene("look", write_pause=0.02)),

@@ -99,6 +99,16 @@ open norm 0 u*.h5 u1.h5 1
 """
 
 
+def test_a_step_that_is_told_twice_is_one(tmp_path: Path) -> None:
+    """Its producer was killed between telling of it and going on to the next number."""
+    plan = planned(tmp_path, CHAIN)
+    twice = STREAM.replace("publish sim 0 u*.h5 u1.h5 1", "publish sim 0 u*.h5 u1.h5 1\npublish sim 0 u*.h5 u1.h5 1")
+    assert twice.count("u1.h5 1") == 3
+    history = History(plan, events(twice))
+    assert [counts(point) for point in history.points_of(plan.tasks[1], (), {})] == [([1], [1])]
+    assert not history.unclear(plan.tasks[1])
+
+
 def test_a_task_without_state_goes_back_to_before_the_step_in_hand(tmp_path: Path) -> None:
     plan = planned(tmp_path, CHAIN)
     assert [counts(point) for point in points(plan, 1, STREAM)] == [([1], [1])]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import MPIEXEC, WILKINS, run_tree, write_program
-from wilkins.flow.trace import Event, line, read_trace
+from wilkins.flow.trace import AGAIN, Event, line, read_trace
 
 WRITE = """
 import sys, time
@@ -157,6 +157,16 @@ def test_a_torn_last_line_is_passed_over_and_a_strange_one_named(tmp_path: Path)
         read_trace(path)
     path.write_text("")
     assert read_trace(path) == []
+
+
+def test_lines_that_a_killed_process_was_writing_come_once(tmp_path: Path) -> None:
+    """However far it had come; another process marks the place, and writes them again."""
+    path = tmp_path / "trace.tsv"
+    events = [Event(time, "publish", "sim[1]", 2, "out*.h5", f"out{time}.h5", time, 10**12) for time in range(4)]
+    before, lines, after = line(events[0]), line(events[1]) + line(events[2]), line(events[3])
+    for written in range(len(lines) + 1):
+        path.write_text(before + lines[:written] + f"\n{AGAIN}\n" + lines + after)
+        assert read_trace(path) == events, lines[:written]
 
 
 def test_a_trace_with_a_broken_line_is_shown_up_to_it(tmp_path: Path) -> None:

@@ -3,11 +3,23 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
 #include "check.hpp"
+#include "fault.hpp"
 
 using namespace wilkins;
+
+static std::string text_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 int main() {
     test::Scratch scratch;
@@ -34,5 +46,45 @@ int main() {
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+
+    // Whoever dies as it writes leaves its events to the next one, which writes them again after a mark.
+    test::Scratch other;
+    plan.trace_file = other.path + "/trace.tsv";
+    plan.trace_at_once = true;
+    CHECK(create_board(other.path.c_str(), plan) == 0);
+    Board second;
+    CHECK(second.attach(other.path.c_str()) == 0);
+    const pid_t killed = fork();
+    CHECK(killed >= 0);
+    if (killed == 0) {
+        setenv("WILKINS_FAULTS", "kill=trace.written:2", 1);
+        fault::configure("sim");
+        for (int k = 0; k < 3; ++k) {
+            Board::Lock lock(second);
+            trace::note(second, "skip", 0, -1, "out*.h5", "out0.h5", k, 1);
+        }
+        _exit(0);
+    }
+    CHECK(waitpid(killed, &status, 0) == killed);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    { Board::Lock lock(second); }
+    const std::string told = text_of(plan.trace_file);
+    const size_t mark = told.find("\n\nagain\n");
+    CHECK(mark != std::string::npos);
+    const size_t first = told.find('\n') + 1;
+    CHECK(told.substr(first, mark + 1 - first) == told.substr(mark + strlen("\n\nagain\n")));
+
+    // A run that may be gone on with has a trace without gaps: after what could not be written, nothing is.
+    CHECK(unlink(plan.trace_file.c_str()) == 0 && mkdir(plan.trace_file.c_str(), 0700) == 0);
+    {
+        Board::Lock lock(second);
+        trace::note(second, "skip", 0, -1, "out*.h5", "lost.h5", 3, 1);
+    }
+    CHECK(rmdir(plan.trace_file.c_str()) == 0);
+    {
+        Board::Lock lock(second);
+        trace::note(second, "skip", 0, -1, "out*.h5", "later.h5", 4, 1);
+    }
+    CHECK(access(plan.trace_file.c_str(), F_OK) != 0);
     puts("trace: ok");
 }

@@ -133,6 +133,7 @@ void Board::Lock::acquire() {
     if (held_) return;
     int rc = pthread_mutex_lock(&board_.head().mutex);
     if (rc == EOWNERDEAD) {
+        trace::repair(board_);
         queue::repair(board_);
         pthread_mutex_consistent(&board_.head().mutex);
     }

@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 8;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 9;                  // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -222,6 +222,8 @@ struct BoardRecord {
     char trace_file[4096];
     uint32_t trace_at_once;  // events are written as they happen, not many together
     uint32_t events_end;
+    uint32_t events_halfway;  // they are being written to the file: whoever dies then has perhaps cut a line short
+    uint32_t trace_stopped;   // events were lost; later ones would tell of a run without these
     char events[16384];  // lines for the trace file that are not written yet
     uint64_t stamp;
     uint64_t publications;

@@ -6,10 +6,12 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "fault.hpp"
 #include "raw.hpp"
 
 namespace wilkins::trace {
@@ -21,11 +23,12 @@ void append_clean(char*& to, const char* text) {
     for (; *text; ++text) *to++ = static_cast<unsigned char>(*text) < 0x20 ? '?' : *text;
 }
 
-void append(const Board& board, const char* text, size_t length) {
+// Is all of it there?
+bool append(const Board& board, const char* text, size_t length) {
     const char* path = board.head().trace_file;
     // Opened anew each time: the program may close any descriptor that it did not open, and open another in its place.
     const int fd = raw::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return;
+    if (fd < 0) return false;
     struct rlimit limit;
     const bool limited = getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
     sigset_t only, mask;
@@ -34,14 +37,30 @@ void append(const Board& board, const char* text, size_t length) {
         sigaddset(&only, SIGXFSZ);
         pthread_sigmask(SIG_BLOCK, &only, &mask);
     }
-    ssize_t done = raw::write(fd, text, length);
-    static_cast<void>(done);
+    const ssize_t done = raw::write(fd, text, length);
     raw::close(fd);
     if (limited) {
         const struct timespec now = {0, 0};
         while (!sigismember(&mask, SIGXFSZ) && sigtimedwait(&only, nullptr, &now) > 0) {}
         pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     }
+    return done == static_cast<ssize_t>(length);
+}
+
+// As it stands in wilkins/flow/trace.py. What was written before it has an end of line, whole or not.
+constexpr char kAgain[] = "\nagain\n";
+
+// What is on the board goes to the file. For whoever holds the lock, and may die at any moment.
+void write_out(const Board& board) {
+    BoardRecord& head = board.head();
+    head.events_halfway = 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    const bool whole = append(board, head.events, head.events_end);
+    WILKINS_FAULT_POINT("trace.written");
+    head.events_end = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    head.events_halfway = 0;
+    if (!whole && head.trace_at_once) head.trace_stopped = 1;
 }
 
 }  // namespace
@@ -49,14 +68,14 @@ void append(const Board& board, const char* text, size_t length) {
 void note(const Board& board, const char* event, int task, int rank, const char* pattern, const char* name, int64_t sequence,
           int64_t bytes) {
     BoardRecord& head = board.head();
-    if (!head.trace_file[0]) return;
+    if (!head.trace_file[0] || head.trace_stopped) return;
     constexpr size_t kNumbers = 160;  // the longest that the columns of numbers and the event can be
     const TaskRecord& record = board.task(task);
     const size_t most = strlen(record.name) + strlen(pattern) + strlen(name) + kNumbers;
     if (most > sizeof(head.events)) return;
     if (head.events_end + most > sizeof(head.events)) {  // a step for very many channels
-        append(board, head.events, head.events_end);
-        head.events_end = 0;
+        write_out(board);
+        if (head.trace_stopped) return;
     }
     char* to = head.events + head.events_end;
     to += snprintf(to, kNumbers, "%lld\t%s\t", static_cast<long long>(now_ns()), event);
@@ -70,10 +89,18 @@ void note(const Board& board, const char* event, int task, int rank, const char*
 }
 
 void write(const Board& board) {
-    BoardRecord& head = board.head();
     const int before = errno;
-    append(board, head.events, head.events_end);
-    head.events_end = 0;
+    write_out(board);
+    errno = before;
+}
+
+void repair(const Board& board) {
+    BoardRecord& head = board.head();
+    if (!head.events_halfway) return;
+    const int before = errno;
+    if (!append(board, kAgain, sizeof(kAgain) - 1) && head.trace_at_once) head.trace_stopped = 1;
+    head.events_halfway = 0;
+    if (head.trace_stopped) head.events_end = 0;
     errno = before;
 }
 

@@ -15,7 +15,11 @@ void note(const Board& board, const char* event, int task, int rank, const char*
 // over, errno is kept, and a limit on file sizes does not end the program.
 void release_and_write(const Board& board);
 
-// The same before the board is unlocked: nobody can have seen what happened unless the file tells it, also if all are killed.
+// The same before the board is unlocked: nobody can have seen what happened unless the file tells it, also if all are killed. If the
+// file cannot take it all, no event comes after it, so that nobody is misled by those that follow.
 void write(const Board& board);
+
+// After the death of a process that held the lock: what it was writing comes again, after a mark that says so.
+void repair(const Board& board);
 
 }  // namespace wilkins::trace

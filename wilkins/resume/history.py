@@ -146,6 +146,8 @@ class History:
         if port is None:
             return
         stream = port, event.rank
+        if event.sequence < self.published.get(stream, 0):
+            return  # told twice: a process was killed as it published, and another one has done what was left
         self.published[stream] = event.sequence + 1
         self._names[stream].append(event.name)
         self._who[port, event.name, event.sequence].append(stream)
