@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wilkins.tasks.checkpoint.capture import Saved
     from wilkins.tasks.checkpoint.engine import Checkpointer
+    from wilkins.tasks.checkpoint.erasure import Partners
     from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
     from wilkins.tasks.checkpoint.export import Exported, to_safetensors
     from wilkins.tasks.checkpoint.restore import Restored
@@ -19,6 +20,7 @@ __all__ = [
     "Checkpointer",
     "Damaged",
     "Exported",
+    "Partners",
     "Restored",
     "Saved",
     "Shard",
@@ -32,6 +34,7 @@ _PLACES = {
     "Checkpointer": "engine",
     "Damaged": "errors",
     "Exported": "export",
+    "Partners": "erasure",
     "Restored": "restore",
     "Saved": "capture",
     "Shard": "sources",

@@ -13,13 +13,19 @@ from typing import Any
 
 from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import Capture, Job, Saved
+from wilkins.tasks.checkpoint.erasure import Partners
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.flush import Flush
 from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, up
+from wilkins.tasks.checkpoint.nodes import find_nodes
+from wilkins.tasks.checkpoint.partners import PIECE, NodeMemories
+from wilkins.tasks.checkpoint.parts import has_parts
 from wilkins.tasks.checkpoint.plan import Planner
 from wilkins.tasks.checkpoint.ranks import make_ranks
 from wilkins.tasks.checkpoint.recover import mend, recover
+from wilkins.tasks.checkpoint.rescue import remembered
 from wilkins.tasks.checkpoint.restore import Restored, restore
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.schedule import Schedule, When
@@ -54,18 +60,20 @@ class Checkpointer:
         keep: how many versions are kept, on each level.
         memory: a folder in this node's memory, or True for one in /dev/shm of its own. Versions are committed there
             first, at the speed of memory, and restored from there if the program died and the node did not. A program
-            that ends well frees it. All ranks must be on one node.
+            that ends well frees it. On several nodes, each has the part of its own ranks.
+        partners: with `memory`, how versions there survive the loss of nodes; None: they do not.
+        node: name of this rank's node, if the host name does not tell nodes apart.
         storage_every: with `memory`, which versions are copied to storage: every n-th, and the last one at the end.
         files: how many files the streams of the ranks go into; left out: one per rank.
         leaders: with `memory`, one rank per file takes all of it from memory to storage; else each rank its stream.
         ring: bytes of memory set aside for capturing; left out: what the first state takes on this rank.
-        rate: bytes per second and rank that storage is written at, at most.
+        rate: bytes per second and rank that storage is written at and partners are sent to, at most.
         when: which steps `save_if_due` saves.
         block: bytes that are copied, digested and written at once; a multiple of 4096.
         niceness: of the threads that copy and write, on top of the program's.
 
     Raises:
-        CheckpointError: another program writes there.
+        CheckpointError: another program writes there; there are too few nodes for `partners`, or no pyeclib.
     """
 
     def __init__(
@@ -78,6 +86,8 @@ class Checkpointer:
         eager: Sequence[str] = (),
         keep: int = 2,
         memory: bool | str | os.PathLike[str] = False,
+        partners: Partners | None = None,
+        node: str | None = None,
         storage_every: int = 1,
         files: int | None = None,
         leaders: bool = False,
@@ -101,6 +111,10 @@ class Checkpointer:
                 "leaders=True: leaders take other ranks' streams from memory to storage; give memory=True as well, or "
                 "leave it out: each rank then writes its own range of a file"
             )
+        if partners is not None and not memory:
+            raise CheckpointError(f"{partners}: partners keep parity of versions in memory; give memory=True as well")
+        self._partners, self._node = partners, node
+        self._memories: NodeMemories | None = None
         self._keep, self._files, self._rate, self._niceness = keep, files, rate, niceness
         self._leaders = leaders
         self._ring_bytes, self._block = ring, block
@@ -129,25 +143,60 @@ class Checkpointer:
         self._open()
 
     def _open(self) -> None:
-        trouble = ""
-        if self._ranks.rank == 0:
-            try:
-                self._locks.append(versions.Lock(self.folder))
-                recover(self.folder)
-                if self._memory is not None:
-                    levels.open_memory(self._memory)
-                    self._locks.append(versions.Lock(self._memory))
-                    recover(self._memory)
-            except CheckpointError as error:
-                trouble = str(error)
-            except OSError as error:
-                trouble = f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
-        trouble = self._ranks.tell(trouble)[0]
-        if not trouble and self._memory is not None and not levels.same_node(self._ranks):
-            trouble = "memory= keeps versions in the memory of one node, and the ranks are on several; leave it out"
-        if trouble:
+        nodes = find_nodes(self._ranks, self._node) if self._memory is not None else None
+        try:
+            self._together(self._open_storage)
+            if self._memory is None or nodes is None:
+                return
+            parts = self._ranks.tell(str(int(nodes.is_agent and has_parts(self._memory))))
+            if self._partners is None and len(nodes.names) == 1 and "1" not in parts:
+                self._together(self._open_memory)
+                return
+            if self._leaders and len(nodes.names) > 1:
+                raise CheckpointError(
+                    f"leaders=True: leaders read in the memory of one node, and the ranks are on {len(nodes.names)}; "
+                    "leave it out"
+                )
+            self._memories = NodeMemories(self._memory, nodes, self._partners, min(PIECE, self._block))
+            self._together(self._open_memories)
+            self._memories.recover(self._ranks)
+        except CheckpointError:
             self._unlock()
+            raise
+
+    def _together(self, act: Callable[[], None]) -> None:
+        """Do something on all ranks.
+
+        Raises:
+            CheckpointError: it failed on one of them; raised on all.
+        """
+        trouble = ""
+        try:
+            act()
+        except CheckpointError as error:
+            trouble = str(error)
+        except OSError as error:
+            trouble = f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
+        if trouble := next((one for one in self._ranks.tell(trouble) if one), ""):
             raise CheckpointError(trouble)
+
+    def _open_storage(self) -> None:
+        if self._ranks.rank == 0:
+            self._locks.append(versions.Lock(self.folder))
+            recover(self.folder)
+
+    def _open_memory(self) -> None:
+        if self._ranks.rank == 0 and self._memory is not None:
+            levels.open_memory(self._memory)
+            self._locks.append(versions.Lock(self._memory))
+            recover(self._memory)
+
+    def _open_memories(self) -> None:
+        if self._memories is not None and self._memory is not None:
+            self._memories.check()
+            if self._memories.nodes.is_agent:
+                levels.open_memory(self._memory)
+                self._locks.append(versions.Lock(self._memory))
 
     def save(self, step: int, state: Any) -> None:
         """Hand a state over; returns before it is copied. Collective.
@@ -226,9 +275,14 @@ class Checkpointer:
         With a `state`, its arrays, tensors and shards are filled in place. See `wilkins.tasks.checkpoint.restore`.
         """
         self.wait()
-        folders = [self.folder] if self._memory is None else [self._memory, self.folder]
+        folders, elsewhere = [self.folder], []
+        if self._memories is not None:
+            files, pace = self._files or self._ranks.size, Pace(self._rate)
+            elsewhere = remembered(self._memories, self.folder, self._ranks, files, pace)
+        elif self._memory is not None:
+            folders = [self._memory, self.folder]
         try:
-            restored = restore(folders, self._ranks, state, step=step, only=only)
+            restored = restore(folders, self._ranks, state, step=step, only=only, elsewhere=elsewhere)
         except CheckpointError:
             self._mend(folders)
             raise
@@ -239,7 +293,7 @@ class Checkpointer:
     def _mend(self, folders: Sequence[Path]) -> None:
         """Some version does not verify: `latest` must not lead to it. For rank 0, which has the locks."""
         try:
-            for folder in folders if self._locks else ():
+            for folder in folders if self._ranks.rank == 0 else ():
                 mend(folder)
         except OSError as error:
             _LOG.warning("`latest` in %s cannot be mended: %s", self.folder, error.strerror)
@@ -284,7 +338,12 @@ class Checkpointer:
         trouble = self._flush.copy() if self._flush is not None else ""
         if trouble:
             raise CheckpointError(f"the newest version is not on storage: {trouble}")
-        if self._ranks.rank == 0 and levels.has_all_of(self.folder, memory):
+        if self._memories is not None:
+            agent = self._memories.nodes.is_agent
+            all_there = not agent or levels.has_all_of(self.folder, memory)
+            if "0" not in self._ranks.tell(str(int(all_there))) and agent:
+                levels.forget(memory, self._ranks.rank)
+        elif self._ranks.rank == 0 and levels.has_all_of(self.folder, memory):
             levels.forget(memory)
 
     def _end_first(self) -> None:
@@ -319,6 +378,7 @@ class Checkpointer:
                 rate=self._rate,
                 niceness=self._niceness,
                 report=self._report,
+                memories=self._memories,
             )
         if job.ready is not None and self._ring is not None and not self._ring.pinned:
             raise CheckpointError("the first state was in main memory, this one is on a GPU; give it a Checkpointer")

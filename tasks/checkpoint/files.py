@@ -48,7 +48,7 @@ class File:
         self._direct = -1
         try:
             if length:
-                _reserve(self._descriptor, place.offset, up(length, PAGE))
+                reserve(self._descriptor, place.offset, up(length, PAGE))
             with contextlib.suppress(OSError, AttributeError):
                 self._direct = os.open(path, os.O_WRONLY | os.O_DIRECT)
         except BaseException:
@@ -88,7 +88,7 @@ class File:
         self._direct = self._descriptor = -1
 
 
-def _reserve(descriptor: int, offset: int, length: int) -> None:
+def reserve(descriptor: int, offset: int, length: int) -> None:
     """Let a full disk show before anything is written, and the file system lay the file out in one piece."""
     try:
         os.posix_fallocate(descriptor, offset, length)
@@ -99,10 +99,10 @@ def _reserve(descriptor: int, offset: int, length: int) -> None:
             raise
 
 
-def tidied(folder: Path, keep: int) -> None:
+def tidied(folder: Path, keep: int, rank: int = 0) -> None:
     """Remove the oldest versions. That this fails is no reason to give up the new one, and is told at once."""
     try:
-        versions.prune(folder, keep)
+        versions.prune(folder, keep, rank=rank)
     except OSError as error:
         _LOG.warning("older checkpoints cannot be removed: %s: %s", error.filename or folder, error.strerror)
 

@@ -17,6 +17,7 @@ from wilkins.tasks.checkpoint.capture import NOTHING, Filled, Job, calm, clear, 
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
+from wilkins.tasks.checkpoint.partners import NodeMemories
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.versions import Manifest, Stream
@@ -44,9 +45,10 @@ class Flush:
         rate: float | None,
         niceness: int,
         report: Callable[[Job, str], None],
+        memories: NodeMemories | None = None,
     ) -> None:
         self._storage, self._memory, self._ranks, self._ring = folder, memory, ranks, ring
-        self._folder = memory or folder
+        self._folder, self._memories = memory or folder, memories
         self._every, self._count, self._newest = every, 0, ""
         self._files, self._leaders, self._keep = files, leaders, keep
         self._pace = Pace(rate)
@@ -100,9 +102,10 @@ class Flush:
     def _flush(self, job: Job) -> str:
         """Returns why there is no version, or nothing. Collective: ranks meet here three times, whatever happens."""
         job.planned.wait()
+        newest, trouble = self._elsewhere()
         plan = {
             "step": job.step, "bytes": job.plan.length, "replicas": job.plan.signature,
-            "trouble": "" if job.plan is not NOTHING else job.trouble,
+            "trouble": job.trouble if job.plan is NOTHING else trouble, "newest": newest,
         }  # fmt: skip
         told = [json.loads(text) for text in self._ranks.tell(json.dumps(plan))]
         if trouble := _first_trouble(told):
@@ -114,7 +117,7 @@ class Flush:
         begun, trouble = ["", 0], ""
         if self._ranks.rank == 0:
             try:
-                serial, path = versions.begin(self._folder, job.step, self._storage)
+                serial, path = versions.begin(self._folder, job.step, max(one["newest"] for one in told))
                 begun = [path.name, serial]
             except Exception as error:
                 trouble = cannot(error, self._folder)
@@ -123,7 +126,8 @@ class Flush:
             return str(trouble)
         path = self._folder / begun[0]
         hit("flush.begun", self._ranks.rank)
-        where, sizes = places([one["bytes"] for one in told], self._files)
+        files = self._files if self._memories is None else self._ranks.size
+        where, sizes = places([one["bytes"] for one in told], files)
         mine = self._write(job, path, where[self._ranks.rank])
         answers = [json.loads(text) for text in self._ranks.tell(json.dumps(mine))]
         hit("commit.voted", self._ranks.rank)
@@ -135,6 +139,8 @@ class Flush:
         trouble, stream = "", None
         name, index = f"data-{place.file}.bin", f"index-{rank}.json"
         try:
+            if self._memories is not None:  # rank 0 has made it on its own node only
+                path.mkdir(mode=0o700, exist_ok=True)
             file = File(path / name, place, job.plan.length)
             try:
                 self._write_blocks(job, file, crc32, votes)
@@ -200,7 +206,7 @@ class Flush:
 
     def _commit(self, job: Job, path: Path, serial: int, answers: list[dict[str, Any]], sizes: list[int]) -> str:
         """Rank 0 decides and tells the others."""
-        trouble = ""
+        trouble, manifest = "", None
         if self._ranks.rank == 0:
             trouble = _first_trouble(answers)
             if not trouble and (dissents := compare([one["votes"] for one in answers])):
@@ -209,20 +215,35 @@ class Flush:
                 streams = tuple(Stream(**{**one["stream"], "crc32": tuple(one["stream"]["crc32"])}) for one in answers)
                 files = {f"data-{number}.bin": size for number, size in enumerate(sizes)}
                 manifest = Manifest(serial, job.step, versions.now(), self._ring.block, files, streams)
+            if manifest is not None and self._memories is None:
                 try:
                     versions.commit(path, manifest)
                 except Exception as error:
                     trouble = cannot(error, self._folder)
                 else:
                     tidied(self._folder, self._keep)
-            if trouble:
+            if trouble and self._memories is None:
                 versions.drop(path)
-        trouble = self._ranks.tell(trouble)[0]
+        trouble, text = json.loads(self._ranks.tell(json.dumps([trouble, _text(manifest, self._memories)]))[0])
+        if self._memories is not None:
+            if trouble and self._memories.nodes.is_agent:
+                versions.drop(path)
+            if not trouble:
+                manifest = versions.parsed(text, path / versions.MANIFEST)
+                trouble = self._memories.commit(path, manifest, self._ranks, self._pace, self._keep)
         if trouble or self._memory is None:
-            return trouble
+            return str(trouble)
         self._newest = versions.name_of(serial, job.step)
         self._count += 1
         return self.copy() if self._count % self._every == 0 else ""
+
+    def _elsewhere(self) -> tuple[int, str]:
+        """The number of the newest version that is not in rank 0's first folder, and why that cannot be found out."""
+        try:
+            behind = versions.newest(self._storage) if self._ranks.rank == 0 else 0
+            return max(behind, self._memories.newest() if self._memories is not None else 0), ""
+        except OSError as error:
+            return 0, cannot(error, self._storage)
 
     def copy(self) -> str:
         """Copy the newest version in memory to storage, if it is not there; returns why that failed. Collective."""
@@ -230,9 +251,15 @@ class Flush:
         if self._memory is None or not name:
             return ""
         trouble = levels.copy(
-            name, self._memory, self._storage, self._ranks, self._pace, self._keep, leaders=self._leaders
-        )
+            name, self._memory, self._storage, self._ranks, self._pace, self._keep,
+            files=self._files, leaders=self._leaders,
+        )  # fmt: skip
         return f"it is in memory only: {trouble}" if trouble else ""
+
+
+def _text(manifest: Manifest | None, memories: NodeMemories | None) -> str:
+    """What other nodes must know of a version."""
+    return manifest.text() if manifest is not None and memories is not None else ""
 
 
 def _first_trouble(answers: list[dict[str, Any]]) -> str:

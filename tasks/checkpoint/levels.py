@@ -14,15 +14,17 @@ import os
 import shutil
 import stat
 import zlib
+from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
-from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, up
+from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, places, up
 from wilkins.tasks.checkpoint.ranks import Ranks
-from wilkins.tasks.checkpoint.versions import Manifest, Stream, read_manifest
+from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
 from wilkins.tasks.whole import sync
 
 MEMORY = Path("/dev/shm")
@@ -49,28 +51,32 @@ def open_memory(path: Path) -> None:
 
 def has_all_of(storage: Path, memory: Path) -> bool:
     """Whether the newest version is on storage: a job that saved nothing may have found a newer one in memory."""
-    newest = [found[-1].serial if (found := versions.versions(folder)) else 0 for folder in (storage, memory)]
-    return newest[0] >= newest[1]
+    return versions.newest(storage) >= versions.newest(memory)
 
 
-def forget(path: Path) -> None:
+def forget(path: Path, rank: int = 0) -> None:
     """Free the memory of a level. Who is killed on the way leaves no version that is there in part."""
     with contextlib.suppress(OSError):
         (path / versions.LATEST).unlink(missing_ok=True)
         for version in versions.versions(path):
             versions.hide(version)
-    hit("memory.hidden", 0)
+    hit("memory.hidden", rank)
     shutil.rmtree(path, ignore_errors=True)
 
 
-def same_node(ranks: Ranks) -> bool:
-    """Whether all ranks share this node's memory."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    name = boot.read_text() if boot.exists() else ""
-    return len(set(ranks.tell(f"{os.uname().nodename} {name}"))) == 1
+def relaid(manifest: Manifest, files: int) -> Manifest:
+    """The same version in so many files."""
+    where, sizes = places([one.bytes for one in manifest.streams], files)
+    streams = tuple(
+        replace(one, file=f"data-{place.file}.bin", offset=place.offset)
+        for one, place in zip(manifest.streams, where, strict=True)
+    )
+    return replace(manifest, files={f"data-{file}.bin": size for file, size in enumerate(sizes)}, streams=streams)
 
 
-def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep: int, *, leaders: bool = False) -> str:
+def copy(
+    name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep: int, *, files: int, leaders: bool = False
+) -> str:
     """Copy a version from memory to storage, and remove old ones there; returns why that failed, or nothing.
 
     Collective. Each rank copies its own stream, or with `leaders` one rank all streams of a file; every block is
@@ -89,9 +95,10 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     hit("copy.begun", ranks.rank)
     manifest: Manifest | None = None
     try:
-        manifest = read_manifest(memory / name)
+        held = read_manifest(memory / name)
+        manifest = relaid(held, files)
         for stream in led_by(ranks.rank, [one.file for one in manifest.streams]) if leaders else [ranks.rank]:
-            _copy_stream(memory / name, new, manifest.streams[stream], manifest, pace)
+            copy_stream(memory / name, new, held, manifest, stream, pace)
         hit("copy.synced", ranks.rank)
     except Damaged as error:
         trouble = f"the version in memory has changed: {error}"
@@ -112,14 +119,20 @@ def copy(name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep:
     return ranks.tell(trouble)[0]
 
 
-def _copy_stream(source: Path, target: Path, stream: Stream, manifest: Manifest, pace: Pace) -> None:
-    block = manifest.block
-    file = File(target / stream.file, Place(0, stream.offset), stream.bytes)
+def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, rank: int, pace: Pace) -> None:
+    """Copy a rank's stream and index from one version's folder to where another's manifest has them.
+
+    Raises:
+        Damaged: bytes do not match their digest.
+        OSError: they cannot be written.
+    """
+    block, stream, new = held.block, held.streams[rank], manifest.streams[rank]
+    file = File(target / new.file, Place(0, new.offset), new.bytes)
     try:
         if stream.bytes:
-            with (source / stream.file).open("rb") as opened:
-                if os.fstat(opened.fileno()).st_size != manifest.files[stream.file]:
-                    raise Damaged(f"{source / stream.file} has not the {manifest.files[stream.file]} bytes it had")
+            with _opened(source / stream.file) as opened:
+                if os.fstat(opened.fileno()).st_size != held.files[stream.file]:
+                    raise Damaged(f"{source / stream.file} has not the {held.files[stream.file]} bytes it had")
                 whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
             with whole, memoryview(whole) as view:
                 for number, crc32 in enumerate(stream.crc32):
@@ -137,5 +150,16 @@ def _copy_stream(source: Path, target: Path, stream: Stream, manifest: Manifest,
         file.sync()
     finally:
         file.close()
-    versions.write_whole(target / stream.index, (source / stream.index).read_text(encoding="utf-8"))
+    with _opened(source / stream.index) as opened:
+        text = opened.read()
+    if hashlib.sha256(text).hexdigest() != stream.index_sha256:
+        raise Damaged(f"{source / stream.index} does not match its digest")
+    versions.write_whole(target / new.index, text.decode())
     sync(target)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}") from error

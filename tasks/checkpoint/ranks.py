@@ -1,4 +1,5 @@
-"""The ranks that write a checkpoint together: alone, over MPI, or over torch.distributed. They exchange short texts.
+"""The ranks that write a checkpoint together: alone, over MPI, or over torch.distributed. They exchange short texts,
+and the nodes' first ranks pieces of data.
 
 A version is agreed on in the background while the program talks to its own ranks, so each `Ranks` has a communicator
 of its own, and waiting sleeps rather than spins.
@@ -7,11 +8,13 @@ of its own, and waiting sleeps rather than spins.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from wilkins.tasks.checkpoint.errors import CheckpointError
+from wilkins.tasks.checkpoint.sources import Bytes
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -20,13 +23,19 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 2e-3
 
 
 class Ranks(Protocol):
-    """What the ranks do together. All methods are collective."""
+    """What the ranks do together. All methods are collective, but for `exchange`."""
 
     rank: int
     size: int
 
     def tell(self, text: str) -> list[str]:
         """Every rank's text, on every rank."""
+
+    def exchange(self, send: Mapping[int, Bytes], receive: Mapping[int, Bytes]) -> None:
+        """Send bytes to some ranks and receive from some, by rank; returns when all is through.
+
+        Only those ranks take part that are named by each other, at most once each, with as many bytes on both sides.
+        """
 
     def another(self) -> Ranks:
         """The same ranks with a communicator of its own."""
@@ -43,6 +52,9 @@ class Alone:
 
     def tell(self, text: str) -> list[str]:
         return [text]
+
+    def exchange(self, send: Mapping[int, Bytes], receive: Mapping[int, Bytes]) -> None:
+        assert not send and not receive
 
     def another(self) -> Alone:
         return self
@@ -84,6 +96,15 @@ class MPIRanks:
             time.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_PAUSE)
 
+    def exchange(self, send: Mapping[int, Bytes], receive: Mapping[int, Bytes]) -> None:
+        kind = self._mpi.BYTE
+        requests = [self._comm.Irecv([data, kind], source=rank) for rank, data in receive.items()]
+        requests += [self._comm.Isend([data, kind], dest=rank) for rank, data in send.items()]
+        pause = _FIRST_PAUSE
+        while not self._mpi.Request.Testall(requests):
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+
     def another(self) -> MPIRanks:
         return MPIRanks(self._comm)
 
@@ -114,6 +135,15 @@ class TorchRanks:
         every = [torch.empty_like(padded) for _ in range(self.size)]
         self._dist.all_gather(every, padded, group=self._group)
         return [bytes(one[: int(n)].tolist()).decode() for one, n in zip(every, lengths, strict=True)]
+
+    def exchange(self, send: Mapping[int, Bytes], receive: Mapping[int, Bytes]) -> None:
+        import torch
+
+        works = [self._dist.irecv(torch.from_numpy(data), rank, self._group) for rank, data in receive.items()]
+        works += [self._dist.isend(torch.from_numpy(data), rank, self._group) for rank, data in send.items()]
+        for work in works:
+            assert work is not None  # this rank is in the group
+            work.wait()
 
     def another(self) -> TorchRanks:
         return TorchRanks()

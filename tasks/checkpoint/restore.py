@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,21 @@ class Restored:
     """Newer versions that do not verify, and why."""
 
 
+class Elsewhere(Protocol):
+    """A version that is not in a folder that all ranks see."""
+
+    name: str
+    serial: int
+    step: int
+
+    def fetch(self) -> tuple[Version | None, str]:
+        """Bring it to storage; returns it, or why that cannot be. Collective."""
+
+
+def _order(one: tuple[int, int, Any]) -> tuple[int, int]:
+    return one[:2]
+
+
 def restore(
     folders: Sequence[Path],
     ranks: Ranks,
@@ -63,11 +78,13 @@ def restore(
     *,
     step: int | None = None,
     only: Sequence[str] | None = None,
+    elsewhere: Sequence[Elsewhere] = (),
 ) -> Restored | None:
     """The newest version that verifies on all ranks, or that of a step. Collective.
 
     Args:
         folders: those of the levels, the one to be preferred first.
+        elsewhere: versions that have to be brought to the last of these first; the same on all ranks.
         ranks: those that restore; each gets its part.
         state: arrays, tensors and shards to be filled in place, in dicts, lists and tuples like those that were saved.
         step: this version and no other.
@@ -79,20 +96,25 @@ def restore(
     folder = folders[-1]
     # Oldest first; of one number, the version of the level that is preferred comes last.
     every = [(one.serial, -level, one) for level, where in enumerate(folders) for one in versions(where)]
-    found = [one for _, _, one in sorted(every, key=lambda one: one[:2])]
-    if len(set(ranks.tell(json.dumps([str(one.path) for one in found])))) > 1:
+    if len(set(ranks.tell(json.dumps([str(one.path) for _, _, one in sorted(every, key=_order)])))) > 1:
         raise CheckpointError(f"ranks do not see the same versions in {folder}; give a folder that all of them share")
+    away = [(one.serial, -len(folders), one) for one in elsewhere]
+    both: list[tuple[int, int, Version | Elsewhere]] = [*every, *away]
+    found = [one for _, _, one in sorted(both, key=_order)]
     if step is not None:
         found = [one for one in found if one.step == step]
         if not found:
             raise CheckpointError(f"{folder} holds no version of step {step}; `wilkins ckpt list {folder}` lists them")
     skipped: list[str] = []
-    for version in reversed(found):
-        trouble = _agree(ranks, _verify(version, ranks))
-        if trouble:
-            skipped.append(f"{version.name}: {trouble}")
+    for one in reversed(found):
+        version, trouble = (one, "") if isinstance(one, Version) else one.fetch()
+        if version is not None:
+            trouble = _agree(ranks, _verify(version, ranks))
+        if version is None or trouble:
+            skipped.append(f"{one.name}: {trouble}")
             if ranks.rank == 0:
-                _LOG.warning("the checkpoint %s is left out: %s", version.path, trouble)
+                where = f"{one.name} in memory" if version is None else version.path
+                _LOG.warning("the checkpoint %s is left out: %s", where, trouble)
             continue
         hit("restore.verified", ranks.rank)
         return _load(version, ranks, state, only, tuple(skipped))

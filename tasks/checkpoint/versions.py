@@ -38,6 +38,7 @@ MANIFEST = "manifest.json"
 LATEST = "latest"
 _NAME = re.compile(r"(?P<serial>\d{6,})-step-(?P<step>\d+)")
 _UNFINISHED = re.compile(r"\.\d{6,}-step-\d+\.([0-9a-f]+\.new|old)|\.latest\.new")
+_HIDDEN = re.compile(r"\.(?P<name>\d{6,}-step-\d+)\.[0-9a-f]+\.new")
 _FILES = re.compile(r"[^/.][^/]*")
 _INDICES = re.compile(r"index-\d+\.json")
 _LOCKED: set[Path] = set()
@@ -73,7 +74,15 @@ class Manifest:
 
     def text(self) -> str:
         """As it is written."""
-        body = {
+        return json.dumps({"sha256": self.seal, **self._body()}, indent=1) + "\n"
+
+    @property
+    def seal(self) -> str:
+        """Its own digest: no two versions have the same."""
+        return seal_of(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "serial": self.serial,
@@ -83,7 +92,6 @@ class Manifest:
             "files": dict(self.files),
             "streams": [{name: getattr(one, name) for name in Stream.__slots__} for one in self.streams],
         }
-        return json.dumps({"sha256": _seal(body), **body}, indent=1) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,8 @@ class Version:
         return self.path.name
 
 
-def _seal(body: Mapping[str, Any]) -> str:
+def seal_of(body: Mapping[str, Any]) -> str:
+    """The digest of what a file says, without how it is written."""
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -131,9 +140,21 @@ def read_manifest(path: Path) -> Manifest:
     """
     file = path / MANIFEST
     try:
-        values = json.loads(file.read_bytes())
+        return parsed(file.read_bytes(), file)
+    except OSError as error:
+        raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+
+
+def parsed(text: str | bytes, file: Path) -> Manifest:
+    """A manifest from what is written in a file, or told of one.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    try:
+        values = json.loads(text)
         seal = values.pop("sha256")
-        if values.get("format") != FORMAT or _seal(values) != seal:
+        if values.get("format") != FORMAT or seal_of(values) != seal:
             raise Damaged(f"{file} is not what was written: its digest does not match")
         if values["version"] != FORMAT_VERSION:
             raise Damaged(f"{file} has version {values['version']} of the format; this Wilkins reads {FORMAT_VERSION}")
@@ -141,8 +162,6 @@ def read_manifest(path: Path) -> Manifest:
         if not all(_FILES.fullmatch(one.file) and _INDICES.fullmatch(one.index) for one in streams):
             raise Damaged(f"{file} names files that no version has")
         return Manifest(values["serial"], values["step"], values["time"], values["block"], values["files"], streams)
-    except OSError as error:
-        raise Damaged(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, Damaged):
             raise
@@ -208,6 +227,12 @@ def is_unfinished(name: str) -> bool:
     return _UNFINISHED.fullmatch(name) is not None
 
 
+def name_of_hidden(name: str) -> str:
+    """What a version that is being written is to be called; nothing for other names."""
+    match = _HIDDEN.fullmatch(name)
+    return match["name"] if match else ""
+
+
 def remove(path: Path) -> None:
     """Remove a folder and all in it, a file or a link.
 
@@ -220,12 +245,18 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def begin(folder: Path, step: int, *others: Path) -> tuple[int, Path]:
+def newest(folder: Path) -> int:
+    """The number of the newest version in a folder; 0 if there is none."""
+    found = versions(folder)
+    return found[-1].serial if found else 0
+
+
+def begin(folder: Path, step: int, after: int = 0) -> tuple[int, Path]:
     """Make the folder that the next version is written to under a temporary name; returns also its number.
 
-    It is higher than that of any version there, or in the folders of other levels.
+    It is higher than that of any version there, and than `after`: that of the newest in the folders of other levels.
     """
-    serial = 1 + max((found[-1].serial for one in (folder, *others) if (found := versions(one))), default=0)
+    serial = 1 + max(newest(folder), after)
     return serial, hidden(folder, name_of(serial, step))
 
 
@@ -269,17 +300,17 @@ def point(folder: Path, name: str) -> None:
     sync(folder)
 
 
-def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
+def prune(folder: Path, keep: int, spared: Sequence[str] = (), *, rank: int = 0) -> list[str]:
     """Remove all but the newest `keep` versions, and those named; returns the names of the removed."""
     gone = []
-    newest = versions(folder)
-    for version in newest[: max(0, len(newest) - max(keep, 1))]:
+    found = versions(folder)
+    for version in found[: max(0, len(found) - max(keep, 1))]:
         if version.name in spared:
             continue
         old = hide(version)
-        hit("prune.hidden", 0)
+        hit("prune.hidden", rank)
         remove(old)
-        hit("prune.removed", 0)
+        hit("prune.removed", rank)
         gone.append(version.name)
     return gone
 

@@ -109,7 +109,10 @@ def test_the_leader_needs_no_other_rank_to_write(tmp_path: Path) -> None:
         storage = tmp_path / str(leaders)
         storage.mkdir()
         ranks: Any = First()
-        assert levels.copy(version.name, version.path.parent, storage, ranks, Pace(None), 2, leaders=leaders) == ""
+        assert (
+            levels.copy(version.name, version.path.parent, storage, ranks, Pace(None), 2, files=1, leaders=leaders)
+            == ""
+        )
         with Contents(storage / version.name) as contents:
             if leaders:
                 contents.verify()

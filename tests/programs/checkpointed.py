@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from same_state import same  # type: ignore[import-not-found] # it lies beside this program, which tests start
 
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners, Shard
 
 ROWS, COLUMNS = 13, 1 << 13
 
@@ -56,7 +56,17 @@ def state_of(step: int, rank: int, size: int) -> dict[str, Any]:
 
 
 def open_in(folder: str, world: Any, **options: Any) -> Checkpointer:
-    """With a ring that is smaller than the state, so that everything goes through it in pieces."""
+    """With a ring that is smaller than the state, so that everything goes through it in pieces.
+
+    `nodes` says how many there are to be, with as many ranks each; 0: what the host names tell. `{node}` in `memory` is
+    replaced by the node's name.
+    """
+    if "nodes" in options:
+        rank, size, nodes = (world.rank, world.size, options.pop("nodes")) if world else (0, 1, options.pop("nodes"))
+        node = f"node{rank * nodes // size}" if nodes else os.uname().nodename
+        options |= {"node": node if nodes else None, "memory": options["memory"].format(node=node)}
+        if options.get("partners"):
+            options["partners"] = Partners(*options["partners"])
     given: dict[str, Any] = {"ranks": world, "replicated": ("model", "optimizer"), "keep": 3, "ring": 1, "block": 65536}
     return Checkpointer(folder, **given | options)
 
@@ -83,11 +93,11 @@ def run(folder: str, world: Any, steps: int, pause: float = 0.0, **options: Any)
                 say(f"durable {step}", rank == 0)
 
 
-def restore(folder: str, world: Any, saved_ranks: int) -> None:
+def restore(folder: str, world: Any, saved_ranks: int, **options: Any) -> None:
     """Restore the newest version on this many ranks, from that many: shards, replicas and what was a rank's own."""
     rank, size = (world.rank, world.size) if world else (0, 1)
     low, high = rows_of(rank, size)
-    with open_in(folder, world) as checkpointer:
+    with open_in(folder, world, **options) as checkpointer:
         target: dict[str, Any] = {"grid": Shard(np.zeros((high - low, COLUMNS)), (ROWS, COLUMNS), (low, 0))}
         if size == saved_ranks:
             target["own"] = np.zeros(1000 + rank, np.int32)
@@ -143,7 +153,7 @@ def main() -> None:
         options = json.loads(words[2]) if len(words) > 2 else {}
         run(folder, world, int(words[0]), float(words[1]) if len(words) > 1 else 0.0, **options)
     elif action == "restore":
-        restore(folder, world, int(words[0]))
+        restore(folder, world, int(words[0]), **(json.loads(words[1]) if len(words) > 1 else {}))
     else:
         trouble(folder, world, words[0])
 

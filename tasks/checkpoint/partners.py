@@ -1,0 +1,219 @@
+"""Versions in the memory of several nodes: parity is made with partners, and all nodes commit or none.
+
+Nodes' first ranks, the agents, exchange the pieces, from the thread that flushes; what they hold of a version meanwhile
+is a few pieces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from wilkins.tasks.checkpoint import erasure, versions
+from wilkins.tasks.checkpoint.erasure import Coder, Partners, spans
+from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.files import Pace, cannot, tidied
+from wilkins.tasks.checkpoint.nodes import Nodes
+from wilkins.tasks.checkpoint.parts import PARITY, SHEET, Code, Files, Node, Part, Row, Sheet, code_of, read_part
+from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.sources import Bytes
+from wilkins.tasks.checkpoint.versions import LATEST, Manifest
+from wilkins.tasks.whole import sync
+
+_LOG = logging.getLogger("wilkins.checkpoint")
+PIECE = 1 << 20
+"""Bytes of a chunk that are sent at once; an agent has k + m of them in memory twice."""
+
+
+class NodeMemories:
+    """The folders of a job in the memory of its nodes, one each.
+
+    Args:
+        memory: this node's.
+        nodes: where the ranks are.
+        partners: how parity is made; None: each node has its own part alone.
+        piece: bytes of a chunk that have a digest and are sent at once.
+    """
+
+    def __init__(self, memory: Path, nodes: Nodes, partners: Partners | None, piece: int = PIECE) -> None:
+        self.folder, self.nodes = memory, nodes
+        self._partners, self._piece = partners, piece
+        self._rows = tuple(Node(name, tuple(nodes.ranks_of(one))) for one, name in enumerate(nodes.names))
+        self._groups = erasure.groups(len(nodes.names), partners) if partners is not None else []
+        self._count = 0
+
+    def check(self) -> None:
+        """Find out now whether parity can be made.
+
+        Raises:
+            CheckpointError: there is no pyeclib.
+        """
+        if self._partners is not None:
+            erasure.driver(self._partners.data, self._partners.parity)
+
+    def newest(self) -> int:
+        """The number of the newest version that this node has a part of; for agents."""
+        return versions.newest(self.folder) if self.nodes.is_agent else 0
+
+    def commit(self, path: Path, manifest: Manifest, ranks: Ranks, pace: Pace, keep: int) -> str:
+        """Make what all ranks have written to the hidden folder `path`, of one name on all nodes, a version on all.
+
+        Returns why there is none, or nothing. Collective. In two phases: when all nodes have synced their part, its
+        manifest and its sheet, it is renamed on all. Who is killed between two of these renames is made up for by the
+        next job, since there is a node that tells that all had agreed.
+        """
+        due = self._partners is not None and self._count % self._partners.every == 0
+        self._count += 1
+        trouble = ""
+        if self.nodes.is_agent:
+            trouble = self._prepared(path, manifest, ranks, pace, due=due)
+            hit("partners.prepared", ranks.rank)
+        if trouble := _first(ranks.tell(trouble)):
+            if self.nodes.is_agent:
+                versions.drop(path)
+            return trouble
+        if self.nodes.is_agent:
+            try:
+                self._rename(path, versions.name_of(manifest.serial, manifest.step))
+            except OSError as error:
+                trouble = cannot(error, path)
+            hit("partners.renamed", ranks.rank)
+        trouble = _first(ranks.tell(trouble))
+        if self.nodes.is_agent and not trouble:
+            tidied(self.folder, keep, ranks.rank)
+        return trouble
+
+    def _rename(self, path: Path, name: str) -> None:
+        path.rename(self.folder / name)
+        sync(self.folder)
+
+    def _prepared(self, path: Path, manifest: Manifest, ranks: Ranks, pace: Pace, *, due: bool) -> str:
+        """Returns what went wrong; meets the other agents all the same, or they would wait for ever."""
+        code, trouble = None, ""
+        digests: list[list[int]] = []
+        if due and self._partners is not None:
+            code = code_of(manifest, self._rows, self._groups, self._partners.parity, self._piece)
+            digests, trouble = self._with_parity(path, manifest, code, ranks, pace)
+        if trouble:
+            return trouble
+        sheet = Sheet(manifest.seal, self.nodes.here, self._rows, code, tuple(map(tuple, digests)))
+        try:
+            versions.write_whole(path / SHEET, sheet.text())
+            versions.write_whole(path / versions.MANIFEST, manifest.text())
+            sync(path)
+        except Exception as error:
+            return cannot(error, path)
+        return ""
+
+    def _with_parity(
+        self, path: Path, manifest: Manifest, code: Code, ranks: Ranks, pace: Pace
+    ) -> tuple[list[list[int]], str]:
+        """Write this node's parity; returns the digests of its pieces, and what went wrong."""
+        group = code.group_of(self.nodes.here)
+        stripes, size, me = code.stripes(group), len(group.nodes), group.nodes.index(self.nodes.here)
+        agents = [self.nodes.agents[node] for node in group.nodes]
+        row = Row(manifest, self._rows[self.nodes.here].ranks)
+        digests: list[list[int]] = [[] for _ in range(size)]
+        trouble, reading, writing = "", Files(path), Files(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            coder = Coder(stripes.data, stripes.parity)
+            if group.chunk:
+                writing.reserve(PARITY, stripes.parity * group.chunk)
+        except Exception as error:
+            trouble = cannot(error, path)
+        for begin, end in spans(group.chunk, code.piece):
+            mine = [np.zeros(end - begin, np.uint8) for _ in range(stripes.data)]
+            others = [np.empty(end - begin, np.uint8) for _ in range(stripes.data)]
+            made: list[Bytes] = [np.zeros(end - begin, np.uint8) for _ in range(stripes.parity)]
+            try:
+                if not trouble:
+                    for chunk, piece in enumerate(mine):
+                        reading.read(row, chunk * group.chunk + begin, piece)
+                        digests[chunk].append(zlib.crc32(piece.data))
+            except Exception as error:
+                trouble = cannot(error, path)
+            pace.wait(sum(map(len, mine)))
+            ranks.exchange(
+                {agents[stripes.stripe_of(me, chunk)]: piece for chunk, piece in enumerate(mine)},
+                {agents[stripes.member_with(me, chunk)]: piece for chunk, piece in enumerate(others)},
+            )
+            hit("partners.sent", ranks.rank)
+            try:
+                if not trouble:
+                    coded = coder.parity([piece.data for piece in others])
+                    made = [np.frombuffer(bytearray(one), np.uint8) for one in coded]
+            except Exception as error:
+                trouble = cannot(error, path)
+            pace.wait(sum(map(len, made[1:])))
+            kept: list[Bytes] = [made[0], *(np.empty(end - begin, np.uint8) for _ in made[1:])]
+            away = range(1, stripes.parity)
+            ranks.exchange(
+                {agents[(me + part) % size]: made[part] for part in away},
+                {agents[(me - part) % size]: kept[part] for part in away},
+            )
+            try:
+                if not trouble:
+                    for part, piece in enumerate(kept):
+                        writing.write_at(PARITY, part * group.chunk + begin, piece.data)
+                        digests[stripes.data + part].append(zlib.crc32(piece.data))
+            except Exception as error:
+                trouble = cannot(error, path)
+            hit("partners.coded", ranks.rank)
+        try:
+            writing.sync()
+        except OSError as error:
+            trouble = trouble or cannot(error, path)
+        reading.close()
+        writing.close()
+        return digests, trouble
+
+    def recover(self, ranks: Ranks) -> None:
+        """Clear away what killed jobs left; a version that some node has renamed is renamed on all that prepared it.
+
+        Collective; agents hold the locks of their folders.
+        """
+        prepared: dict[tuple[str, str], Path] = {}
+        told = ranks.tell(json.dumps(sorted((part.path.name, part.manifest.seal) for part in self.parts())))
+        if not self.nodes.is_agent:
+            return
+        agreed = {(name, seal) for one in told for name, seal in json.loads(one)}
+        for entry in self.folder.iterdir():
+            if name := versions.name_of_hidden(entry.name):
+                with contextlib.suppress(Damaged):
+                    prepared[name, read_part(entry, name).manifest.seal] = entry
+        for (name, seal), entry in prepared.items():
+            if (name, seal) in agreed and not (self.folder / name).exists():
+                self._rename(entry, name)
+        for entry in self.folder.iterdir():
+            if versions.is_unfinished(entry.name) or entry.name == LATEST:
+                versions.remove(entry)
+
+    def parts(self) -> list[Part]:
+        """What this node has of versions, oldest first; for agents, others have none."""
+        found = []
+        for version in versions.versions(self.folder) if self.nodes.is_agent else ():
+            with _told():
+                found.append(read_part(version.path))
+        return found
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say what is damaged, and go on."""
+    try:
+        yield
+    except Damaged as error:
+        _LOG.warning("a part of a checkpoint in memory is left out: %s", error)
+
+
+def _first(told: list[str]) -> str:
+    """The trouble of the first rank that has any."""
+    return next((f"rank {rank}: {one}" for rank, one in enumerate(told) if one), "")

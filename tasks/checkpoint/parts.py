@@ -1,0 +1,310 @@
+"""A version's part in one node's memory: what its ranks wrote, parity of partners, the sheet that says what is where.
+
+MEMORY/000012-step-4000/manifest.json    of the whole version, the same on all nodes
+                        partners.json    the sheet: which ranks' streams each node has, how parity is made
+                        index-2.json     per rank of this node
+                        data-2.bin
+                        parity.bin       m parity chunks
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.tasks.checkpoint.erasure import Stripes, chunk_bytes, spans
+from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.files import reserve
+from wilkins.tasks.checkpoint.sources import Bytes
+from wilkins.tasks.checkpoint.versions import Manifest
+
+SHEET, PARITY = "partners.json", "parity.bin"
+FORMAT, FORMAT_VERSION = "wilkins-partners", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the job that wrote a version."""
+
+    name: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that keep parity of each other."""
+
+    nodes: tuple[int, ...]
+    chunk: int
+    """Bytes of a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """How parity was made."""
+
+    parity: int
+    piece: int
+    """Bytes of a chunk that have a digest, and are sent at once."""
+    groups: tuple[Group, ...]
+
+    def group_of(self, node: int) -> Group:
+        """The group that a node belongs to."""
+        return next(one for one in self.groups if node in one.nodes)
+
+    def stripes(self, group: Group) -> Stripes:
+        """Where the fragments of a group are."""
+        return Stripes(len(group.nodes), self.parity)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What a node knows of a version beside its manifest."""
+
+    manifest: str
+    """The manifest's seal."""
+    here: int
+    """Number of this node."""
+    nodes: tuple[Node, ...]
+    code: Code | None
+    """None: this version has no parity."""
+    crc32: tuple[tuple[int, ...], ...]
+    """Of the pieces of this node's chunks, then of those of its parity chunks."""
+
+    def text(self) -> str:
+        """As it is written."""
+        body = {"format": FORMAT, "version": FORMAT_VERSION, **asdict(self)}
+        return json.dumps({"sha256": versions.seal_of(json.loads(json.dumps(body))), **body}) + "\n"
+
+
+def read_sheet(path: Path) -> Sheet | None:
+    """The sheet of a version's part; None if the version is whole in one folder, and has none.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    file = path / SHEET
+    try:
+        return parsed(file.read_bytes(), file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+
+
+def parsed(text: str | bytes, file: Path) -> Sheet:
+    """A sheet from what is written in a file, or told of one.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    try:
+        values = json.loads(text)
+        seal = values.pop("sha256")
+        if values.pop("format") != FORMAT or values.pop("version") != FORMAT_VERSION:
+            raise Damaged(f"{file} is of another kind, or of a version that this Wilkins does not read")
+        if versions.seal_of({"format": FORMAT, "version": FORMAT_VERSION, **values}) != seal:
+            raise Damaged(f"{file} is not what was written: its digest does not match")
+        code = values["code"]
+        if code is not None:
+            found = tuple(Group(tuple(one["nodes"]), one["chunk"]) for one in code["groups"])
+            code = Code(code["parity"], code["piece"], found)
+        nodes = tuple(Node(one["name"], tuple(one["ranks"])) for one in values["nodes"])
+        return Sheet(values["manifest"], values["here"], nodes, code, tuple(map(tuple, values["crc32"])))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, Damaged):
+            raise
+        raise Damaged(f"{file} is no sheet of a checkpoint's part") from error
+
+
+class _Segment(NamedTuple):
+    """A file's bytes in the row of a node's."""
+
+    file: str
+    offset: int
+    """In the file."""
+    begin: int
+    """In the row."""
+    length: int
+
+
+class Row:
+    """What the ranks of a node wrote, streams and indices, as one row of bytes in the files of a folder."""
+
+    def __init__(self, manifest: Manifest, ranks: Sequence[int]) -> None:
+        self._segments: list[_Segment] = []
+        self.length = 0
+        for rank in ranks:
+            stream = manifest.streams[rank]
+            for file, offset, length in (
+                (stream.file, stream.offset, stream.bytes),
+                (stream.index, 0, stream.index_bytes),
+            ):
+                self._segments.append(_Segment(file, offset, self.length, length))
+                self.length += length
+
+    def cuts(self, begin: int, end: int) -> Iterator[tuple[str, int, int, int]]:
+        """Where the bytes from `begin` to `end` stand: file, offset there, offset from `begin`, bytes."""
+        for file, offset, first, length in self._segments:
+            low, high = max(begin, first), min(end, first + length)
+            if low < high:
+                yield file, offset + low - first, low - begin, high - low
+
+
+class Files:
+    """The files of a folder, opened when they are met.
+
+    Raises:
+        OSError: in `read`, if there are fewer bytes than are asked for; in `write`.
+    """
+
+    def __init__(self, folder: Path, flags: int = os.O_RDONLY) -> None:
+        self._folder, self._flags = folder, flags
+        self._open: dict[str, int] = {}
+
+    def read(self, row: Row, begin: int, into: Bytes) -> None:
+        """Fill `into` with the bytes of a row, and zeros behind its end."""
+        end = min(begin + len(into), row.length)
+        into[max(0, end - begin) :] = 0
+        for file, offset, to, length in row.cuts(begin, end):
+            if os.preadv(self._descriptor(file), [into[to : to + length].data], offset) != length:
+                raise OSError(0, "it is shorter than it was", str(self._folder / file))
+
+    def read_at(self, file: str, offset: int, into: Bytes) -> None:
+        """Fill `into` from a file."""
+        if os.preadv(self._descriptor(file), [into.data], offset) != len(into):
+            raise OSError(0, "it is shorter than it was", str(self._folder / file))
+
+    def write(self, row: Row, begin: int, data: memoryview) -> None:
+        """Write bytes of a row; what is behind its end is left out."""
+        for file, offset, at, length in row.cuts(begin, begin + len(data)):
+            self.write_at(file, offset, data[at : at + length])
+
+    def write_at(self, file: str, offset: int, data: memoryview) -> None:
+        """Write to a file."""
+        while data:
+            written = os.pwrite(self._descriptor(file), data, offset)
+            data, offset = data[written:], offset + written
+
+    def reserve(self, file: str, length: int) -> None:
+        """Let full memory show before anything is written."""
+        reserve(self._descriptor(file), 0, length)
+
+    def extend(self, file: str, length: int) -> None:
+        """Give a file the length that it has in the end, whoever writes the rest."""
+        os.ftruncate(self._descriptor(file), length)
+
+    def sync(self) -> None:
+        """Make the bytes last."""
+        for descriptor in self._open.values():
+            os.fsync(descriptor)
+
+    def close(self) -> None:
+        """Close them."""
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+
+    def _descriptor(self, file: str) -> int:
+        if file not in self._open:
+            self._open[file] = os.open(self._folder / file, self._flags, 0o600)
+        return self._open[file]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a node's folder has of a version."""
+
+    path: Path
+    manifest: Manifest
+    sheet: Sheet | None
+    """None: all of it."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Whose streams are here."""
+        return (
+            tuple(range(len(self.manifest.streams))) if self.sheet is None else self.sheet.nodes[self.sheet.here].ranks
+        )
+
+    def bad(self) -> list[tuple[int, int]]:
+        """The pieces that are not what was written, after reading all that has digests here: chunk and piece.
+
+        Parity chunks count on after the node's own. Without parity nothing is read.
+        """
+        if self.sheet is None or self.sheet.code is None:
+            return []
+        group = self.sheet.code.group_of(self.sheet.here)
+        data = self.sheet.code.stripes(group).data
+        row, found, files = Row(self.manifest, self.ranks), [], Files(self.path)
+        buffer = np.empty(self.sheet.code.piece, np.uint8)
+        try:
+            for chunk, digests in enumerate(self.sheet.crc32):
+                for piece, (begin, end) in enumerate(spans(group.chunk, self.sheet.code.piece)):
+                    into = buffer[: end - begin]
+                    try:
+                        if chunk < data:
+                            files.read(row, chunk * group.chunk + begin, into)
+                        else:
+                            files.read_at(PARITY, (chunk - data) * group.chunk + begin, into)
+                    except OSError:
+                        found.append((chunk, piece))
+                        continue
+                    if zlib.crc32(into.data) != digests[piece]:
+                        found.append((chunk, piece))
+        finally:
+            files.close()
+        return found
+
+    def damage(self) -> str:
+        """What is wrong with this node's part, after reading every byte of it; nothing if all is as it was written."""
+        try:
+            with Contents(self.path) as contents:
+                contents.verify(self.ranks)
+                for rank in self.ranks:
+                    contents.index(rank)
+        except Damaged as error:
+            return str(error)
+        if bad := self.bad():
+            return f"{self.path}: {len(bad)} piece{'s' if len(bad) > 1 else ''} of parity do not match their digest"
+        return ""
+
+
+def read_part(path: Path, name: str = "") -> Part:
+    """What a folder has of a version; `name` is the version's, if the folder is still hidden.
+
+    Raises:
+        Damaged: its manifest or its sheet is not what was written.
+    """
+    manifest, sheet = versions.read_manifest(path), read_sheet(path)
+    written = versions.name_of(manifest.serial, manifest.step)
+    if written != (name or path.name):
+        raise Damaged(f"{path} was written as {written}, and has been renamed; give it its name back")
+    if sheet is not None and sheet.manifest != manifest.seal:
+        raise Damaged(f"{path / SHEET} belongs to another version")
+    return Part(path, manifest, sheet)
+
+
+def has_parts(folder: Path) -> bool:
+    """Whether a folder holds versions of which parts are on other nodes."""
+    return any((one.path / SHEET).exists() for one in versions.versions(folder))
+
+
+def code_of(
+    manifest: Manifest, nodes: Sequence[Node], groups: Sequence[Sequence[int]], parity: int, piece: int
+) -> Code:
+    """How parity of a version is made over groups of nodes."""
+    found = []
+    for members in groups:
+        lengths = [Row(manifest, nodes[one].ranks).length for one in members]
+        found.append(Group(tuple(members), chunk_bytes(lengths, len(members) - parity)))
+    return Code(parity, piece, tuple(found))
