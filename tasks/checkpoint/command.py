@@ -10,9 +10,11 @@ from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, NotThere
 from wilkins.tasks.checkpoint.export import to_safetensors
+from wilkins.tasks.checkpoint.levels import in_memory
+from wilkins.tasks.checkpoint.parts import Part, has_parts, read_part
 from wilkins.tasks.checkpoint.recover import damage, mend, recover
 from wilkins.tasks.checkpoint.tree import decode
-from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version, read_manifest
+from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version
 
 
 def _found(folder: Path) -> list[Version]:
@@ -40,18 +42,35 @@ def listed(folder: Path) -> str:
     lines = [f"{'version':<28} {'step':>10} {'ranks':>6} {'files':>6} {'bytes':>15}  written"]
     for version in _found(folder):
         try:
-            manifest = read_manifest(version.path)
+            part = read_part(version.path)
         except Damaged as error:
             lines.append(f"{version.name:<28} {version.step:>10} damaged: {error}")
             continue
+        manifest = part.manifest
         when = datetime.datetime.fromtimestamp(manifest.time).isoformat(" ", "seconds")
         size = sum(manifest.files.values()) + sum(one.index_bytes for one in manifest.streams)
-        mark = "  latest" if version.name == target else ""
+        mark = "  latest" if version.name == target else _part_of(part)
         lines.append(
             f"{version.name:<28} {version.step:>10} {len(manifest.streams):>6} {len(manifest.files):>6} {size:>15,}  "
             f"{when}{mark}"
         )
+    if note := in_memory(folder):
+        lines.append(note)
     return "\n".join(lines)
+
+
+def _part_of(part: Part) -> str:
+    """Which part of a version a node's folder has."""
+    if part.sheet is None:
+        return ""
+    node = part.sheet.nodes[part.sheet.here]
+    ranks = ", ".join(map(str, node.ranks))
+    text = f"  here: node {part.sheet.here} of {len(part.sheet.nodes)} ({node.name}), rank {ranks}"
+    if part.sheet.code is None:
+        return f"{text}, no parity"
+    return (
+        f"{text}, parity for {part.sheet.code.parity} of {len(part.sheet.code.group_of(part.sheet.here).nodes)} nodes"
+    )
 
 
 def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
@@ -66,9 +85,10 @@ def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
 def _read(version: Version) -> tuple[str, bool]:
     if trouble := damage(version):
         return f"damaged: {trouble}", False
-    manifest = read_manifest(version.path)
-    total = sum(one.bytes + one.index_bytes for one in manifest.streams)
-    return f"all right: {total:,} bytes", True
+    part = read_part(version.path)
+    total = sum(one.bytes + one.index_bytes for one in map(part.manifest.streams.__getitem__, part.ranks))
+    whose = "" if part.sheet is None else " of this node's part, and its parity"
+    return f"all right: {total:,} bytes{whose}", True
 
 
 def shown(folder: Path, name: str | None = None) -> str:
@@ -76,14 +96,15 @@ def shown(folder: Path, name: str | None = None) -> str:
     version = _one(folder, name)
     with Contents(version.path) as contents:
         count = f"{contents.ranks} rank{'' if contents.ranks == 1 else 's'}"
-        lines = [f"{version.name}: step {version.step}, saved by {count}"]
-        if program := program_of(contents):
+        part = read_part(version.path)
+        lines = [f"{version.name}: step {version.step}, saved by {count}{_part_of(part).replace('  here', '; here')}"]
+        if part.sheet is None and (program := program_of(contents)):
             size = contents.manifest.files[program["file"]]
             what = f"{program['file']}: the program's {program['name']}, {size:,} bytes"
             return f"{version.name}: step {version.step}\n{what}"
         seen: set[str] = set()
         lines.append(f"{'rank':>4}  {'array':<48} {'type':<16} {'shape':<20} bytes")
-        for rank in range(contents.ranks):
+        for rank in part.ranks:
             index = contents.index(rank)
             for key, number in index.paths.items():
                 spec = index.entries[number].spec
@@ -118,6 +139,11 @@ def exported(
         CheckpointError: see `wilkins.tasks.checkpoint.export`; or the version is a program's own file.
     """
     version = _one(folder, name)
+    if read_part(version.path).sheet is not None:
+        raise CheckpointError(
+            f"{version.name} is in the memory of several nodes, and {folder} has one node's part; let a job with "
+            "memory= restore it, which brings it to storage, and export it from there"
+        )
     with Contents(version.path) as contents:
         if program := program_of(contents):
             raise CheckpointError(
@@ -139,8 +165,11 @@ def pruned(folder: Path, keep: int) -> str:
     found = _found(folder)
     lock = Lock(folder)
     try:
-        recover(folder)
-        newest = mend(folder)
+        if has_parts(folder):  # what a job that was killed left there, the next one may need
+            newest = next((one for one in reversed(found) if not damage(one)), None)
+        else:
+            recover(folder)
+            newest = mend(folder)
         if newest is None or newest.name not in [one.name for one in found[-keep:]]:
             raise CheckpointError(
                 f"none of the newest {keep} versions in {folder} verifies, so nothing is removed; keep more of them "

@@ -19,7 +19,7 @@ from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.flush import Flush
 from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, up
-from wilkins.tasks.checkpoint.nodes import find_nodes
+from wilkins.tasks.checkpoint.nodes import Nodes, find_nodes
 from wilkins.tasks.checkpoint.partners import PIECE, NodeMemories
 from wilkins.tasks.checkpoint.parts import has_parts
 from wilkins.tasks.checkpoint.plan import Planner
@@ -151,6 +151,7 @@ class Checkpointer:
             parts = self._ranks.tell(str(int(nodes.is_agent and has_parts(self._memory))))
             if self._partners is None and len(nodes.names) == 1 and "1" not in parts:
                 self._together(self._open_memory)
+                self._together(lambda: self._remember(nodes))
                 return
             if self._leaders and len(nodes.names) > 1:
                 raise CheckpointError(
@@ -159,6 +160,7 @@ class Checkpointer:
                 )
             self._memories = NodeMemories(self._memory, nodes, self._partners, min(PIECE, self._block))
             self._together(self._open_memories)
+            self._together(lambda: self._remember(nodes))
             self._memories.recover(self._ranks)
         except CheckpointError:
             self._unlock()
@@ -184,6 +186,10 @@ class Checkpointer:
         if self._ranks.rank == 0:
             self._locks.append(versions.Lock(self.folder))
             recover(self.folder)
+
+    def _remember(self, nodes: Nodes) -> None:
+        if self._ranks.rank == 0 and self._memory is not None:
+            levels.remember(self.folder, self._memory, nodes.names)
 
     def _open_memory(self) -> None:
         if self._ranks.rank == 0 and self._memory is not None:
@@ -276,6 +282,8 @@ class Checkpointer:
         """
         self.wait()
         folders, elsewhere = [self.folder], []
+        if self._memory is None and self._ranks.rank == 0 and (note := levels.in_memory(self.folder)):
+            _LOG.warning("restoring from %s, but %s", self.folder, note)
         if self._memories is not None:
             files, pace = self._files or self._ranks.size, Pace(self._rate)
             elsewhere = remembered(self._memories, self.folder, self._ranks, files, pace)
@@ -341,10 +349,16 @@ class Checkpointer:
         if self._memories is not None:
             agent = self._memories.nodes.is_agent
             all_there = not agent or levels.has_all_of(self.folder, memory)
-            if "0" not in self._ranks.tell(str(int(all_there))) and agent:
+            if "0" in self._ranks.tell(str(int(all_there))):
+                return
+            if agent:
                 levels.forget(memory, self._ranks.rank)
         elif self._ranks.rank == 0 and levels.has_all_of(self.folder, memory):
             levels.forget(memory)
+        else:
+            return
+        if self._ranks.rank == 0:
+            levels.forgotten(self.folder)
 
     def _end_first(self) -> None:
         """Wait for the oldest version on its way. All ranks meet its trouble here, in the same call."""

@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -28,6 +29,7 @@ from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
 from wilkins.tasks.whole import sync
 
 MEMORY = Path("/dev/shm")
+_WHERE = ".memory"
 
 
 def memory_of(folder: Path) -> Path:
@@ -47,6 +49,34 @@ def open_memory(path: Path) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise CheckpointError(f"{path}, where checkpoints are kept in memory, is somebody else's; give memory=FOLDER")
     path.chmod(0o700)
+
+
+def remember(storage: Path, memory: Path, nodes: Sequence[str]) -> None:
+    """Write down in a storage folder where versions are that it does not have yet."""
+    text = json.dumps({"memory": str(memory), "nodes": list(nodes)})
+    versions.write_whole(storage / f"{_WHERE}.new", text)
+    (storage / f"{_WHERE}.new").rename(storage / _WHERE)
+
+
+def forgotten(storage: Path) -> None:
+    """There is nothing in memory any more."""
+    with contextlib.suppress(OSError):
+        (storage / _WHERE).unlink(missing_ok=True)
+
+
+def in_memory(storage: Path) -> str:
+    """What to tell whoever looks at a storage folder alone: newer versions are, or may be, in memory. Or nothing."""
+    try:
+        values = json.loads((storage / _WHERE).read_bytes())
+        memory, nodes = Path(values["memory"]), [str(one) for one in values["nodes"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    cure = "; a job with memory= sees them"
+    if (newest := versions.newest(memory)) > versions.newest(storage):
+        return f"newer versions, up to number {newest}, are in memory, in {memory}{cure}"
+    if nodes in ([], [os.uname().nodename]):
+        return ""
+    return f"newer versions may be in memory, in {memory} and the like on {', '.join(nodes)}{cure}"
 
 
 def has_all_of(storage: Path, memory: Path) -> bool:

@@ -41,7 +41,7 @@ class Nodes:
 def find_nodes(ranks: Ranks, name: str | None = None) -> Nodes:
     """Ask all ranks where they are: by host name and boot, or the name that each of them is given. Collective."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    own = name or f"{os.uname().nodename} {boot.read_text().strip() if boot.exists() else ''}"
+    own = name or f"{os.uname().nodename}\n{boot.read_text().strip() if boot.exists() else ''}"
     told = ranks.tell(own)
     names = list(dict.fromkeys(told))
-    return Nodes(tuple(one.split()[0] if one else one for one in names), tuple(map(names.index, told)), ranks.rank)
+    return Nodes(tuple(one.partition("\n")[0] for one in names), tuple(map(names.index, told)), ranks.rank)

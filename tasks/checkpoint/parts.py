@@ -275,7 +275,7 @@ class Part:
         except Damaged as error:
             return str(error)
         if bad := self.bad():
-            return f"{self.path}: {len(bad)} piece{'s' if len(bad) > 1 else ''} of parity do not match their digest"
+            return f"{self.path}: {len(bad)} pieces of parity do not match their digests"
         return ""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.parts import SHEET, read_part
 from wilkins.tasks.checkpoint.versions import LATEST, Version
 from wilkins.tasks.whole import sync
 
@@ -60,8 +61,13 @@ def mend(folder: Path) -> Version | None:
 
 
 def damage(version: Version) -> str:
-    """What is wrong with a version, after reading every byte of it; nothing if all is as it was written."""
+    """What is wrong with a version, after reading every byte of it; nothing if all is as it was written.
+
+    Of one that has parts on several nodes, the part in this folder is read.
+    """
     try:
+        if (version.path / SHEET).exists():
+            return read_part(version.path).damage()
         with Contents(version.path) as contents:
             contents.verify()
             misnamed(version, contents)

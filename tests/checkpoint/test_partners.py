@@ -11,18 +11,23 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from support import MPIEXEC, must_run, run_tree
+from support import MPIEXEC, OWN_MOUNTS, must_run, run_tree, started_tree, wait_for
+from wilkins.cli import main
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners, versions
 from wilkins.tasks.checkpoint.erasure import Coder, Stripes, chunk_bytes, groups
 from wilkins.tasks.checkpoint.faults import VARIABLE
+from wilkins.tasks.checkpoint.parts import PARITY, SHEET, read_part
 
 from .test_kills import check, told
 
@@ -218,3 +223,134 @@ def test_an_agent_is_killed_at_a_point(saved: Saved, point: str, rank: int) -> N
         lose(folder, [1])
     assert newest(folder) >= max(durable, 7)
     resumed(folder, given)
+
+
+def flipped(file: Path, draws: random.Random) -> None:
+    raw = bytearray(file.read_bytes())
+    raw[draws.randrange(len(raw))] ^= 1 << draws.randrange(8)
+    file.write_bytes(raw)
+
+
+def cut(file: Path, draws: random.Random) -> None:
+    os.truncate(file, draws.randrange(file.stat().st_size))
+
+
+def gone(file: Path, _: random.Random) -> None:
+    file.unlink()
+
+
+@needs
+@pytest.mark.parametrize("number", range(CASES))
+def test_fragments_are_damaged(saved: Saved, number: int) -> None:
+    """What is damaged on m nodes counts as lost there; on more, an older version may be the newest one."""
+    draws = random.Random(f"{SEED} {number}")
+    folder = saved(2, 2)
+    hit = draws.sample(range(NODES), [2, 3, 1, 4][number % 4])
+    for node in hit:
+        path = folder / f"memory-node{node}" / "000008-step-7"
+        for file in draws.sample(sorted(path.iterdir()), draws.choice([1, 1, 2])):
+            draws.choice([flipped, flipped, cut, gone])(file, draws)
+    done = run_tree(launched(folder, "run", "9", "0", options(folder, partners=[2, 2])), LIMIT, folder)
+    assert done.code == 0, done.err
+    step = told(done.out, "resumed")
+    assert step == 7 or (len(hit) > 2 and step >= 5 and "000008-step-7" in done.err and "left out" in done.err), (
+        done.err
+    )
+    assert check(folder / "versions") == 8 and not memories(folder)
+
+
+@needs
+@pytest.mark.parametrize("number", range(-(-CASES // 2)))
+def test_nodes_are_killed_at_a_random_moment(
+    tmp_path: Path, number: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Of encoding, sending, committing, pruning, decoding, three times in a row. Up to m nodes are lost each time."""
+    draws = random.Random(f"{SEED} nodes {number}")
+    given = options(tmp_path, partners=[2, 2])
+    durable = expected = -1
+    for _ in range(3):
+        out = tmp_path / ".stdout"
+        with started_tree(launched(tmp_path, "run", "10000", draws.choice(["0", "0.02"]), given), tmp_path) as tree:
+            wait_for(lambda: "restoring\n" in out.read_text(), LIMIT, "it restores")  # noqa: B023 - called here only
+            if draws.random() < 0.7:
+                before = newest(tmp_path)
+                wait_for(lambda: newest(tmp_path) > before, LIMIT, "a version")  # noqa: B023 - called here only
+            time.sleep(draws.random() * 0.5)
+            victims = dict(re.findall(r"^rank (\d+) is process (\d+)\n", out.read_text(), re.MULTILINE))
+            victim = draws.choice(["all", *victims])
+            if victim == "all":
+                tree.kill()
+            else:
+                os.kill(int(victims[victim]), signal.SIGKILL)
+                assert tree.wait(LIMIT).code != 0
+        text = out.read_text()
+        left = [one.name for where in (*memories(tmp_path), tmp_path / "versions") for one in where.glob(".0*")]
+        stage = "after" if "restored" in text else "in"
+        record_property("moment", f"rank {victim}, {len(left)} unfinished, {stage} restore")
+        if "restored\n" in text:
+            assert told(text, "resumed") == expected, "the newest whole version was not restored"
+        check(tmp_path / "versions")
+        durable = max(durable, told(text, "durable"))
+        lose(tmp_path, draws.sample(range(NODES), draws.choice([0, 1, 2])))
+        expected = newest(tmp_path)
+        assert expected >= durable, "a version that was done was lost"
+
+
+@needs
+@pytest.mark.needs("tmpfs")
+def test_nodes_are_told_apart_by_their_host_names(tmp_path: Path) -> None:
+    """Each rank is in a host name space of its own, as on a machine of its own; two on another one."""
+    named = 'hostname "machine$((PMI_RANK / 2))" && exec "$@"'
+    given = options(tmp_path, 0, partners=[1, 1])
+
+    def job(*words: str) -> list[str]:
+        program = [*OWN_MOUNTS, "--uts", "sh", "-c", named, "sh", sys.executable, str(PROGRAM)]
+        return [MPIEXEC, "-n", "4", *program, words[0], str(tmp_path / "versions"), *words[1:], given]
+
+    done = run_tree(job("run", "20", "0"), LIMIT, tmp_path, {VARIABLE: "kill=save.planned:9"})
+    assert done.code != 0
+    assert [one.name for one in memories(tmp_path)] == ["memory-machine0", "memory-machine1"]
+    part = read_part(versions.versions(tmp_path / "memory-machine1")[-1].path)
+    assert part.ranks == (2, 3) and part.sheet is not None and part.sheet.code is not None
+    expected = newest(tmp_path)
+    shutil.rmtree(tmp_path / "memory-machine0")
+    out = must_run(tmp_path, *job("run", "10", "0"), timeout=LIMIT)
+    assert told(out, "resumed") == expected and not memories(tmp_path)
+
+
+@needs
+def test_on_the_command_line(
+    saved: Saved, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node's folder: what it has of a version is listed, read, shown; storage says that memory has newer ones."""
+    folder = saved(3, 1)
+    node = folder / "memory-node2"
+
+    def ckpt(*words: str | Path) -> tuple[int, str]:
+        code = main(["ckpt", *map(str, words)])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    assert "here: node 2 of 4 (node2), rank 2, parity for 1 of 4 nodes" in ckpt("list", node)[1]
+    assert "newer versions, up to number 8, are in memory, in" in ckpt("list", folder / "versions")[1]
+    where = folder / "versions" / ".memory"
+    where.write_text(where.read_text().replace("/memory-node0", "/elsewhere"))
+    code, text = ckpt("list", folder / "versions")
+    assert code == 0 and "newer versions may be in memory" in text and "on node0, node1, node2, node3" in text
+    with Checkpointer(folder / "versions") as checkpointer:
+        restored = checkpointer.restore()
+    assert restored is not None and restored.step == 5 and "newer versions may be in memory" in caplog.text
+    code, text = ckpt("verify", node)
+    assert code == 0 and "000008-step-7: all right" in text and "of this node's part, and its parity" in text
+    code, text = ckpt("show", node)
+    assert code == 0 and "   2  own " in text and "   1  own " not in text
+    code, text = ckpt("export", node, folder / "file.safetensors")
+    assert code == 1 and "has one node's part" in text
+    flipped(node / "000008-step-7" / PARITY, random.Random(1))
+    code, text = ckpt("verify", node)
+    assert code == 1 and "1 pieces of parity do not match their digests" in text
+    assert ckpt("prune", node, "--keep", "1")[0] == 1
+    (node / "000008-step-7" / SHEET).write_text("{}")
+    assert "is no sheet of a checkpoint's part" in ckpt("list", node)[1]
+    code, text = ckpt("prune", folder / "memory-node1", "--keep", "1")
+    assert code == 0 and [one.step for one in versions.versions(folder / "memory-node1")] == [7], text

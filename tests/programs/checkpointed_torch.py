@@ -1,6 +1,7 @@
-"""Processes of torch.distributed with replicas and DTensors: `FOLDER some SAVED RESTORED...` or `FOLDER killed`.
+"""Processes of torch.distributed with replicas and DTensors: `FOLDER ACTION COUNTS`.
 
-`some`: so many save, and then others restore, one alone among them. `killed`: one of two dies while they save.
+`some SAVED RESTORED...`: so many save, and then others restore, one alone among them. `lost`: three save in the memory
+of a node each, with parity, one node is lost, and two restore. `killed`: one of two dies while they save.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,7 +23,7 @@ from torch.distributed.checkpoint import state_dict_loader as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
 from wilkins.tasks.checkpoint.dcp import VersionReader
 
 WHOLE = torch.arange(70 * 300, dtype=torch.float32).reshape(70, 300)
@@ -52,7 +54,24 @@ def save(rank: int, size: int, folder: str) -> None:
     say(f"rank {rank} of {size} saved")
 
 
-def restore(rank: int, size: int, folder: str, saved: int) -> None:
+def in_memory(rank: int, folder: str) -> dict[str, Any]:
+    """Options of a rank that is alone on its node."""
+    return {"memory": f"{folder}-memory{rank}", "node": f"node{rank}"}
+
+
+def keep(rank: int, size: int, folder: str) -> None:
+    """What each of those does that save in memory only, and end without a word."""
+    partners = Partners(size - 1, 1)
+    options: dict[str, Any] = {"storage_every": 9, "partners": partners, **in_memory(rank, folder)}
+    checkpointer = Checkpointer(folder, ranks="torch", replicated=("model",), block=4096, **options)
+    checkpointer.save(3, state_of(rank, init_device_mesh("cpu", (size,))))
+    checkpointer.wait()
+    say(f"rank {rank} of {size} saved")
+    dist.barrier()
+    os._exit(0)
+
+
+def restore(rank: int, size: int, folder: str, saved: int, *, memory: bool = False) -> None:
     """What each of those does that restore: into other shardings, and by torch's planner."""
     mesh = init_device_mesh("cpu", (size,))
     target = {
@@ -61,7 +80,8 @@ def restore(rank: int, size: int, folder: str, saved: int) -> None:
         "everywhere": distribute_tensor(torch.zeros_like(WHOLE), mesh, [Replicate()]),
     }
     weight = WHOLE.bfloat16() / 7
-    with Checkpointer(folder, ranks="torch", replicated=("model",), block=4096) as checkpointer:
+    options: dict[str, Any] = in_memory(rank, folder) if memory else {}
+    with Checkpointer(folder, ranks="torch", replicated=("model",), block=4096, **options) as checkpointer:
         restored = checkpointer.restore(target)
         assert restored is not None
         assert all(torch.equal(one.full_tensor(), WHOLE) for one in target.values())
@@ -123,9 +143,22 @@ def alone(folder: str) -> Any:
     return restored
 
 
+def restore_lost(rank: int, size: int, folder: str, saved: int) -> None:
+    """From the memory of nodes."""
+    restore(rank, size, folder, saved, memory=True)
+
+
 def main() -> None:
     """Do what the second argument names."""
     folder, action, *counts = sys.argv[1:]
+    if action == "lost":
+        assert not any(together(3, keep, folder))
+        assert not [one for one in Path(folder).iterdir() if one.name.startswith("0")]
+        shutil.rmtree(f"{folder}-memory2")
+        assert not any(together(2, restore_lost, folder, 3))
+        alone(folder)
+        say(f"alone: all right; {len(list(Path(folder).parent.glob('*-memory*')))} folders in memory")
+        return
     if action == "killed":
         say(json.dumps(together(2, save_for_ever, folder)))
         restored = alone(folder)
