@@ -233,7 +233,7 @@ WILKINS_API Board* wilkins_board_attach(const char* folder, int* error) {
     auto* board = new (std::nothrow) Board();
     *error = board ? board->attach(folder) : ENOMEM;
     if (!*error) {
-        if (!context().active) fault::configure("launcher");
+        if (!context().active) fault::configure("launcher", 0);
         return board;
     }
     delete board;

@@ -60,7 +60,7 @@ void attach() {
         if (!p.last_port) p.last_port = i + 1;
     }
     p.arenas = new Arenas(p.board);
-    fault::configure(p.task_name());
+    fault::configure(p.task_name(), p.context.rank);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ struct Settings {
     std::string kill;
     int kill_at = 1;
     std::string task;
+    int rank = -1;
 };
 
 // Made when it is first needed, which may be before this library's own variables are initialised.
@@ -65,6 +66,7 @@ void set(Settings& to, const std::string& key, const std::string& value) {
     if (key == "delay") to.delay_ns = duration_ns(value.c_str());
     if (key == "chance") to.chance = strtod(value.c_str(), nullptr);
     if (key == "task") to.task = value;
+    if (key == "rank") to.rank = atoi(value.c_str());
     if (key == "kill") {
         const size_t colon = value.find(':');
         to.kill = value.substr(0, colon);
@@ -85,7 +87,7 @@ void split(const std::string& text, char separator, F each) {
 
 }  // namespace
 
-void configure(const char* task) {
+void configure(const char* task, int rank) {
     const char* text = getenv("WILKINS_FAULTS");
     if (!text || enabled) return;
     bool found = false;
@@ -95,7 +97,7 @@ void configure(const char* task) {
             const size_t equals = word.find('=');
             if (equals != std::string::npos) set(read, word.substr(0, equals), word.substr(equals + 1));
         });
-        if (found || (!read.task.empty() && read.task != task)) return;
+        if (found || (!read.task.empty() && read.task != task) || (read.rank >= 0 && read.rank != rank)) return;
         found = true;
         settings() = read;
     });

@@ -7,6 +7,7 @@
 //     chance=0.1                  ... one time in ten
 //     kill=publish.shown:3        SIGKILL itself the third time it gets there (without a number: the first)
 //     task=sim                    only the processes of this task; `task=launcher`: the launcher
+//     rank=1                      only this rank
 //
 // Off, a point costs a test of one flag. The points of a library are known without running it: see points().
 #pragma once
@@ -18,8 +19,8 @@ namespace wilkins::fault {
 // Set once, when the process joins its run.
 extern bool enabled;
 
-// Reads WILKINS_FAULTS, for a process of this task.
-void configure(const char* task);
+// Reads WILKINS_FAULTS, for a process of this task and rank.
+void configure(const char* task, int rank);
 
 void hit(const char* point);
 
