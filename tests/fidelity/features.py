@@ -107,4 +107,4 @@ ABSENT = {
 def absent(library: str) -> tuple[str, ...]:
     """The features that a library has no calls for."""
     kinds = {"h5py-1.10": "h5py", "c-static": "c", "c-1.14": "c-later", "c-2.0": "c-later"}
-    return ABSENT[kinds.get(library, library)]
+    return ABSENT.get(kinds.get(library, library), ())

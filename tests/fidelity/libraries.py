@@ -24,6 +24,8 @@ class Library:
     """The files of its cases."""
     command: Callable[[Path], tuple[str, ...]]
     """How its program is started; it is compiled in a given folder if need be."""
+    on_hdf5: bool = False
+    """Whether it is made on top of HDF5: what no case of it is about, its programs ask of HDF5 itself, if at all."""
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
@@ -37,6 +39,20 @@ class Library:
 def in_python(name: str, title: str, folder: str, python: str, needs: str) -> Library:
     sources = tuple(sorted((PAIRS / folder).glob("*.py")))
     return Library(name, title, (needs,), sources, lambda _: (python, "-m", "fidelity.cases"))
+
+
+def on_top(name: str, title: str, folder: str, *needs: str, **environment: str) -> Library:
+    """Python programs of a library that is made on top of HDF5."""
+    sources = tuple(sorted((PAIRS / folder).glob("*.py")))
+    settings = ("env", *(f"{key}={value}" for key, value in environment.items())) if environment else ()
+    command = (*settings, sys.executable, "-m", "fidelity.cases")
+    return Library(name, title, tuple(f"python:{name}" for name in needs), sources, lambda _: command, on_hdf5=True)
+
+
+def of_debian_on_top(name: str, title: str, folder: str, *compiler: str) -> Library:
+    """Compiled programs that use what Debian's HDF5 brings besides its C library."""
+    sources = tuple(path for path in sorted((PAIRS / folder).iterdir()) if path.suffix in (".c", ".cpp", ".f90"))
+    return Library(name, title, ("h5cc", compiler[0]), sources, partial(compiled, compiler, sources), on_hdf5=True)
 
 
 def c_sources(*, later: bool) -> tuple[Path, ...]:
@@ -71,6 +87,13 @@ LIBRARIES = [
     of_debian("c-static", "C, HDF5 1.10 inside"),
     of_wheel("c-1.14", "C, HDF5 1.14", "tables"),
     of_wheel("c-2.0", "C, HDF5 2.0", "h5py"),
+    of_debian_on_top("cxx", "C++, HDF5 1.10", "cxx", "h5c++", "-shlib"),
+    of_debian_on_top("fortran", "Fortran, HDF5 1.10", "fortran", "h5fc", "-shlib"),
+    of_debian_on_top("hl", "HDF5's high-level C", "hl", "h5cc", "-shlib", "-lhdf5_hl"),
     in_python("netcdf4", "netCDF4", "netcdf4", sys.executable, "python:netCDF4"),
     in_python("tables", "PyTables", "tables", sys.executable, "python:tables"),
+    on_top("pandas", "pandas", "pandas", "pandas", "tables"),
+    on_top("xarray-h5netcdf", "xarray, h5netcdf", "xarray", "xarray", "h5netcdf", XARRAY_ENGINE="h5netcdf"),
+    on_top("xarray-netcdf4", "xarray, netCDF4", "xarray", "xarray", "netCDF4", XARRAY_ENGINE="netcdf4"),
+    on_top("anndata", "anndata", "anndata", "anndata"),
 ]

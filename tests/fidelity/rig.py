@@ -94,11 +94,16 @@ def compiled(compiler: Sequence[str], sources: Sequence[Path], folder: Path) -> 
     """The files of cases in C or C++, compiled by a command (its words) into one program in `folder`."""
     words, libraries = split_libraries(tuple(compiler))
     program = folder / "pairs"
-    files = [str(HERE / "pair.c"), *map(str, sources)]
-    command = [*words, "-O1", f"-I{HERE}", *files, "-o", str(program), *libraries]
+    must_compile(["h5cc", "-O1", f"-I{HERE}", "-c", str(HERE / "pair.c")], folder)
+    files = ["pair.o", *map(str, sources)]
+    must_compile([*words, "-O1", f"-I{HERE}", *files, "-o", str(program), *libraries], folder)
+    return (str(program),)
+
+
+def must_compile(command: Sequence[str], folder: Path) -> None:
+    """Run a compiler in a folder."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
-    return (str(program),)
 
 
 def prepare(folder: Path) -> dict[str, int]:

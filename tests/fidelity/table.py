@@ -25,7 +25,7 @@ all.
 
 - **same**: nothing that any side saw differs.
 - **refused**: the call fails with an error that says why, and what to do instead.
-- empty: the library has no calls for it.
+- empty: the library has no calls for it, or, being made on top of HDF5, leaves it to HDF5, as other columns show it.
 
 """
 
@@ -61,7 +61,7 @@ def cell(library: Library, feature: str, notes: list[str]) -> str:
     """
     wanted = expected(library)
     cases = [case.name for case in library.cases if feature in case.features]
-    if feature in absent(library.name):
+    if feature in absent(library.name) or (library.on_hdf5 and not cases):
         return ""
     if not cases:
         raise LookupError(f"no case of {library.name} is about {feature!r}: add one, or list it in ABSENT")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tables
-from fidelity.cases import attempt, case, target
+from fidelity.cases import arrived, attempt, case, target
 
 
 class Particle(tables.IsDescription):  # type: ignore[misc]
@@ -50,14 +48,6 @@ def contents(node: Any) -> list[Any]:
             attempt(lambda: node.read_where("number > 2")["number"]),
         ]
     return seen
-
-
-def arrived(name: str) -> str:
-    """The name, once it is there: PyTables looks for a file before it opens it, and looks do not wait for steps."""
-    until = time.monotonic() + 60
-    while not Path(name).exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    return name
 
 
 def read_both(name: str) -> list[Any]:
