@@ -1,7 +1,7 @@
 """What a checkpoint in every iteration costs training: this package's engine, torch.save, torch.distributed.checkpoint.
 
 Each way trains in a process of its own: without saving, with, and without again. `--ranks` measures several ranks
-that write into few files instead.
+that write into few files instead, `--partners` parity in the memory of partner nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 
-from benchmarks import aggregation
+from benchmarks import aggregation, partners
 
 PROGRAM = Path(__file__).parent / "programs" / "checkpointed.py"
 ENGINE, PLAIN = "wilkins", "torch.save"
@@ -137,10 +137,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, help="where checkpoints go (default: the folder of temporary files)")
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--ranks", nargs="+", type=int, help="N-to-M for these numbers of ranks instead")
-    parser.add_argument("--rank-mib", type=int, default=64, help="with --ranks: the state of a rank")
+    parser.add_argument(
+        "--partners", nargs="+", type=code, metavar="K+M", help="parity in the memory of partner nodes instead, as 3+1"
+    )
+    parser.add_argument("--rank-mib", type=int, default=64, help="with --ranks or --partners: the state of a rank")
     options = parser.parse_args(arguments)
     if options.ranks:
         aggregation.report(options.ranks, mib=options.rank_mib, steps=options.steps, folder=options.folder)
+        return
+    if options.partners:
+        partners.report(options.partners, mib=options.rank_mib, steps=options.steps, folder=options.folder)
         return
     rounds: dict[str, list[Cost]] = {way: [] for way in options.ways}
     for _ in range(options.rounds):
@@ -174,6 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     for verdict in verdicts(costs):
         print(verdict)
+
+
+def code(text: str) -> tuple[int, int]:
+    """Data and parity fragments, from words such as 3+1."""
+    data, parity = map(int, text.split("+"))
+    return data, parity
 
 
 def spread(values: Sequence[float], digits: int) -> str:

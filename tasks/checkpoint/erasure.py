@@ -23,7 +23,7 @@ MOST = 32
 KIND = "isa_l_rs_cauchy"
 """Every square part of a Cauchy matrix can be inverted, so any k fragments do; Intel's ISA-L comes with pyeclib."""
 AT_ONCE = 256 << 10
-"""Bytes that are coded in one call, in which pyeclib holds the interpreter's lock: 0.1 to 0.3 ms."""
+"""Bytes that are coded in one call, in which pyeclib holds the interpreter's lock: less than 0.1 ms."""
 ALIGN = 64
 _HEADER = 80
 

@@ -11,19 +11,20 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from wilkins.tasks.checkpoint import erasure, versions
 from wilkins.tasks.checkpoint.erasure import Coder, Partners, spans
-from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import Pace, cannot, tidied
 from wilkins.tasks.checkpoint.nodes import Nodes
-from wilkins.tasks.checkpoint.parts import PARITY, SHEET, Code, Files, Node, Part, Row, Sheet, code_of, read_part
+from wilkins.tasks.checkpoint.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
 from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.rows import Files, Row
 from wilkins.tasks.checkpoint.sources import Bytes
 from wilkins.tasks.checkpoint.versions import LATEST, Manifest
 from wilkins.tasks.whole import sync
@@ -101,7 +102,9 @@ class NodeMemories:
         digests: list[list[int]] = []
         if due and self._partners is not None:
             code = code_of(manifest, self._rows, self._groups, self._partners.parity, self._piece)
-            digests, trouble = self._with_parity(path, manifest, code, ranks, pace)
+            coding = _Coding(path, manifest, code, self._rows, self.nodes, ranks, pace)
+            coding.run()
+            digests, trouble = coding.digests, coding.trouble
         if trouble:
             return trouble
         sheet = Sheet(manifest.seal, self.nodes.here, self._rows, code, tuple(map(tuple, digests)))
@@ -112,68 +115,6 @@ class NodeMemories:
         except Exception as error:
             return cannot(error, path)
         return ""
-
-    def _with_parity(
-        self, path: Path, manifest: Manifest, code: Code, ranks: Ranks, pace: Pace
-    ) -> tuple[list[list[int]], str]:
-        """Write this node's parity; returns the digests of its pieces, and what went wrong."""
-        group = code.group_of(self.nodes.here)
-        stripes, size, me = code.stripes(group), len(group.nodes), group.nodes.index(self.nodes.here)
-        agents = [self.nodes.agents[node] for node in group.nodes]
-        row = Row(manifest, self._rows[self.nodes.here].ranks)
-        digests: list[list[int]] = [[] for _ in range(size)]
-        trouble, reading, writing = "", Files(path), Files(path, os.O_WRONLY | os.O_CREAT)
-        try:
-            coder = Coder(stripes.data, stripes.parity)
-            if group.chunk:
-                writing.reserve(PARITY, stripes.parity * group.chunk)
-        except Exception as error:
-            trouble = cannot(error, path)
-        for begin, end in spans(group.chunk, code.piece):
-            mine = [np.zeros(end - begin, np.uint8) for _ in range(stripes.data)]
-            others = [np.empty(end - begin, np.uint8) for _ in range(stripes.data)]
-            made: list[Bytes] = [np.zeros(end - begin, np.uint8) for _ in range(stripes.parity)]
-            try:
-                if not trouble:
-                    for chunk, piece in enumerate(mine):
-                        reading.read(row, chunk * group.chunk + begin, piece)
-                        digests[chunk].append(zlib.crc32(piece.data))
-            except Exception as error:
-                trouble = cannot(error, path)
-            pace.wait(sum(map(len, mine)))
-            ranks.exchange(
-                {agents[stripes.stripe_of(me, chunk)]: piece for chunk, piece in enumerate(mine)},
-                {agents[stripes.member_with(me, chunk)]: piece for chunk, piece in enumerate(others)},
-            )
-            hit("partners.sent", ranks.rank)
-            try:
-                if not trouble:
-                    coded = coder.parity([piece.data for piece in others])
-                    made = [np.frombuffer(bytearray(one), np.uint8) for one in coded]
-            except Exception as error:
-                trouble = cannot(error, path)
-            pace.wait(sum(map(len, made[1:])))
-            kept: list[Bytes] = [made[0], *(np.empty(end - begin, np.uint8) for _ in made[1:])]
-            away = range(1, stripes.parity)
-            ranks.exchange(
-                {agents[(me + part) % size]: made[part] for part in away},
-                {agents[(me - part) % size]: kept[part] for part in away},
-            )
-            try:
-                if not trouble:
-                    for part, piece in enumerate(kept):
-                        writing.write_at(PARITY, part * group.chunk + begin, piece.data)
-                        digests[stripes.data + part].append(zlib.crc32(piece.data))
-            except Exception as error:
-                trouble = cannot(error, path)
-            hit("partners.coded", ranks.rank)
-        try:
-            writing.sync()
-        except OSError as error:
-            trouble = trouble or cannot(error, path)
-        reading.close()
-        writing.close()
-        return digests, trouble
 
     def recover(self, ranks: Ranks) -> None:
         """Clear away what killed jobs left; a version that some node has renamed is renamed on all that prepared it.
@@ -203,6 +144,98 @@ class NodeMemories:
             with _told():
                 found.append(read_part(version.path))
         return found
+
+
+class _Coding:
+    """Making the parity of a group, piece by piece.
+
+    Whatever goes wrong on a node, the others get what they wait for, and are told in the end.
+    """
+
+    def __init__(
+        self, path: Path, manifest: Manifest, code: Code, rows: Sequence[Node], nodes: Nodes, ranks: Ranks, pace: Pace
+    ) -> None:
+        self._path, self._ranks, self._pace = path, ranks, pace
+        self._group, self._piece = code.group_of(nodes.here), code.piece
+        self._stripes = code.stripes(self._group)
+        self._me = self._group.nodes.index(nodes.here)
+        self._agents = [nodes.agents[node] for node in self._group.nodes]
+        self._row = Row(manifest, rows[nodes.here].ranks)
+        self._reading, self._writing = Files(path), Files(path, os.O_WRONLY | os.O_CREAT)
+        self._coder: Coder | None = None
+        self.digests: list[list[int]] = [[] for _ in self._agents]
+        """Of the pieces of this node's chunks, then of those of its parity chunks."""
+        self.trouble = ""
+
+    def run(self) -> None:
+        """Write this node's parity. Collective over the agents of a group."""
+        try:
+            with self._noting():
+                self._coder = Coder(self._stripes.data, self._stripes.parity)
+                if self._group.chunk:
+                    self._writing.reserve(PARITY, self._stripes.parity * self._group.chunk)
+            for begin, end in spans(self._group.chunk, self._piece):
+                made = self._parity_of(self._gathered(begin, end))
+                hit("partners.sent", self._ranks.rank)
+                self._keep(begin, self._swapped(made))
+                hit("partners.coded", self._ranks.rank)
+            with self._noting():
+                self._writing.sync()
+        finally:
+            self._reading.close()
+            self._writing.close()
+
+    def _gathered(self, begin: int, end: int) -> list[Bytes]:
+        """The pieces of the stripe that this node makes the parity of; it sends its own to who makes theirs."""
+        mine: list[Bytes] = [np.zeros(end - begin, np.uint8) for _ in range(self._stripes.data)]
+        theirs: list[Bytes] = [np.empty(end - begin, np.uint8) for _ in mine]
+        with self._noting():
+            for chunk, piece in enumerate(mine):
+                self._reading.read(self._row, chunk * self._group.chunk + begin, piece)
+                self.digests[chunk].append(zlib.crc32(piece.data))
+        self._pace.wait(sum(map(len, mine)))
+        makers = [self._stripes.stripe_of(self._me, chunk) for chunk in range(len(mine))]
+        givers = [self._stripes.member_with(self._me, chunk) for chunk in range(len(mine))]
+        self._ranks.exchange(
+            {self._agents[maker]: piece for maker, piece in zip(makers, mine, strict=True)},
+            {self._agents[giver]: piece for giver, piece in zip(givers, theirs, strict=True)},
+        )
+        return theirs
+
+    def _parity_of(self, pieces: list[Bytes]) -> list[Bytes]:
+        made: list[Bytes] = [np.zeros(len(pieces[0]), np.uint8) for _ in range(self._stripes.parity)]
+        with self._noting():
+            if self._coder is not None:
+                coded = self._coder.parity([piece.data for piece in pieces])
+                made = [np.frombuffer(bytearray(one), np.uint8) for one in coded]
+        return made
+
+    def _swapped(self, made: list[Bytes]) -> list[Bytes]:
+        """The first parity piece stays here, the others go to the next members; returns those that this node keeps."""
+        size, away = len(self._agents), range(1, len(made))
+        kept: list[Bytes] = [made[0], *(np.empty(len(made[0]), np.uint8) for _ in away)]
+        self._pace.wait(sum(map(len, made[1:])))
+        self._ranks.exchange(
+            {self._agents[(self._me + part) % size]: made[part] for part in away},
+            {self._agents[(self._me - part) % size]: kept[part] for part in away},
+        )
+        return kept
+
+    def _keep(self, begin: int, kept: list[Bytes]) -> None:
+        with self._noting():
+            for part, piece in enumerate(kept):
+                self._writing.write_at(PARITY, part * self._group.chunk + begin, piece.data)
+                self.digests[self._stripes.data + part].append(zlib.crc32(piece.data))
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Remember what goes wrong first, and go on: others wait for pieces."""
+        try:
+            yield
+        except CheckpointError as error:
+            self.trouble = self.trouble or str(error)
+        except Exception as error:
+            self.trouble = self.trouble or cannot(error, self._path)
 
 
 @contextlib.contextmanager

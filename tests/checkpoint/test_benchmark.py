@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import aggregation
+from benchmarks import aggregation, partners
 from benchmarks.checkpoint import ENGINE, Cost, measure, verdicts
 from support import MPIEXEC
 
@@ -37,3 +37,9 @@ def test_several_ranks(way: str, files: int) -> None:
     written = aggregation.measure(2, files, way, mib=1, steps=1, compute=0.0)
     assert written.files == files and 0 < written.blocked < 60
     assert written.bandwidth == pytest.approx(2 * (1 << 20) / written.durable)
+
+
+@pytest.mark.needs(MPIEXEC, "python:pyeclib")
+def test_parity() -> None:
+    kept = partners.measure("partners", 1, 1, mib=1, steps=1, compute=0.0)
+    assert 0 < kept.blocked < 60 and 0 < kept.done < 60 and kept.cpu > 0

@@ -151,7 +151,7 @@ def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> 
 
 @pytest.mark.parametrize(
     ("saved", "others"),
-    [(2, (2, 3, 4)), (4, (2, 3, 4))] if "WILKINS_TEST_KILLS" in os.environ else [(2, (2,)), (4, (3,))],
+    [(2, (2, 3, 4)), (4, (2, 3, 4))] if FULL else [(2, (2,)), (4, (3,))],
 )
 def test_ranks_of_torch_distributed(tmp_path: Path, saved: int, others: tuple[int, ...]) -> None:
     """Processes over gloo: replicas and DTensors saved, and restored by other numbers of processes."""
