@@ -115,11 +115,11 @@ def copy(
     trouble, new = "", Path()
     if ranks.rank == 0:
         try:
-            new = versions.hidden(storage, name)
+            new = storage / name if (storage / name).exists() else versions.hidden(storage, name)
         except Exception as error:
             trouble = cannot(error, storage)
     made, trouble = json.loads(ranks.tell(json.dumps([new.name, trouble]))[0])
-    if trouble:
+    if trouble or made == name:  # a restore in between has brought it there
         return str(trouble)
     new = storage / made
     hit("copy.begun", ranks.rank)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -26,10 +25,9 @@ from wilkins.tasks.checkpoint.parts import PARITY, SHEET, Code, Node, Part, Shee
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.rows import Files, Row
 from wilkins.tasks.checkpoint.sources import Bytes
-from wilkins.tasks.checkpoint.versions import LATEST, Manifest
+from wilkins.tasks.checkpoint.versions import LATEST, Manifest, Version
 from wilkins.tasks.whole import sync
 
-_LOG = logging.getLogger("wilkins.checkpoint")
 PIECE = 1 << 20
 """Bytes of a chunk that are sent at once; an agent has k + m of them in memory twice."""
 
@@ -122,7 +120,8 @@ class NodeMemories:
         Collective; agents hold the locks of their folders.
         """
         prepared: dict[tuple[str, str], Path] = {}
-        told = ranks.tell(json.dumps(sorted((part.path.name, part.manifest.seal) for part in self.parts())))
+        parts, _ = self.parts()
+        told = ranks.tell(json.dumps(sorted((part.path.name, part.manifest.seal) for part in parts)))
         if not self.nodes.is_agent:
             return
         agreed = {(name, seal) for one in told for name, seal in json.loads(one)}
@@ -137,13 +136,27 @@ class NodeMemories:
             if versions.is_unfinished(entry.name) or entry.name == LATEST:
                 versions.remove(entry)
 
-    def parts(self) -> list[Part]:
-        """What this node has of versions, oldest first; for agents, others have none."""
-        found = []
+    def parts(self) -> tuple[list[Part], list[tuple[Version, str]]]:
+        """What this node has of versions, oldest first, and what cannot be read there, and why.
+
+        For agents; other ranks have none.
+        """
+        found: list[Part] = []
+        damaged: list[tuple[Version, str]] = []
         for version in versions.versions(self.folder) if self.nodes.is_agent else ():
-            with _told():
-                found.append(read_part(version.path))
-        return found
+            one = _part_or_trouble(version)
+            if isinstance(one, Part):
+                found.append(one)
+            else:
+                damaged.append((version, one))
+        return found, damaged
+
+
+def _part_or_trouble(version: Version) -> Part | str:
+    try:
+        return read_part(version.path)
+    except Damaged as error:
+        return str(error)
 
 
 class _Coding:
@@ -236,15 +249,6 @@ class _Coding:
             self.trouble = self.trouble or str(error)
         except Exception as error:
             self.trouble = self.trouble or cannot(error, self._path)
-
-
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Say what is damaged, and go on."""
-    try:
-        yield
-    except Damaged as error:
-        _LOG.warning("a part of a checkpoint in memory is left out: %s", error)
 
 
 def _first(told: list[str]) -> str:

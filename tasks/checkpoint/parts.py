@@ -194,6 +194,10 @@ def read_part(path: Path, name: str = "") -> Part:
         raise Damaged(f"{path} was written as {written}, and has been renamed; give it its name back")
     if sheet is not None and sheet.manifest != manifest.seal:
         raise Damaged(f"{path / SHEET} belongs to another version")
+    if sheet is None and not all(
+        (path / one.file).exists() and (path / one.index).exists() for one in manifest.streams
+    ):
+        raise Damaged(f"{path} has neither {SHEET} nor all files of the version")
     return Part(path, manifest, sheet)
 
 

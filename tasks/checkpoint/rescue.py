@@ -164,15 +164,34 @@ class Remembered:
         return "", ""
 
 
-def remembered(memories: NodeMemories, storage: Path, ranks: Ranks, files: int, pace: Pace) -> list[Remembered]:
+class Unreadable:
+    """A version of which no node knows any more what it consists of."""
+
+    def __init__(self, name: str, serial: int, step: int, trouble: str) -> None:
+        self.name, self.serial, self.step, self._trouble = name, serial, step, trouble
+
+    def fetch(self) -> tuple[Version | None, str]:
+        """It cannot be brought to storage."""
+        return None, self._trouble
+
+
+def remembered(
+    memories: NodeMemories, storage: Path, ranks: Ranks, files: int, pace: Pace
+) -> list[Remembered | Unreadable]:
     """The versions that nodes have parts of, oldest first. Collective."""
-    mine = {(one.path.name, one.manifest.seal): one for one in memories.parts()}
-    told = ranks.tell(json.dumps([[one.manifest.serial, one.manifest.step, *key] for key, one in mine.items()]))
-    every = sorted({tuple(one) for text in told for one in json.loads(text)})
-    return [
-        Remembered(name, serial, number, memories, mine.get((name, seal)), storage, ranks, files, pace)
-        for serial, number, name, seal in every
+    parts, damaged = memories.parts()
+    mine = {(one.path.name, one.manifest.seal): one for one in parts}
+    good = [[one.manifest.serial, one.manifest.step, *key] for key, one in mine.items()]
+    bad = [[one.serial, one.step, one.name, trouble] for one, trouble in damaged]
+    told = [json.loads(text) for text in ranks.tell(json.dumps([good, bad]))]
+    found: list[Remembered | Unreadable] = [
+        Remembered(name, serial, step, memories, mine.get((name, seal)), storage, ranks, files, pace)
+        for serial, step, name, seal in sorted({tuple(one) for pair in told for one in pair[0]})
     ]
+    known = {one.name for one in found}
+    lost = {one[2]: one for pair in told for one in pair[1] if one[2] not in known}
+    found += [Unreadable(name, serial, step, trouble) for name, (serial, step, _, trouble) in lost.items()]
+    return sorted(found, key=lambda one: one.serial)
 
 
 class _Pieces:

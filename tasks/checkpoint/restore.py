@@ -119,7 +119,8 @@ def restore(
         hit("restore.verified", ranks.rank)
         return _load(version, ranks, state, only, tuple(skipped))
     if skipped:
-        cure = "; to begin anew, remove the folder, or save into another" if step is None else ""
+        what = "the folder, and those in the nodes' memory," if elsewhere else "the folder,"
+        cure = f"; to begin anew, remove {what} or save into another" if step is None else ""
         raise CheckpointError(f"no version in {folder} verifies: {'; '.join(skipped)}{cure}")
     return None
 

@@ -83,7 +83,10 @@ class Files:
 
     def reserve(self, file: str, length: int) -> None:
         """Let full memory show before anything is written."""
-        reserve(self._descriptor(file), 0, length)
+        try:
+            reserve(self._descriptor(file), 0, length)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._folder / file)) from error
 
     def extend(self, file: str, length: int) -> None:
         """Give a file the length that it has in the end, whoever writes the rest."""
