@@ -155,6 +155,63 @@ def test_programs_of_a_script_continue_each_others_files(flow: Workflow) -> None
     assert flow.got() == [[1], [2], [3]]
 
 
+HALVES = """
+import os, sys, h5py
+first, steps, ending = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+for step in range(first, first + steps):
+    name = sys.argv[4].format(step)
+    with h5py.File(name, "w") as f:
+        f["y"] = [step]
+    if step + 1 == first + steps and ending:
+        exec(ending)
+    with h5py.File(name, "a") as f:
+        f["x"] = [step, int(f["y"][0])]
+"""
+READ_HALVES = """
+import h5py
+from wilkins.transport import steps
+for name in steps.names("out*.h5"):
+    with h5py.File(name) as f, open("got.txt", "a") as out:
+        print(f["x"][()].tolist() if "x" in f else "half", file=out)
+"""
+
+
+@pytest.mark.parametrize("publish", [2, "next"])
+@pytest.mark.parametrize("name", ["out.h5", "out-{}.h5"])
+def test_what_a_killed_program_of_a_script_has_left(flow: Workflow, name: str, publish: object) -> None:
+    """It was about to add to the file that rests: nobody gets it, and the next program's closes are counted from the start."""
+    (flow.folder / "halves.py").write_text(HALVES)
+    die = "os.kill(os.getpid(), 9)"
+    script = f"python halves.py 0 2 '{die}' '{name}'\nexec python halves.py 5 2 '' '{name}'\n"
+    flow.task("writer", ["/bin/sh", "-c", script], outports=out("out*.h5", publish))
+    flow.task("reader", READ_HALVES, inports=[{"filename": "out*.h5", "flow": {"queue": 8}}])
+    flow.run()
+    assert flow.got() == [[0, 0], [5, 5], [6, 6]]
+    assert f"'{name.format(1)}' was closed but not yet published when its program failed" in flow.log()
+
+
+def test_what_a_killed_program_of_a_script_has_left_can_be_finished(flow: Workflow) -> None:
+    """By a program that opens it to add to it."""
+    (flow.folder / "halves.py").write_text(HALVES)
+    add = "import h5py; f = h5py.File('out.h5', 'a'); f['x'] = [int(f['y'][0]), 7]"
+    script = f'python halves.py 0 2 "os.kill(os.getpid(), 9)" out.h5\nexec python -c "{add}"\n'
+    flow.task("writer", ["/bin/sh", "-c", script], outports=out("out.h5", 2))
+    flow.reader("out.h5")
+    flow.run()
+    assert flow.got() == [[0, 0], [1, 7]]
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "sys.exit(3)"])
+def test_a_program_that_ends_by_itself_leaves_its_files_to_the_script(flow: Workflow, ending: str) -> None:
+    """Whatever its exit code, and without exit handlers too."""
+    (flow.folder / "halves.py").write_text(HALVES)
+    script = f"python halves.py 0 2 '{ending}' 'out.h5'\nexec python halves.py 5 1 '' 'out.h5'\n"
+    flow.task("writer", ["/bin/sh", "-c", script], outports=out("out*.h5", "next"))
+    flow.task("reader", READ_HALVES, inports=[{"filename": "out*.h5", "flow": {"queue": 8}}])
+    flow.run()
+    assert (flow.folder / "got.txt").read_text().splitlines() == ["[0, 0]", "half", "[5, 5]"]
+
+
 @pytest.mark.parametrize(("ending", "steps"), [("", 3), ("raise SystemExit(3)", 2), ("os.kill(os.getpid(), 9)", 2)])
 def test_what_rests_at_the_end_of_a_program(flow: Workflow, ending: str, steps: int) -> None:
     """The last file is published at the end of a program that succeeds, and discarded after one that fails."""

@@ -142,6 +142,9 @@ def kill_at(case: Case, folder: Path, number: int, phase: str, later: float) -> 
         if case.way == "again":
             again = _told(tree, folder / f"phase-{who}-again-0")
             _wait(tree, lambda: again.now[0] > (LATER if who == "sim" else 0))
+        if case.way == "continue" and who != "sim":
+            written = _told(tree, folder / "phase-sim-0")
+            _wait(tree, lambda: written.now[0] > 0)
         time.sleep(0.1 * (number % 2))
         (folder / "enough").touch()
         ran = tree.wait(LIMIT)
@@ -269,10 +272,16 @@ def _published_by(case: Case, last: int, phase: str, point: str) -> tuple[int, .
 
 
 def _check_disk(case: Case, folder: Path) -> None:
-    """Whole files, where there are to be any; where one rests that was to be added to, perhaps its first half."""
+    """Whole files, where there are to be any; where one rests that was to be added to, perhaps its first half.
+
+    In mode `file` a file that is reopened is changed where it lies, as without Wilkins.
+    """
     found = sorted(folder.glob("*.h5"))
     assert case.mode != "memory" or not found, found
+    last = case.name.replace("%d", str(_now(folder, "sim", 0)[0]))
     for path in found:
+        if path.name == last and case.mode == "file" and case.how == "reopen":
+            continue
         with h5py.File(path) as file:
             names = NAMES if case.how != "reopen" or "digest" in file.attrs else NAMES[:2]
             number, words = of_file(file, names)

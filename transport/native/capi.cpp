@@ -10,6 +10,7 @@
 #include "context.hpp"
 #include "fault.hpp"
 #include "queue.hpp"
+#include "store_parts.hpp"
 #include "stuck.hpp"
 
 #define WILKINS_API extern "C" __attribute__((visibility("default")))
@@ -249,10 +250,7 @@ WILKINS_API void wilkins_task_started(const Board* board, int task, int one_step
 
 WILKINS_API void wilkins_task_exited(const Board* board, int task, int final, int clean) {
     Board::Lock lock(*board);
-    queue::task_exited(*board, task, final != 0, clean != 0, [](const Board& run, const SlotRecord& slot) {
-        log_for(run, run.port(run.source(slot.source).port).task, run.source(slot.source).rank,
-                "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
-    });
+    queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
 }
 
 // 0: `name` holds the next step's name; EAGAIN: none within the time; ENOENT: none will come.

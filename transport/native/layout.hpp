@@ -187,7 +187,7 @@ struct SlotRecord {
     uint32_t holds;                      // open StepFiles of readers
     uint32_t peers;                      // open StepFiles of other ranks of the writer
     int32_t writer;                      // rank table index of the lead that writes it
-    int32_t writer_pid;
+    int32_t writer_pid;                  // of a resting one: who closed it; 0 when that process has ended by itself
     uint64_t sequence;
     uint64_t stamp;                      // grows with every creation in the run; identifies the step
     uint64_t published_stamp;            // order of publication over the whole run

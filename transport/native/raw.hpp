@@ -14,6 +14,7 @@ inline int open(const char* path, int flags, mode_t mode) {
 inline int close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
 inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
 inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
+inline ssize_t read(int fd, void* bytes, size_t count) { return syscall(SYS_read, fd, bytes, count); }
 inline ssize_t write(int fd, const void* bytes, size_t count) { return syscall(SYS_write, fd, bytes, count); }
 inline int fstat(int fd, struct stat* st) {
 #ifdef SYS_fstat

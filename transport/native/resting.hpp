@@ -26,10 +26,19 @@ bool full_of_resting(const Board& board, int source);
 // Gives up the source's oldest file that is kept back. False if there is none.
 bool drop_kept_back(const Board& board, int source);
 
+// The process ends by itself, not by a signal: it may leave what it has closed to others of its task.
+void hand_over(const Board& board, int task, int process);
+
+using Discarded = void (*)(const Board& board, const SlotRecord& slot);
+
+// Withdraws the port's files that rest though the process that closed them was killed, since it may have been about to add to
+// them; but for that of a place. Calls `discarded` for each of those.
+void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Discarded discarded);
+
 // Takes a resting file from everyone: it was never published.
 void withdraw(const Board& board, int slot);
 
 // The task's program has ended: what rests is published, or discarded after a failure. Calls `discarded` for each of those.
-void end_resting(const Board& board, int task, bool clean, void (*discarded)(const Board& board, const SlotRecord& slot));
+void end_resting(const Board& board, int task, bool clean, Discarded discarded);
 
 }  // namespace wilkins::queue

@@ -91,6 +91,9 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error);
 // the lead must close last, after a barrier). A reader's hold on the step ends.
 void close_step(StepFile* file);
 
+// The process ends by itself, not by a signal: what it has closed and not published is for others of its task to go on with.
+void hand_over_resting();
+
 // Gives up a step that this process created and has not published: it never existed for consumers.
 void discard_step(StepFile* file);
 

@@ -1,6 +1,7 @@
 // Closing steps: what was written becomes whole, takes its name on disk and is published; what was read is let go.
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -88,7 +89,39 @@ void note_closed(const Process& p, int index) {
     }
 }
 
+std::atomic<bool> has_left_resting{false};  // this process has closed files that rest
+std::atomic<bool> ending{false};
+
+void note_resting(SlotRecord& slot) {
+    if (slot.state != SlotState::resting) return;
+    has_left_resting = true;
+    if (ending) slot.writer_pid = 0;
+}
+
+// HDF5 may close its files before or after this.
+__attribute__((destructor)) void end_by_itself() {
+    ending = true;
+    hand_over_resting();
+}
+
 }  // namespace
+
+void log_discarded(const Board& board, const SlotRecord& slot) {
+    const SourceRecord& source = board.source(slot.source);
+    log_for(board, board.port(source.port).task, source.rank,
+            "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
+}
+
+void hand_over_resting() {
+    if (!has_left_resting) return;
+    const Process& p = process();
+    // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
+    bool any = false;
+    for (int k = 0; k < p.board.head().slots; ++k) any = any || p.board.slot(k).writer_pid == getpid();
+    if (!any) return;
+    Board::Lock lock(p.board);
+    queue::hand_over(p.board, p.context.task, getpid());
+}
 
 void close_step(StepFile* file) {
     StepFile::State* state = file->state;
@@ -111,6 +144,7 @@ void close_step(StepFile* file) {
                 const bool mine = is_writing(p.board.slot(state->slot), state->identity);
                 if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
                 else if (mine) queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
+                if (mine) note_resting(p.board.slot(state->slot));
             }
         } else if (state->role == Role::peer) {
             WILKINS_FAULT_POINT("close.peer");

@@ -37,6 +37,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     uint64_t stamp;
     {
         Board::Lock lock(p.board);
+        queue::withdraw_abandoned(p.board, match.outport, empty ? 0 : place, log_discarded);
         index = queue::find_resting(p.board, match.outport, match.name, place);
         if (index < 0) {
             const bool may_rest = rests(p.board.port(match.outport).habits);
@@ -103,6 +104,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     }
     {
         Board::Lock lock(board);
+        queue::withdraw_abandoned(board, match.outport, 0, log_discarded);
         int clash = queue::find_clash(board, match.outport, p.context.rank, place);
         if (clash >= 0) {
             // The rank that fails may leave the others in a collective call for ever: this ends the run.

@@ -35,6 +35,9 @@ StepFile* reread_own(const Match& match, int* error);
 // Turns a reader's step into memory of its own, which it may change.
 StepFile* private_copy(StepFile* from, int* error);
 
+// Says in the run's log that a file rested and is not going to be published.
+void log_discarded(const Board& board, const SlotRecord& slot);
+
 // A peer's part in the step ends.
 void end_peer(SlotRecord& slot, uint64_t stamp);
 

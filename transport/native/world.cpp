@@ -9,6 +9,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "store.hpp"
+
 namespace wilkins {
 
 Substitution substitution;
@@ -128,6 +130,7 @@ int end_program(int status) {
 }
 
 [[noreturn]] void exit_now(int status) {
+    hand_over_resting();
     reinterpret_cast<void (*)(int)>(resolve_libc("_exit"))(status);
     __builtin_unreachable();
 }
