@@ -128,13 +128,13 @@ def main(action: str, out: str, *files: str) -> None:
         spec = importlib.util.spec_from_file_location(f"pairs.{Path(file).stem}", file)
         assert spec and spec.loader
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    if only:
+        CASES[:] = [case for case in CASES if case.name in only]
     if action == "write":
         begin_ports({case.file.partition("-")[0] for case in CASES} | {"target" for case in CASES if case.pair})
     with Path(out).open("w", encoding="utf-8", errors="surrogateescape") as sections:
         for case in CASES:
             act = case.produce if action == "write" else case.consume
-            if only and case.name not in only:
-                continue
             try:
                 seen = act(case.file)
             except Exception as error:

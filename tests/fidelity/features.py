@@ -78,10 +78,10 @@ WRITTEN_WHILE_READ = (
     "refused, as HDF5 does with a file: it gets a copy of its own, as every consumer that opens a step for writing."
 )
 
-NOTES = {("c-static", "swmr"): INSIDE}
+NOTES = {("c-static", "swmr"): INSIDE, ("c-hidden", "swmr"): INSIDE}
 """What is to be known of a cell, by library and feature."""
 
-EXPLAINED = {("c-static", "written_while_read"): WRITTEN_WHILE_READ}
+EXPLAINED = {(library, "written_while_read"): WRITTEN_WHILE_READ for library in ("c-static", "c-hidden")}
 """Cases of libraries that see another thing than with a file, and why; a test fails if they do not any more."""
 
 ABSENT = {
@@ -106,5 +106,5 @@ ABSENT = {
 
 def absent(library: str) -> tuple[str, ...]:
     """The features that a library has no calls for."""
-    kinds = {"h5py-1.10": "h5py", "c-static": "c", "c-1.14": "c-later", "c-2.0": "c-later"}
+    kinds = {"h5py-1.10": "h5py", "c-static": "c", "c-hidden": "c", "c-1.14": "c-later", "c-2.0": "c-later"}
     return ABSENT.get(kinds.get(library, library), ())

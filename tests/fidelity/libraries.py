@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from conftest import SYSTEM_PYTHON
-from fidelity.rig import PAIRS, Case, Program, compiled, marked_cases, python_cases
+from fidelity.rig import HERE, PAIRS, Case, Program, compiled, marked_cases, must_compile, python_cases
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,35 @@ def of_debian(name: str, title: str, *flags: str) -> Library:
     return Library(name, title, ("h5cc",), sources, partial(compiled, ("h5cc", *flags), sources))
 
 
+STREAMS = ("stdin", "stdout", "stderr")
+"""What Debian's static HDF5 refers to in a way that only executables can."""
+
+
+def hidden_in_an_object() -> Library:
+    """The same C programs as a shared object that has HDF5 inside and shows none of it, loaded by Python."""
+    sources = c_sources(later=False)
+
+    def command(folder: Path) -> tuple[str, ...]:
+        told = told_by("h5cc", "-show").split()
+        archive, *_ = (word for word in told if word.endswith("libhdf5.a"))
+        renamed = [f"--redefine-sym={stream}=inner_{stream}" for stream in STREAMS]
+        must_compile(["objcopy", *renamed, archive, "inner.a"], folder)
+        (folder / "shown").write_text("{ global: run_cases; local: *; };\n")
+        files = [str(path) for path in (HERE / "pair.c", HERE / "hidden.c", *sources)]
+        words = ["-shared", "-fPIC", "-O1", "-Dmain=run_cases", "-Wl,--version-script=shown", f"-I{HERE}"]
+        words += [word for word in told if word.startswith("-I")]
+        libraries = [word for word in told if word.startswith("-l")]
+        must_compile(["cc", *words, *files, "inner.a", *libraries, "-o", "pairs.so"], folder)
+        return (sys.executable, "-m", "fidelity.hidden", str(folder / "pairs.so"))
+
+    return Library("c-hidden", "C, HDF5 1.10 hidden in a shared object", ("h5cc", "objcopy"), sources, command)
+
+
+def told_by(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
 def of_wheel(name: str, title: str, package: str) -> Library:
     """C programs on the HDF5 of a package's wheel, with Debian's headers; calls with other names now are renamed."""
     sources = c_sources(later=True)
@@ -85,6 +115,7 @@ LIBRARIES = [
     in_python("h5py-1.10", "h5py, HDF5 1.10", "h5py", SYSTEM_PYTHON, "system-python:h5py"),
     of_debian("c", "C, HDF5 1.10", "-shlib"),
     of_debian("c-static", "C, HDF5 1.10 inside"),
+    hidden_in_an_object(),
     of_wheel("c-1.14", "C, HDF5 1.14", "tables"),
     of_wheel("c-2.0", "C, HDF5 2.0", "h5py"),
     of_debian_on_top("cxx", "C++, HDF5 1.10", "cxx", "h5c++", "-shlib"),
@@ -96,4 +127,5 @@ LIBRARIES = [
     on_top("xarray-h5netcdf", "xarray, h5netcdf", "xarray", "xarray", "h5netcdf", XARRAY_ENGINE="h5netcdf"),
     on_top("xarray-netcdf4", "xarray, netCDF4", "xarray", "xarray", "netCDF4", XARRAY_ENGINE="netcdf4"),
     on_top("anndata", "anndata", "anndata", "anndata"),
+    on_top("openpmd", "openPMD-api, HDF5 hidden inside", "openpmd", "openpmd_api"),
 ]

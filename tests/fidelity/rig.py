@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import h5py
@@ -60,6 +60,11 @@ class Program:
 
     def argv(self, action: str, out: str) -> list[str]:
         return [*self.command, action, out, *map(str, self.sources)]
+
+    def only(self, *names: str) -> Program:
+        """The same program, which must be one in Python, with some of its cases."""
+        cases = tuple(case for case in self.cases if case.name in names)
+        return replace(self, sources=(*self.sources, Path(f"only={','.join(names)}")), cases=cases)
 
 
 def python_cases(*sources: Path) -> tuple[Case, ...]:
@@ -141,22 +146,22 @@ def looks(program: Program) -> Iterator[tuple[str, list[str]]]:
         yield f"view-{name}", [python, "-m", "fidelity.view", f"view-{name}.txt", *files]
 
 
-def through_files(folder: Path, program: Program) -> None:
+def through_files(folder: Path, program: Program, timeout: float = 90) -> None:
     """Run the two sides one after another, as they would be without Wilkins."""
     folder.mkdir()
     prepare(folder)
-    run(folder, program.argv("write", "write.txt"))
+    run(folder, program.argv("write", "write.txt"), timeout)
     for _, argv in looks(program):
-        run(folder, argv)
+        run(folder, argv, timeout)
 
 
-def through_channels(folder: Path, program: Program) -> None:
+def through_channels(folder: Path, program: Program, timeout: float = 90) -> None:
     """Run all sides as one workflow; nothing but what was there before may be on disk."""
     folder.mkdir()
     stale = prepare(folder)
     tasks = [producer(program), *(consumer(name, argv, program) for name, argv in looks(program))]
     (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
-    run(folder, [*WILKINS, "run", "workflow.yaml"])
+    run(folder, [*WILKINS, "run", "workflow.yaml"], timeout)
     kinds = ("case-*", "target-*", "again-*")
     left = {path.name: path.stat().st_size for kind in kinds for path in folder.glob(kind)}
     assert left == stale, "a step is on disk, or what was there is not as it was"
@@ -219,8 +224,8 @@ def compare(files: Path, steps: Path, program: Program) -> dict[str, str]:
     return found
 
 
-def both_ways(folder: Path, program: Program) -> dict[str, str]:
-    """Run a program both ways in a new folder, and compare."""
-    through_files(folder / "files", program)
-    through_channels(folder / "steps", program)  # a name of the same length: HDF5 tells how long names are
+def both_ways(folder: Path, program: Program, timeout: float = 90) -> dict[str, str]:
+    """Run a program both ways in a new folder, and compare; `timeout`: seconds for each process, and for the run."""
+    through_files(folder / "files", program, timeout)
+    through_channels(folder / "steps", program, timeout)  # a name of the same length: HDF5 tells how long names are
     return compare(folder / "files", folder / "steps", program)
