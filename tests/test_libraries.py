@@ -50,3 +50,95 @@ def test_three_libraries_in_one_process_on_both_sides(tmp_path: Path) -> None:
     assert ran.code == 0, ran.out + ran.err
     assert "read with" in ran.out
     assert not list(tmp_path.glob("step*"))
+
+
+LATE_PRODUCER = """
+import os, sys, time
+import pandas as pd, tables
+for step in range(3):
+    while not os.path.exists(f"looking-{step}"):
+        time.sleep(0.01)
+    time.sleep(0.2)  # most likely it has looked by now; it must get the step in any case
+    with pd.HDFStore(sys.argv[1].format(step), "w") as store:
+        store["t"] = pd.DataFrame({"n": [step, step]})
+"""
+
+READERS = {
+    "tables.open_file": """
+def read(name):
+    with tables.open_file(name) as f:
+        return int(f.root.t.block0_values[1, 0])
+""",
+    "pandas.read_hdf": """
+def read(name):
+    return int(pd.read_hdf(name, "t")["n"][1])
+""",
+    "pandas.HDFStore": """
+def read(name):
+    with pd.HDFStore(name, "r") as store:
+        return int(store["t"]["n"][1])
+""",
+}
+
+EARLY_CONSUMER = """
+import pathlib, sys
+import pandas as pd, tables
+for step in range(4):
+    pathlib.Path(f"looking-{step}").touch()
+    try:
+        print("read", read(sys.argv[1].format(step)), flush=True)
+    except OSError as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+@pytest.mark.needs("python:tables", "python:pandas")
+@pytest.mark.parametrize(
+    ("reader", "name"), [("tables.open_file", "s{}.h5"), ("pandas.read_hdf", "s.h5"), ("pandas.HDFStore", "s{}.h5")]
+)
+def test_libraries_that_look_wait_for_what_they_open(tmp_path: Path, reader: str, name: str) -> None:
+    """They refuse a file that is missing, before HDF5 is asked: a step that is still to come is not missing."""
+    write_program(tmp_path / "produce.py", LATE_PRODUCER)
+    write_program(tmp_path / "consume.py", READERS[reader] + EARLY_CONSUMER)
+    (tmp_path / "workflow.yaml").write_text(
+        f"tasks:\n- {{func: ./produce.py, nprocs: 1, args: ['{name}'], outports: [{{filename: 's*.h5'}}]}}\n"
+        f"- {{func: ./consume.py, nprocs: 1, args: ['{name}'], inports: [{{filename: 's*.h5'}}]}}\n"
+    )
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 90, tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    told = (tmp_path / "wilkins-runs" / "latest" / "consume.log").read_text().splitlines()
+    assert [line for line in told if line.startswith("read") or "Error" in line] == [
+        *(f"read {step}" for step in range(3)),
+        "FileNotFoundError",
+    ]
+
+
+POLLER = """
+import os, pathlib, time
+import h5py
+misses = 0
+for step in range(3):
+    while not os.path.exists(f"s{step}.h5"):
+        misses += 1
+        pathlib.Path("looked").touch()
+        time.sleep(0.01)
+h5py.File("s2.h5").close()
+print("missed", misses > 0, os.path.exists("s9.h5"))
+"""
+
+
+def test_a_programs_own_looks_do_not_wait(tmp_path: Path) -> None:
+    """A producer that waits for a consumer that has looked, and gone on."""
+    write_program(
+        tmp_path / "produce.py",
+        "import os, time\nimport h5py\nwhile not os.path.exists('looked'):\n    time.sleep(0.01)\n"
+        "for step in range(3):\n    h5py.File(f's{step}.h5', 'w').close()\n",
+    )
+    write_program(tmp_path / "consume.py", POLLER)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n- {func: ./produce.py, nprocs: 1, outports: [{filename: 's*.h5'}]}\n"
+        "- {func: ./consume.py, nprocs: 1, inports: [{filename: 's*.h5', flow: {queue: 3}}]}\n"
+    )
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    assert "missed True False" in (tmp_path / "wilkins-runs" / "latest" / "consume.log").read_text()

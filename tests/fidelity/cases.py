@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,14 +77,6 @@ def attempt(call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
         return repr(call(*arguments, **options))
     except Exception as error:
         return failure(error)
-
-
-def arrived(name: str) -> str:
-    """The name, once it is there: PyTables looks for a file before it opens it, and looks do not wait for steps."""
-    until = time.monotonic() + 60
-    while not Path(name).exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    return name
 
 
 def failure(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Files of full size: a dataset of 3 GiB, a group of 100,000 objects; ``make soak`` runs them, for they take minutes."""
+"""Files of full size: a dataset of 3 GiB, a group of 100,000 objects; ``make soak`` runs them."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def read(thing: h5py.Dataset, of: h5py.File, *part: Any) -> str:
         return short(repr(plain(thing[(..., *part) if part else ()], of)))
     digest, rows = hashlib.sha256(), max(1, len(thing) * (HUGE // 8) // thing.nbytes)
     for row in range(0, len(thing), rows):
-        digest.update(np.ascontiguousarray(thing[(slice(row, row + rows), ..., *part)]).reshape(-1).view("u1").data)
+        piece = (slice(row, row + rows), ..., *part)
+        digest.update(np.ascontiguousarray(thing[piece]).reshape(-1).view("u1").data)
     return f"huge: {digest.hexdigest()}"
 
 

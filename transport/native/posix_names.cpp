@@ -13,6 +13,7 @@
 #include "disk.hpp"
 #include "first.hpp"
 #include "posix_files.hpp"
+#include "posix_looks.hpp"
 #include "step_file.hpp"
 
 // The start of this library in memory; the linker defines it.
@@ -43,9 +44,21 @@ int succeed_or(int error) {
     return -1;
 }
 
-int access_match(const Match& match, int mode) {
+// stat for a call from `caller`: one that is the first half of an open waits as the open would, but reads nothing.
+int look_at(const Match& match, struct stat* st, const void* caller) {
+    if (stat_match(match, st) == 0) return 0;
+    if (match.inport < 0 || match.outport >= 0 || errno != ENOENT || !opens_after_look(caller)) return -1;
+    int error = 0;
+    StepFile* const step = open_step(match, Intent::look, 1, &error);
+    if (!step) return succeed_or(error);
+    describe(step->eof(), step->identity(), wall_clock_ns(), st);
+    close_step(step);
+    return 0;
+}
+
+int access_match(const Match& match, int mode, const void* caller) {
     struct stat st;
-    if (stat_match(match, &st) != 0) return -1;
+    if (look_at(match, &st, caller) != 0) return -1;
     return succeed_or(mode & X_OK ? EACCES : 0);
 }
 
@@ -155,7 +168,7 @@ bool is_looked_at(const char* path, Match* match, const void* caller) {
 int stat_any(const char* path, struct stat* st, const void* caller, bool* handled) {
     Match match;
     *handled = is_looked_at(path, &match, caller);
-    return *handled ? stat_match(match, st) : 0;
+    return *handled ? look_at(match, st, caller) : 0;
 }
 
 // A directory stays one, whatever a port says of its name. Only for what the task reads it does not stand in the way of steps.
@@ -342,19 +355,20 @@ WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned m
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::access(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode, WILKINS_CALLER) : libc::access(path, mode);
 }
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::eaccess(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode, WILKINS_CALLER) : libc::eaccess(path, mode);
 }
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
     Match match;
-    return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER) ? access_match(match, mode)
-                                                                                     : libc::faccessat(dirfd, path, mode, flags);
+    return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)
+               ? access_match(match, mode, WILKINS_CALLER)
+               : libc::faccessat(dirfd, path, mode, flags);
 }
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fidelity.cases import arrived, attempt, case, target
+from fidelity.cases import attempt, case, target
 
 warnings.simplefilter("ignore")
 
@@ -18,7 +18,6 @@ def told(frame: Any) -> list[Any]:
 
 
 def read(name: str) -> list[Any]:
-    arrived(name)
     with pd.HDFStore(name, "r") as store:
         seen: list[Any] = [store.keys(), store.info(), [group._v_pathname for group in store.groups()]]
         for key in store:
@@ -36,7 +35,6 @@ def read_both(name: str) -> list[Any]:
 
 
 def query(name: str) -> list[Any]:
-    arrived(name)
     conditions = ("number > 5", "kind == 'b'", "number in [1, 3] & real < 2", "when >= '2020-01-05'", "no such")
     with pd.HDFStore(name, "r") as store:
         seen: list[Any] = [attempt(lambda c=c: told(store.select("t", c))) for c in conditions]
@@ -119,7 +117,6 @@ def categories_and_objects(name: str) -> list[str]:
 
 
 def read_wrongly(name: str) -> list[str]:
-    arrived(name)
     return [
         attempt(pd.read_hdf, name),
         attempt(pd.read_hdf, name, "none"),
@@ -145,7 +142,7 @@ def in_memory_first(name: str) -> None:
         store["x"] = frame()
 
 
-@case("large datasets", "many objects", consume=lambda name: [float(pd.read_hdf(arrived(name), "large")["x"].sum())])
+@case("large datasets", "many objects", consume=lambda name: [float(pd.read_hdf(name, "large")["x"].sum())])
 def large_and_many(name: str) -> None:
     with pd.HDFStore(name, "w") as store:
         store["large"] = pd.DataFrame({"x": np.arange(3_000_000.0)})
