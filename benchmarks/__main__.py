@@ -1,4 +1,4 @@
-"""Runs the measurements: `python -m benchmarks [rate | channels | scaling | flow-control | gpu] [options]`."""
+"""Runs the measurements: `python -m benchmarks [rate | channels | scaling | restarts | flow-control | gpu] ...`."""
 
 from __future__ import annotations
 
@@ -63,12 +63,17 @@ def main() -> None:
         from .scaling import main as scaling
 
         scaling(arguments)
+    elif name == "restarts":
+        from .restarts import main as restarts
+
+        restarts(arguments)
     elif name == "gpu":
         from .gpu import main as gpu
 
         gpu(arguments)
     else:
-        sys.exit(f"python -m benchmarks: there is no {name!r}; there are rate, channels, scaling, flow-control and gpu")
+        known = "rate, channels, scaling, restarts, flow-control and gpu"
+        sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known}")
 
 
 if __name__ == "__main__":

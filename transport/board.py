@@ -123,6 +123,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
+            "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
             "wilkins_next_name": (number, [pointer, number, number, text]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_stop": (None, [pointer, text]),
@@ -289,6 +290,10 @@ class Board:
         `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
         the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published."""
         _native().wilkins_task_exited(self._handle, task, int(final), int(clean))
+
+    def note(self, task: int, rank: int, event: str, name: str, time_ns: int) -> None:
+        """Adds an event of a task (rank -1), or of a rank, to the run's trace; `time_ns` is of the monotonic clock."""
+        _native().wilkins_note(self._handle, task, rank, event.encode(), os.fsencode(name), time_ns)
 
     def next_name(self, inport: int, timeout: float) -> str | None:
         """The name of the step the port's task would read next; None if none came within `timeout` seconds.

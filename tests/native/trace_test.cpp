@@ -61,7 +61,7 @@ int main() {
         fault::configure("sim");
         for (int k = 0; k < 3; ++k) {
             Board::Lock lock(second);
-            trace::note(second, "skip", 0, -1, "out*.h5", "out0.h5", k, 1);
+            trace::note(second, "publish", 0, -1, "out*.h5", "out0.h5", k, 1);
         }
         _exit(0);
     }
@@ -74,16 +74,29 @@ int main() {
     const size_t first = told.find('\n') + 1;
     CHECK(told.substr(first, mark + 1 - first) == told.substr(mark + strlen("\n\nagain\n")));
 
+    // What nobody acts on is written with what comes next.
+    {
+        Board::Lock lock(second);
+        trace::note(second, "open", 0, 0, "out*.h5", "out0.h5", 0, 1);
+    }
+    CHECK(text_of(plan.trace_file) == told);
+    {
+        Board::Lock lock(second);
+        trace::note(second, "publish", 0, 0, "out*.h5", "out1.h5", 1, 1);
+    }
+    const std::string more = text_of(plan.trace_file).substr(told.size());
+    CHECK(more.find("\topen\t") < more.find("\tpublish\t") && more.find("\tpublish\t") != std::string::npos);
+
     // A run that may be gone on with has a trace without gaps: after what could not be written, nothing is.
     CHECK(unlink(plan.trace_file.c_str()) == 0 && mkdir(plan.trace_file.c_str(), 0700) == 0);
     {
         Board::Lock lock(second);
-        trace::note(second, "skip", 0, -1, "out*.h5", "lost.h5", 3, 1);
+        trace::note(second, "publish", 0, -1, "out*.h5", "lost.h5", 3, 1);
     }
     CHECK(rmdir(plan.trace_file.c_str()) == 0);
     {
         Board::Lock lock(second);
-        trace::note(second, "skip", 0, -1, "out*.h5", "later.h5", 4, 1);
+        trace::note(second, "publish", 0, -1, "out*.h5", "later.h5", 4, 1);
     }
     CHECK(access(plan.trace_file.c_str(), F_OK) != 0);
     puts("trace: ok");

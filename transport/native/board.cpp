@@ -144,8 +144,9 @@ void Board::Lock::release() {
     if (!held_) return;
     held_ = false;
     BoardRecord& head = board_.head();
-    if (head.trace_at_once && head.events_end > 0) trace::write(board_);
-    else if (head.events_end > events_kept_) return trace::release_and_write(board_);
+    const bool many = head.events_end > events_kept_;
+    if (head.trace_at_once && (head.events_urgent || many)) trace::write(board_);
+    else if (many) return trace::release_and_write(board_);
     pthread_mutex_unlock(&head.mutex);
 }
 

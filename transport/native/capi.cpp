@@ -12,6 +12,7 @@
 #include "queue.hpp"
 #include "store_parts.hpp"
 #include "stuck.hpp"
+#include "trace.hpp"
 
 #define WILKINS_API extern "C" __attribute__((visibility("default")))
 
@@ -251,6 +252,13 @@ WILKINS_API void wilkins_task_started(const Board* board, int task, int one_step
 WILKINS_API void wilkins_task_exited(const Board* board, int task, int final, int clean) {
     Board::Lock lock(*board);
     queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
+}
+
+// The launcher's events: when the programs of tasks start and end. They are written at once.
+WILKINS_API void wilkins_note(const Board* board, int task, int rank, const char* event, const char* name, int64_t time_ns) {
+    Board::Lock lock(*board);
+    lock.write_events();
+    trace::note(*board, event, task, rank, "-", name, -1, -1, time_ns);
 }
 
 // 0: `name` holds the next step's name; EAGAIN: none within the time; ENOENT: none will come.

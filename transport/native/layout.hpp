@@ -11,7 +11,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 9;                  // raised whenever a record changes
+inline constexpr uint32_t kLayout = 10;                 // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -220,7 +220,8 @@ struct BoardRecord {
     char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];
     char trace_file[4096];
-    uint32_t trace_at_once;  // events are written as they happen, not many together
+    uint32_t trace_at_once;  // what a run that goes on with this one must know is written as it happens, not much together
+    uint32_t events_urgent;  // ... and some of that is among the events
     uint32_t events_end;
     uint32_t events_halfway;  // they are being written to the file: whoever dies then has perhaps cut a line short
     uint32_t trace_stopped;   // events were lost; later ones would tell of a run without these

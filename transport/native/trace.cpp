@@ -47,6 +47,14 @@ bool append(const Board& board, const char* text, size_t length) {
     return done == static_cast<ssize_t>(length);
 }
 
+// Must it be on disk before anybody can act on it, in a run that may be gone on with? What others did before it is there by then,
+// too: events are written in their order. So a step that somebody opens can wait for what comes of it.
+bool is_urgent(const char* event) {
+    for (const char* urgent : {"publish", "file", "start", "end", "done"})
+        if (strcmp(event, urgent) == 0) return true;
+    return false;
+}
+
 // As it stands in wilkins/flow/trace.py. What was written before it has an end of line, whole or not.
 constexpr char kAgain[] = "\nagain\n";
 
@@ -58,6 +66,7 @@ void write_out(const Board& board) {
     const bool whole = append(board, head.events, head.events_end);
     WILKINS_FAULT_POINT("trace.written");
     head.events_end = 0;
+    head.events_urgent = 0;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     head.events_halfway = 0;
     if (!whole && head.trace_at_once) head.trace_stopped = 1;
@@ -66,7 +75,7 @@ void write_out(const Board& board) {
 }  // namespace
 
 void note(const Board& board, const char* event, int task, int rank, const char* pattern, const char* name, int64_t sequence,
-          int64_t bytes) {
+          int64_t bytes, int64_t time_ns) {
     BoardRecord& head = board.head();
     if (!head.trace_file[0] || head.trace_stopped) return;
     constexpr size_t kNumbers = 160;  // the longest that the columns of numbers and the event can be
@@ -78,7 +87,7 @@ void note(const Board& board, const char* event, int task, int rank, const char*
         if (head.trace_stopped) return;
     }
     char* to = head.events + head.events_end;
-    to += snprintf(to, kNumbers, "%lld\t%s\t", static_cast<long long>(now_ns()), event);
+    to += snprintf(to, kNumbers, "%lld\t%s\t", static_cast<long long>(time_ns), event);
     append_clean(to, record.name);
     to += snprintf(to, kNumbers, "\t%d\t", rank);
     append_clean(to, pattern);
@@ -86,6 +95,7 @@ void note(const Board& board, const char* event, int task, int rank, const char*
     append_clean(to, name);
     to += snprintf(to, kNumbers, "\t%lld\t%lld\n", static_cast<long long>(sequence), static_cast<long long>(bytes));
     head.events_end = static_cast<uint32_t>(to - head.events);
+    if (is_urgent(event)) head.events_urgent = 1;
 }
 
 void write(const Board& board) {

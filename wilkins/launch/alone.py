@@ -63,7 +63,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
             Log(task.name, records.log_path(task.name), terminal),
             start,
             Ends(board),
-            TaskTrace(records.trace, task.name),
+            TaskTrace(board, task.index),
         )
         for task in plan.tasks
     ]

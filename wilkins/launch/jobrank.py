@@ -80,7 +80,7 @@ class JobRank:
         log = Log(label, records.log_path(task.name, None if task.nprocs == 1 else self._rank), self.terminal)
         ports = BoardPorts(plan)
         ends = Ends(board) if task.nprocs == 1 else _CountedEnds(board, meeting, task.nprocs)
-        trace = TaskTrace(records.trace, task.name, -1 if task.nprocs == 1 else self._rank)
+        trace = TaskTrace(board, task.index, -1 if task.nprocs == 1 else self._rank)
         self.run_of_task = TaskRun(task, board, ports, log, self._start, ends, trace)
         self._supervisor = Supervisor(
             [self.run_of_task],

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import time
-from pathlib import Path
-from typing import Literal
 
-from wilkins.flow.trace import Event, line
 from wilkins.launch.decide import Exit
+from wilkins.transport.board import Board
 
 
 class TaskTrace:
     """Notes the starts and ends of one task, or of one rank of it. A trace that cannot be written disturbs no run."""
 
-    def __init__(self, path: Path, task: str, rank: int = -1) -> None:
-        self._path = path
+    def __init__(self, board: Board, task: int, rank: int = -1) -> None:
+        self._board = board
         self._task = task
         self._rank = rank
         self._running = False
@@ -25,26 +21,17 @@ class TaskTrace:
     def started(self, time_ns: int) -> None:
         """The program has been started, at this time of the monotonic clock."""
         self._running = True
-        self._note(time_ns, "start", "-")
+        self._board.note(self._task, self._rank, "start", "-", time_ns)
 
     def ended(self, code: int) -> None:
         """The program has ended with an exit code, or a negative signal; for each start the first end counts."""
         if self._running:
             self._running = False
-            self._note(time.monotonic_ns(), "end", _name_of(Exit(code)))
+            self._board.note(self._task, self._rank, "end", _name_of(Exit(code)), time.monotonic_ns())
 
     def done(self) -> None:
         """The task has done all it will do, and has not failed."""
-        self._note(time.monotonic_ns(), "done", "-")
-
-    def _note(self, time_ns: int, event: Literal["start", "end", "done"], name: str) -> None:
-        text = line(Event(time_ns, event, self._task, self._rank, "-", name))
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, text.encode("utf-8", "surrogateescape"))
-            finally:
-                os.close(descriptor)
+        self._board.note(self._task, self._rank, "done", "-", time.monotonic_ns())
 
 
 def _name_of(exit_: Exit) -> str:
