@@ -113,14 +113,12 @@ class Coder:
         self._unit = max(ALIGN, AT_ONCE // data // ALIGN * ALIGN)
         self._headers: dict[int, list[bytes]] = {}
 
-    def parity(self, pieces: Sequence[memoryview]) -> list[bytes]:
-        """The parity pieces of k data pieces of as many bytes, a multiple of 64."""
-        made: list[list[bytes]] = [[] for _ in range(self._parity)]
+    def parity(self, pieces: Sequence[memoryview], made: Sequence[memoryview]) -> None:
+        """Write the m parity pieces of k data pieces, all of as many bytes, a multiple of 64."""
         for begin, end in spans(len(pieces[0]), self._unit):
             coded = self._driver.encode(b"".join(piece[begin:end] for piece in pieces))
-            for parts, fragment in zip(made, coded[self._data :], strict=True):
-                parts.append(fragment[_HEADER:])
-        return [b"".join(parts) for parts in made]
+            for into, fragment in zip(made, coded[self._data :], strict=True):
+                into[begin:end] = memoryview(fragment)[_HEADER:]
 
     def data(self, fragments: Mapping[int, memoryview]) -> list[bytes]:
         """All k data pieces, of any k fragments by their numbers."""

@@ -176,6 +176,11 @@ class _Coding:
         self._row = Row(manifest, rows[nodes.here].ranks)
         self._reading, self._writing = Files(path), Files(path, os.O_WRONLY | os.O_CREAT)
         self._coder: Coder | None = None
+        data, parity, size = self._stripes.data, self._stripes.parity, min(code.piece, self._group.chunk)
+        # Taken once: fresh pages cost more than what is done with them.
+        self._mine, self._theirs, self._made, self._kept = (
+            [np.zeros(size, np.uint8) for _ in range(count)] for count in (data, data, parity, parity - 1)
+        )
         self.digests: list[list[int]] = [[] for _ in self._agents]
         """Of the pieces of this node's chunks, then of those of its parity chunks."""
         self.trouble = ""
@@ -200,8 +205,7 @@ class _Coding:
 
     def _gathered(self, begin: int, end: int) -> list[Bytes]:
         """The pieces of the stripe that this node makes the parity of; it sends its own to who makes theirs."""
-        mine: list[Bytes] = [np.zeros(end - begin, np.uint8) for _ in range(self._stripes.data)]
-        theirs: list[Bytes] = [np.empty(end - begin, np.uint8) for _ in mine]
+        mine, theirs = _cut(self._mine, end - begin), _cut(self._theirs, end - begin)
         with self._noting():
             for chunk, piece in enumerate(mine):
                 self._reading.read(self._row, chunk * self._group.chunk + begin, piece)
@@ -216,17 +220,16 @@ class _Coding:
         return theirs
 
     def _parity_of(self, pieces: list[Bytes]) -> list[Bytes]:
-        made: list[Bytes] = [np.zeros(len(pieces[0]), np.uint8) for _ in range(self._stripes.parity)]
+        made = _cut(self._made, len(pieces[0]))
         with self._noting():
             if self._coder is not None:
-                coded = self._coder.parity([piece.data for piece in pieces])
-                made = [np.frombuffer(bytearray(one), np.uint8) for one in coded]
+                self._coder.parity([piece.data for piece in pieces], [piece.data for piece in made])
         return made
 
     def _swapped(self, made: list[Bytes]) -> list[Bytes]:
         """The first parity piece stays here, the others go to the next members; returns those that this node keeps."""
         size, away = len(self._agents), range(1, len(made))
-        kept: list[Bytes] = [made[0], *(np.empty(len(made[0]), np.uint8) for _ in away)]
+        kept = [made[0], *_cut(self._kept, len(made[0]))]
         self._pace.wait(sum(map(len, made[1:])))
         self._ranks.exchange(
             {self._agents[(self._me + part) % size]: made[part] for part in away},
@@ -249,6 +252,10 @@ class _Coding:
             self.trouble = self.trouble or str(error)
         except Exception as error:
             self.trouble = self.trouble or cannot(error, self._path)
+
+
+def _cut(buffers: Sequence[Bytes], size: int) -> list[Bytes]:
+    return [one[:size] for one in buffers]
 
 
 def _first(told: list[str]) -> str:
