@@ -1,28 +1,22 @@
-// Runs the cases of C and C++ programs: PROGRAM write|read OUT (see rig.py).
+// What cases of C and C++ programs are and say; pair_main.c and parallel_main.c run them.
 #include "pair.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define MOST 128
-
-static struct {
-    const char* name;
-    Act produce, consume;
-    int flags;
-} cases[MOST];
-static int count;
-static FILE* out;
+Case cases[MOST];
+int case_count;
+FILE* out;
 
 void add_case(const char* name, Act produce, int flags) {
-    if (count == MOST) abort();
-    cases[count].name = name;
-    cases[count].produce = produce;
-    cases[count++].flags = flags;
+    if (case_count == MOST) abort();
+    cases[case_count].name = name;
+    cases[case_count].produce = produce;
+    cases[case_count++].flags = flags;
 }
 
 void add_look(const char* name, Act consume) {
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < case_count; ++i)
         if (strcmp(cases[i].name, name) == 0) cases[i].consume = consume;
 }
 
@@ -39,7 +33,10 @@ static herr_t say_error(unsigned n, const H5E_error2_t* error, void* unused) {
     (void)unused;
     H5Eget_msg(error->maj_num, NULL, major, sizeof(major));
     H5Eget_msg(error->min_num, NULL, minor, sizeof(minor));
-    say("  #%u %s, %s: %s", n, major, minor, error->desc ? error->desc : "");
+    // What an MPI says of an error beyond its class is the MPI's own.
+    const char* const words = error->desc ? error->desc : "";
+    const char* const its_own = strstr(words, "MPI error string is");
+    say("  #%u %s, %s: %.*s", n, major, minor, its_own ? (int)(its_own - words) : (int)strlen(words), words);
     return 0;
 }
 
@@ -88,13 +85,7 @@ void say_values(hid_t dataset, hid_t type) {
     H5Sclose(of);
 }
 
-static void open_and_close(const char* file) {
-    const hid_t id = H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT);
-    tried("H5Fopen", id);
-    if (id >= 0) H5Fclose(id);
-}
-
-static void close_all(void) {  // what a case left open would keep its file open to the end
+void close_all(void) {
     hid_t ids[64];
     const unsigned kinds[] = {H5F_OBJ_DATASET | H5F_OBJ_GROUP | H5F_OBJ_DATATYPE | H5F_OBJ_ATTR, H5F_OBJ_FILE};
     for (int k = 0; k < 2; ++k) {
@@ -104,7 +95,7 @@ static void close_all(void) {  // what a case left open would keep its file open
     }
 }
 
-static void begin_port(const char* kind) {  // only a port's second file tells that its names are not one stream
+static void begin_port(const char* kind) {
     for (int i = 1; i <= 2; ++i) {
         char name[64];
         snprintf(name, sizeof(name), "%s-%d.h5", kind, i);
@@ -113,39 +104,24 @@ static void begin_port(const char* kind) {  // only a port's second file tells t
     }
 }
 
-int main(int argc, char** argv) {
-    // HDF5 of other versions than the headers': all that is used here is in all of them.
-    setenv("HDF5_DISABLE_VERSION_CHECK", "2", 1);
-    if (argc < 3 || !(out = fopen(argv[2], "w"))) {
-        fprintf(stderr, "usage: %s write|read OUT [CASE...]\n", argv[0]);
-        return 2;
-    }
-    const int writes = strcmp(argv[1], "write") == 0;
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+void begin_ports(int argc, char** argv) {
+    static const char* const names[] = {"case", "target", "again"};
+    static const int bits[] = {8, PAIR, AGAIN};
     int kinds = 0;
-    for (int i = 0; i < count; ++i) kinds |= cases[i].flags & AGAIN ? AGAIN : cases[i].flags & PAIR ? PAIR | 8 : 8;
-    for (int i = 0; writes && i < 3; ++i) {
-        static const char* const names[] = {"case", "target", "again"};
-        static const int bits[] = {8, PAIR, AGAIN};
+    for (int i = 0; i < case_count; ++i)
+        if (is_chosen(i, argc, argv)) kinds |= cases[i].flags & AGAIN ? AGAIN : cases[i].flags & PAIR ? PAIR | 8 : 8;
+    for (int i = 0; i < 3; ++i)
         if (kinds & bits[i]) begin_port(names[i]);
-    }
-    for (int i = 0; i < count; ++i) {
-        int chosen = argc == 3;
-        for (int k = 3; k < argc; ++k) chosen |= strcmp(argv[k], cases[i].name) == 0;
-        if (!chosen) continue;
-        char file[128];
-        snprintf(file, sizeof(file), "%s-%s.h5", cases[i].flags & AGAIN ? "again" : "case", cases[i].name);
-        say("== %s", cases[i].name);
-        if (writes) {
-            cases[i].produce(file);
-        } else if (cases[i].consume) {
-            cases[i].consume(file);
-        } else {
-            open_and_close(file);
-            if (cases[i].flags & PAIR) open_and_close(target(file));
-        }
-        close_all();
-        fflush(out);
-    }
-    return fclose(out) != 0;
+}
+
+const char* file_of(int i) {
+    static char file[128];
+    snprintf(file, sizeof(file), "%s-%s.h5", cases[i].flags & AGAIN ? "again" : "case", cases[i].name);
+    return file;
+}
+
+int is_chosen(int i, int argc, char** argv) {
+    int chosen = argc == 3;
+    for (int k = 3; k < argc; ++k) chosen |= strcmp(argv[k], cases[i].name) == 0;
+    return chosen;
 }

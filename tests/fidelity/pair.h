@@ -16,6 +16,30 @@ typedef void (*Act)(const char* file);
 
 enum { PAIR = 1, AGAIN = 2, REFUSED = 4 };
 
+// The cases of the program, and where what they say goes: for the mains that run them.
+#define MOST 128
+typedef struct {
+    const char* name;
+    Act produce, consume;
+    int flags;
+} Case;
+extern Case cases[MOST];
+extern int case_count;
+extern FILE* out;
+
+// Writes the first two files of every port of the cases that are chosen: only a port's second file tells that its names
+// are not one stream.
+void begin_ports(int argc, char** argv);
+
+// A case's file; valid until the next call.
+const char* file_of(int i);
+
+// Is a case among those named on the command line, if any are?
+int is_chosen(int i, int argc, char** argv);
+
+// Closes what a case left open: it would keep its file open to the end.
+void close_all(void);
+
 void add_case(const char* name, Act produce, int flags);
 void add_look(const char* name, Act consume);
 

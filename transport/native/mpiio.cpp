@@ -70,6 +70,15 @@ int begin_next(File* file, File::Direction direction, const void* buffer, Count 
     return rc;
 }
 
+// The same for calls that all ranks make together: none moves a byte before the last one has arrived. MPI does not ask for
+// that, but MPI-IO on files does so, and HDF5 counts on it: what a rank has written by itself before such a call must not
+// land on what another one writes in it.
+template <typename Transfer, typename... Arguments>
+int together(Transfer transfer, File* file, Arguments... arguments) {
+    const int rc = file->arrive();
+    return rc != 0 ? rc : transfer(file, arguments...);
+}
+
 int end(File* file, void* status) {
     file->finish(status, file->split_bytes);
     return 0;
@@ -161,23 +170,31 @@ int create_errhandler(int (*real)(Errhandler*, void*), const void* caller, Errha
     WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, void* status),                 \
                     (fh, offset, buffer, count, type, status),                                                    \
                     at(file, direction, offset, buffer, count, type, status))
+#define WILKINS_AT_ALL(name, direction, Buffer)                                                                   \
+    WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, void* status),                 \
+                    (fh, offset, buffer, count, type, status),                                                    \
+                    together(at, file, direction, offset, buffer, count, type, status))
 #define WILKINS_IAT(name, direction, Buffer)                                                                      \
     WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type, Handle* request),              \
                     (fh, offset, buffer, count, type, request),                                                   \
                     iat(file, direction, offset, buffer, count, type, request))
 #define WILKINS_AT_BEGIN(name, direction, Buffer)                                                                 \
     WILKINS_COUNTED(name, (Handle fh, Offset offset, Buffer buffer), (Handle type),                               \
-                    (fh, offset, buffer, count, type), begin(file, direction, offset, buffer, count, type))
+                    (fh, offset, buffer, count, type),                                                            \
+                    together(begin, file, direction, offset, buffer, count, type))
 // Transfers from the individual file pointer.
 #define WILKINS_NEXT(name, direction, Buffer)                                                                     \
     WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, void* status),                                \
                     (fh, buffer, count, type, status), next(file, direction, buffer, count, type, status))
+#define WILKINS_NEXT_ALL(name, direction, Buffer)                                                                 \
+    WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, void* status),                                \
+                    (fh, buffer, count, type, status), together(next, file, direction, buffer, count, type, status))
 #define WILKINS_INEXT(name, direction, Buffer)                                                                    \
     WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type, Handle* request),                             \
                     (fh, buffer, count, type, request), inext(file, direction, buffer, count, type, request))
 #define WILKINS_NEXT_BEGIN(name, direction, Buffer)                                                               \
     WILKINS_COUNTED(name, (Handle fh, Buffer buffer), (Handle type), (fh, buffer, count, type),                   \
-                    begin_next(file, direction, buffer, count, type))
+                    together(begin_next, file, direction, buffer, count, type))
 #define WILKINS_END(name, Buffer) \
     WILKINS_FILE(name, (Handle fh, Buffer buffer, void* status), (fh, buffer, status), end(file, status))
 // Transfers from the shared file pointer, which files in memory do not have.
@@ -189,9 +206,9 @@ int create_errhandler(int (*real)(Errhandler*, void*), const void* caller, Errha
                     file->unsupported("MPI_File_" #name))
 
 WILKINS_AT(read_at, kRead, void*)
-WILKINS_AT(read_at_all, kRead, void*)
+WILKINS_AT_ALL(read_at_all, kRead, void*)
 WILKINS_AT(write_at, kWrite, const void*)
-WILKINS_AT(write_at_all, kWrite, const void*)
+WILKINS_AT_ALL(write_at_all, kWrite, const void*)
 WILKINS_IAT(iread_at, kRead, void*)
 WILKINS_IAT(iread_at_all, kRead, void*)
 WILKINS_IAT(iwrite_at, kWrite, const void*)
@@ -202,9 +219,9 @@ WILKINS_END(read_at_all_end, void*)
 WILKINS_END(write_at_all_end, const void*)
 
 WILKINS_NEXT(read, kRead, void*)
-WILKINS_NEXT(read_all, kRead, void*)
+WILKINS_NEXT_ALL(read_all, kRead, void*)
 WILKINS_NEXT(write, kWrite, const void*)
-WILKINS_NEXT(write_all, kWrite, const void*)
+WILKINS_NEXT_ALL(write_all, kWrite, const void*)
 WILKINS_INEXT(iread, kRead, void*)
 WILKINS_INEXT(iread_all, kRead, void*)
 WILKINS_INEXT(iwrite, kWrite, const void*)
@@ -235,8 +252,8 @@ WILKINS_FILE(set_size, (Handle fh, Offset size), (fh, size), file->set_size(size
 WILKINS_FILE(preallocate, (Handle fh, Offset size), (fh, size), file->set_size(size, true))
 WILKINS_FILE(get_size, (Handle fh, Offset* size), (fh, size), give(size, file->size()))
 WILKINS_FILE(sync, (Handle fh), (fh), file->sync())
-WILKINS_FILE(set_atomicity, (Handle fh, int flag), (fh, flag), (file->atomic = flag != 0, 0))
-WILKINS_FILE(get_atomicity, (Handle fh, int* flag), (fh, flag), give(flag, file->atomic ? 1 : 0))
+WILKINS_FILE(set_atomicity, (Handle fh, int flag), (fh, flag), file->set_atomicity(flag != 0))
+WILKINS_FILE(get_atomicity, (Handle fh, int* flag), (fh, flag), give(flag, file->atomic() ? 1 : 0))
 WILKINS_FILE(get_amode, (Handle fh, int* amode), (fh, amode), give(amode, file->amode()))
 WILKINS_FILE(get_group, (Handle fh, void* group), (fh, group), file->get_group(group))
 WILKINS_FILE(get_info, (Handle fh, void* info), (fh, info), file->get_info(info))

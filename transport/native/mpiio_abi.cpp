@@ -18,6 +18,7 @@ namespace {
 void use_mpich(Abi& abi) {
     abi.family = Family::mpich;
     abi.comm_self = 0x44000001;
+    abi.datatype_null = 0x0c000000;
     abi.byte = 0x4c00010d;
     abi.integer = 0x4c000405;
     abi.op_max = 0x58000001;
@@ -40,6 +41,7 @@ bool use_openmpi(Abi& abi, const void* caller) {
     };
     abi.family = Family::openmpi;
     abi.comm_self = object("PMPI_Comm_f2c", 1);
+    abi.datatype_null = object("PMPI_Type_f2c", 0);
     abi.byte = object("PMPI_Type_f2c", 1);
     abi.integer = object("PMPI_Type_f2c", 7);
     abi.op_max = object("PMPI_Op_f2c", 1);

@@ -46,7 +46,7 @@ struct Distribution {
 
 struct Abi {
     Family family;
-    Handle comm_self, byte, integer, op_max, info_null, file_null, errors_return;
+    Handle comm_self, datatype_null, byte, integer, op_max, info_null, file_null, errors_return;
     const void* status_ignore;
     Errors error;
     Distribution distribution;

@@ -207,6 +207,8 @@ int read_contents(const Abi& mpi, Handle datatype, Contents* out, std::vector<Ha
 }  // namespace
 
 int decode(const Abi& mpi, Handle datatype, Datatype* out) {
+    // The MPI would call the error handler of the world, which is fatal by default; the file's is to be called.
+    if (mpi.clean(datatype) == mpi.datatype_null) return mpi.error.type;
     int64_t lb = 0;
     int rc = mpi.Type_get_extent_x(datatype, &lb, &out->extent);
     if (rc != 0) {

@@ -13,6 +13,7 @@
 #include "hdf5.hpp"
 #include "mpiio_wait.hpp"
 #include "snapshot.hpp"
+#include "step_file.hpp"
 #include "world.hpp"
 
 namespace wilkins::mpiio {
@@ -59,6 +60,7 @@ int call_errhandler(const Abi& mpi, Handle errhandler, Handle file, int code) {
 // What the lead tells the others about the step it opened.
 struct Opened {
     int32_t error;
+    int32_t written;  // the program has it open for writing already: this is one more handle on it
     StepToken token;
 };
 
@@ -154,7 +156,9 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
                      "read-only, or let each rank open it by itself (MPI_COMM_SELF) for a copy of its own",
                      ranks, match.name);
         } else {
-            file->step_ = open_step(match, intent_of(amode), ranks, &error);
+            if (match.outport >= 0 && (amode & mode_create) == 0) file->step_ = find_open(match.name, true);
+            opened.written = file->step_ != nullptr;
+            if (!opened.written) file->step_ = open_step(match, intent_of(amode), ranks, &error);
         }
         opened.error = file->step_ != nullptr ? 0 : std::max(error, 1);
         if (file->step_ != nullptr) opened.token = file->step_->token();
@@ -170,7 +174,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         // What the lead reads from the program's own file on disk, each rank reads there.
         const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
         file->step_ = elsewhere ? open_step(match, Intent::read, ranks, &error)
-                                : attach_step(opened.token, writable, &error);
+                                : attach_step(opened.token, writable || opened.written, &error);
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
             log_line("error: MPI-IO: rank %d of the communicator cannot reach the step of \"%s\" that rank 0 opened: "
@@ -246,6 +250,17 @@ int File::sync() {
     if (rc == 0) rc = largest(mpi_, comm_, &error);  // nobody goes on before it is copied
     if (rc == 0 && error != 0) rc = mpi_.error_class(error);
     return rc == 0 ? 0 : fail(rc);
+}
+
+int File::arrive() {
+    const int rc = barrier(mpi_, comm_);
+    return rc != 0 ? fail(rc) : 0;
+}
+
+int File::set_atomicity(bool flag) {
+    if (const int rc = arrive()) return rc;  // what began before it has ended
+    atomic_ = flag;
+    return 0;
 }
 
 int File::set_size(int64_t size, bool only_grow) {

@@ -45,7 +45,11 @@ public:
     int close();
     int set_size(int64_t size, bool only_grow);
     int sync();
+    int set_atomicity(bool flag);
     int set_view(int64_t disp, Handle etype, Handle filetype, const char* datarep);
+
+    // Collective: returns when all ranks have called it.
+    int arrive();
 
     enum class Direction { read, write };
     // Moves `count` elements of `type` between `buffer` and the view, from `offset` (in etypes) on; `bytes` says how
@@ -73,10 +77,10 @@ public:
     const Abi& mpi() const { return mpi_; }
     int64_t size() const { return static_cast<int64_t>(step_->eof()); }
     int amode() const { return amode_; }
+    bool atomic() const { return atomic_; }
     int fortran() const;
 
     std::atomic<Handle> errhandler;
-    std::atomic<bool> atomic{false};
     std::atomic<int64_t> split_bytes{0};  // what the split collective transfer in progress has moved
 
 private:
@@ -84,6 +88,9 @@ private:
     ~File();
 
     std::shared_ptr<const View> view();
+    int refused(Direction direction, int64_t offset, int64_t count) const;  // an MPI error code
+    int move(Direction direction, const View& view, int64_t offset, unsigned char* memory, const Layout& layout,
+             int64_t* bytes);
     int64_t end_of_view(const View& view) const;
 
     const Abi& mpi_;
@@ -94,6 +101,8 @@ private:
     bool from_hdf5_ = false;  // opened by an HDF5 whose calls are seen
     int amode_ = 0;
     int slot_ = -1;
+    std::atomic<bool> atomic_{false};
+    std::mutex turn_;   // in atomic mode one thread of this process at a time has the file; ranks take turns by file lock
     std::mutex mutex_;  // guards view_ and position_
     std::shared_ptr<const View> view_;
     int64_t position_ = 0;  // of the individual file pointer, in etypes

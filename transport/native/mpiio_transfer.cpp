@@ -1,9 +1,11 @@
 // Typed transfers between a program's memory and an arena: each byte is copied once, run by run.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 
 #include "mpiio_file.hpp"
+#include "raw.hpp"
 
 namespace wilkins::mpiio {
 
@@ -101,27 +103,50 @@ void read_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
 
 }  // namespace
 
+int File::refused(Direction direction, int64_t offset, int64_t count) const {
+    if (direction == Direction::write && (amode_ & mode_rdonly)) return mpi_.error.read_only;
+    if (direction == Direction::read && (amode_ & mode_wronly)) return mpi_.error.access;
+    return offset < 0 || count < 0 ? mpi_.error.arg : 0;
+}
+
 int File::transfer(Direction direction, int64_t offset, void* buffer, int64_t count, Handle type, int64_t* bytes) {
     *bytes = 0;
-    if (direction == Direction::write && (amode_ & mode_rdonly)) return fail(mpi_.error.read_only);
-    if (direction == Direction::read && (amode_ & mode_wronly)) return fail(mpi_.error.access);
-    if (offset < 0 || count < 0) return fail(mpi_.error.arg);
+    if (const int code = refused(direction, offset, count)) return fail(code);
     if (count == 0) return 0;
     Datatype element;
     if (const int rc = decode(mpi_, type, &element)) return fail(rc);
     const auto seen = view();
     const Layout layout = repeat(count, element.extent, element.layout);
-    Cursor file(seen->bytes, offset * seen->element.layout->size);
     auto* const memory = static_cast<unsigned char*>(buffer);
-    if (direction == Direction::read) {
-        read_pieces(*step_, std::move(file), seen->disp, Cursor(layout), memory, bytes);
-        return 0;
+    int error = 0;
+    if (!atomic_ || !step_->writable()) {  // a step that is read does not change
+        error = move(direction, *seen, offset, memory, layout, bytes);
+    } else {
+        const std::lock_guard turn(turn_);
+        const int fd = step_->descriptor();
+        do {
+            error = raw::lock(fd, direction == Direction::read ? F_RDLCK : F_WRLCK) == 0 ? 0 : errno;
+        } while (error == EINTR);
+        if (error == 0) {
+            error = move(direction, *seen, offset, memory, layout, bytes);
+            raw::lock(fd, F_UNLCK);
+        }
     }
-    const int error = write_pieces(*step_, std::move(file), seen->disp, Cursor(layout), memory, bytes);
     return error == 0 ? 0 : fail(mpi_.error_class(error));
 }
 
+// Returns an errno.
+int File::move(Direction direction, const View& view, int64_t offset, unsigned char* memory, const Layout& layout,
+               int64_t* bytes) {
+    Cursor file(view.bytes, offset * view.element.layout->size);
+    if (direction == Direction::write) return write_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes);
+    read_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes);
+    return 0;
+}
+
 int File::transfer_next(Direction direction, void* buffer, int64_t count, Handle type, int64_t* bytes) {
+    *bytes = 0;
+    if (const int code = refused(direction, 0, count)) return fail(code);  // the pointer stays where it is
     Datatype element;
     if (const int rc = decode(mpi_, type, &element)) return fail(rc);
     int64_t from = 0;

@@ -23,5 +23,12 @@ inline int fstat(int fd, struct stat* st) {
     return static_cast<int>(syscall(SYS_newfstat, fd, st));
 #endif
 }
+// Takes (F_RDLCK, F_WRLCK) or gives back (F_UNLCK) the whole file, for this open file; sleeps until it is free.
+inline int lock(int fd, short kind) {
+    struct flock whole {};
+    whole.l_type = kind;
+    whole.l_whence = SEEK_SET;
+    return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &whole));
+}
 
 }  // namespace wilkins::raw

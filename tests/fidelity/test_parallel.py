@@ -1,0 +1,54 @@
+"""Parallel files in memory cannot be told from those on disk, whoever writes and reads them together.
+
+``WILKINS_FIDELITY=all`` runs all cases with all numbers of ranks; `make soak` takes some of these at random.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from fidelity import parallel, parallel_table
+from fidelity.parallel import COLUMNS, FEATURES, Combination
+
+
+def combinations() -> list[Combination]:
+    """The usual ones; all, if the environment asks for them; a round of `make soak` has two more."""
+    if os.environ.get("WILKINS_FIDELITY") == "all":
+        return parallel.every()
+    seed = os.environ.get("WILKINS_TEST_SEED")
+    return parallel.usual() + (random.Random(seed).sample(parallel.every(), 2) if seed else [])
+
+
+EACH = [pytest.param(each, id=str(each), marks=pytest.mark.needs(*each.column.needs)) for each in combinations()]
+
+
+@pytest.mark.timeout(6 * parallel.LIMIT)  # its processes have limits of their own
+@pytest.mark.parametrize("combination", EACH)
+def test_a_parallel_step_is_what_the_file_would_be(combination: Combination, tmp_path: Path) -> None:
+    """What each rank reads and is answered, and what h5py sees."""
+    found = parallel.both_ways(tmp_path, combination)
+    wrong = {name: text for name, text in found.items() if text != "same"}
+    assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())
+
+
+def test_usual_rounds_leave_nothing_out() -> None:
+    """All numbers of ranks on either side, and every case with either MPI."""
+    usual = parallel.usual()
+    assert {each.writers for each in usual} == {each.readers for each in usual} == set(range(1, 7))
+    for mpi in ("mpich", "openmpi"):
+        run = {case.name for each in usual if each.column.mpi == mpi for case in each.cases}
+        assert run == {case.name for case in COLUMNS[0].cases}
+
+
+def test_the_table_is_up_to_date() -> None:
+    """Its rows follow from the sources of the cases, whose outcomes the other tests show."""
+    written = parallel_table.PAGE.read_text(encoding="utf-8")
+    assert written == parallel_table.page(), "cd tests && python -m fidelity.parallel_table"
+
+
+def test_cases_are_about_features_of_the_table() -> None:
+    """No case is about a feature that has no row."""
+    assert {feature for case in COLUMNS[0].cases for feature in case.features} <= set(FEATURES)
