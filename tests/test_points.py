@@ -15,10 +15,12 @@ def test_told_points_are_read_in_order(tmp_path: Path, monkeypatch: pytest.Monke
     place = tmp_path / "train.jsonl"
     monkeypatch.setenv(points.POINTS, str(place))
     points.tell("first", {"u*.h5": 3})
-    points.tell("second", {"u*.h5": 6}, {"model.h5": 2}, tmp_path / "model.pt")
+    points.tell("second", {"u*.h5": 6}, {"model.h5": 2}, tmp_path / "model.pt", {"v*.h5": 4})
+    with pytest.raises(ValueError, match="is in 'consumed' and in 'opened'; leave one out"):
+        points.tell("third", {"u*.h5": 7}, opened={"u*.h5": 7})
     assert points.read(place) == [
         points.Point("first", {"u*.h5": 3}),
-        points.Point("second", {"u*.h5": 6}, {"model.h5": 2}, str(tmp_path / "model.pt")),
+        points.Point("second", {"u*.h5": 6}, {"model.h5": 2}, str(tmp_path / "model.pt"), {"v*.h5": 4}),
     ]
 
 

@@ -10,12 +10,13 @@ import pytest
 
 from wilkins.errors import WorkflowError
 from wilkins.flow.trace import Event
-from wilkins.plan import Plan
+from wilkins.plan import Plan, Resumed
 from wilkins.planner import plan_file
 from wilkins.resume.history import History
 from wilkins.resume.point import RestartPoint
 from wilkins.show import plan_table
-from wilkins.transport.points import Point
+from wilkins.transport.points import CHOSEN, Point
+from wilkins.transport.points import line as line_of
 
 CHAIN = """
 tasks:
@@ -145,6 +146,50 @@ def test_steps_of_several_producers(tmp_path: Path) -> None:
     found = points(plan, 2, published.format("ua.h5", "ub.h5", "ub.h5", "ua.h5"))
     assert [counts(point) for point in found] == [([1], [])]
     assert points(plan, 2, published.format("u.h5", "u.h5", "u.h5", "u.h5")) == []
+
+
+ENSEMBLE = CHAIN.replace("nprocs: 2\n    mpiexec: /bin/true", "taskCount: 2").replace("each-step", "points")
+
+
+def test_what_a_task_tells_of_several_producers(tmp_path: Path) -> None:
+    """It counts what came, and the order in which it opened that says whose steps these were."""
+    plan = planned(tmp_path, ENSEMBLE)
+    text = "".join(f"publish sim[{i}] 0 u*.h5 u{i}{k}.h5 {k}\n" for k in range(3) for i in range(2))
+    order = [(1, 0), (0, 0), (1, 1), (1, 2), (0, 1)]
+    text += "".join(f"open norm 0 u*.h5 u{i}{k}.h5 {k}\n" for i, k in order)
+    told = tuple(Point(str(count), opened={"u*.h5": count}) for count in range(7))
+    found = points(plan, 2, text, told)
+    assert [point.line and counts(point)[0] for point in found] == [
+        [],
+        [1],
+        [1, 1],
+        [2, 1],
+        [3, 1],
+        [3, 2],
+    ]
+    assert points(plan, 2, text, (Point("3", {"u*.h5": 3}),)) == []
+
+
+def test_a_count_of_steps_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    """It had had three steps, two of the second member; now comes another one of the first, and one of the second."""
+    plan = planned(tmp_path, ENSEMBLE)
+    line = line_of(Point("3", opened={"u*.h5": 3}))
+    channels = tuple(
+        replace(channel, rests=((number + 1, number + 1),)) if number < 2 else channel
+        for number, channel in enumerate(plan.channels)
+    )
+    tasks = tuple(
+        replace(task, resumed=Resumed(env={CHOSEN: line})) if task.name == "norm" else task for task in plan.tasks
+    )
+    resumed = replace(plan, tasks=tasks, channels=channels)
+    text = "publish sim[0] 0 u*.h5 u01.h5 1\npublish sim[1] 0 u*.h5 u12.h5 2\n"
+    text += "open norm 0 u*.h5 u01.h5 1\nopen norm 0 u*.h5 u12.h5 2\n"
+    told = tuple(Point(str(count), opened={"u*.h5": count}) for count in (2, 3, 4, 5, 6))
+    assert [(point.line, counts(point)[0]) for point in points(resumed, 2, text, told)] == [
+        (line_of(told[1]), [1, 2]),
+        (line_of(told[2]), [2, 2]),
+        (line_of(told[3]), [2, 3]),
+    ]
 
 
 def test_the_plan_tells_who_would_begin_anew(tmp_path: Path) -> None:

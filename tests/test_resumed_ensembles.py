@@ -43,9 +43,10 @@ for step in wilkins.transport.open(f"u{number}-*.h5"):
 GATHER = """
 import json, os, sys
 import wilkins.transport
+from wilkins.transport import points
 name, pattern = sys.argv[1:]
 totals, seen, count = {}, {}, 0
-if "WILKINS_RESTART" in os.environ:
+if "WILKINS_RESTART" in os.environ:  # also if a point is told with its file
     with open(os.environ["WILKINS_RESTART"]) as file:
         totals, seen = json.load(file)
     count = sum(map(len, seen.values()))
@@ -57,12 +58,15 @@ for step in wilkins.transport.open(pattern):
     step.release()
     count += 1
     if count % 5 == 0:
-        with open(f"gathered{name}.json", "w") as file:
+        place = f"gathered{name}.json" if name != "all" else f"gathered-{count}.json"
+        with open(place, "w") as file:
             json.dump([totals, seen], file)
+        if name == "all":
+            points.tell(place, opened={pattern: count}, file=place)
 with open(f"result{name}.txt", "w") as file:
     json.dump([totals, seen], file, sort_keys=True)
 """
-"""Reads what members publish, in whatever order it comes."""
+"""Reads what members publish, in whatever order it comes; its saves are files that the layer sees, or points."""
 
 MEMBERS = """
 tasks:
@@ -80,7 +84,7 @@ tasks:
   - func: gather.py
     args: [all, "v*.h5"]
     inports: [{filename: "v*.h5"}]
-    restart: {files: gatheredall.json}
+    restart: points
   - name: share
     func: gather.py
     taskCount: 2

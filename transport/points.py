@@ -31,6 +31,8 @@ class Point:
     """By out-port: a task started from the state publishes the step of this number next."""
     file: str = ""
     """Where the state is, if that is one file."""
+    opened: Mapping[str, int] = field(default_factory=dict)
+    """By in-port, instead of `consumed`: how many of its steps the state contains, in the order in which they came."""
 
 
 def tell(
@@ -38,6 +40,7 @@ def tell(
     consumed: Mapping[str, int] | None = None,
     published: Mapping[str, int] | None = None,
     file: str | os.PathLike[str] = "",
+    opened: Mapping[str, int] | None = None,
 ) -> None:
     """Say that a state is saved, after it is durable: a crash of the machine just after this call must leave it whole.
 
@@ -52,18 +55,23 @@ def tell(
         published: by out-port: how many steps were published when the state was as it is, those of the runs that
             this one goes on with included. One that is left out: nothing.
         file: the state's file, for messages, and to be given to `{file}` of ``restart:``.
+        opened: for in-ports that several producers write to, instead of `consumed`: how many steps the task has had
+            from the port, all in all and with those of the runs before, if the state contains the first so many that
+            it has opened and nothing of later ones.
 
     Raises:
-        ValueError: a count is negative.
+        ValueError: a count is negative, or an in-port is in both `consumed` and `opened`.
         OSError: the line could not be written.
     """
     place = os.environ.get(POINTS)
     if not place:
         return
-    point = Point(label, dict(consumed or {}), dict(published or {}), os.fspath(file))
-    for pattern, count in (*point.consumed.items(), *point.published.items()):
+    point = Point(label, dict(consumed or {}), dict(published or {}), os.fspath(file), dict(opened or {}))
+    for pattern, count in (*point.consumed.items(), *point.published.items(), *point.opened.items()):
         if count < 0:
             raise ValueError(f"restart point {label!r}: {pattern!r} cannot be at step {count}")
+    if both := point.consumed.keys() & point.opened.keys():
+        raise ValueError(f"restart point {label!r}: {min(both)!r} is in 'consumed' and in 'opened'; leave one out")
     data = (line(point) + "\n").encode()
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -104,8 +112,9 @@ def parsed(text: str) -> Point:
     """
     try:
         data = json.loads(text)
-        point = Point(str(data["label"]), dict(data["consumed"]), dict(data["published"]), str(data["file"]))
-        counts = (*point.consumed.values(), *point.published.values())
+        consumed, published, opened = dict(data["consumed"]), dict(data["published"]), dict(data["opened"])
+        point = Point(str(data["label"]), consumed, published, str(data["file"]), opened)
+        counts = (*consumed.values(), *published.values(), *opened.values())
         if any(not isinstance(count, int) or count < 0 for count in counts):
             raise ValueError("a count of steps is no number")
     except (KeyError, TypeError, ValueError) as error:

@@ -25,6 +25,8 @@ class _Rank:
     consumed: dict[Joined, int] = field(default_factory=dict)
     before: list[tuple[dict[Joined, int], dict[Stream, int]]] = field(default_factory=list)
     """What it had consumed and published before each step, and after each good end."""
+    opened: dict[int, list[tuple[Joined, int] | None]] = field(default_factory=lambda: defaultdict(list))
+    """By in-port: the steps in the order in which it opened them, each with its number; None: from whom is unclear."""
 
 
 @dataclass(slots=True)
@@ -166,6 +168,7 @@ class History:
             for place in self._into[port]
             for stream in self._who.get((self._plan.channels[place].outport, event.name, event.sequence), ())
         ]
+        rank.opened[port].append((found[0], event.sequence) if len(found) == 1 else None)
         if len(found) != 1:
             state.unclear = f"step {event.sequence} of {event.name!r} may have come from any of several producers"
             return
@@ -241,6 +244,12 @@ class History:
         for port in self._plan.ports:
             if port.task != task.index or port.mode == "plain":
                 continue
+            if port.direction == "in" and port.pattern in told.opened:
+                reached = self._told_opened(task, port, told.opened[port.pattern])
+                if reached is None:
+                    return None
+                consumed |= reached
+                continue
             count = (told.consumed if port.direction == "in" else told.published).get(port.pattern, 0)
             if not count:
                 continue
@@ -277,6 +286,30 @@ class History:
         if len(found) != 1 or count > next(iter(found.values())):
             return None
         return next(iter(found))
+
+    def _told_opened(self, task: TaskPlan, port: PortPlan, count: int) -> dict[Joined, int] | None:
+        """How far a task was on each stream of an in-port when it had opened so many steps of it; None as above."""
+        line = task.resumed.env.get(points.CHOSEN) if task.resumed else None
+        now = count - (points.parsed(line).opened.get(port.pattern, 0) if line else 0)
+        orders = [
+            rank.opened[port.index][:now]
+            for rank in self._tasks[task.index].ranks.values()
+            if port.index in rank.opened
+        ]
+        order = orders[0] if orders else []
+        if now < 0 or len(order) != now or any(other != order for other in orders):
+            return None
+        reached = {
+            (place, (self._plan.channels[place].outport, rank)): first
+            for place in self._into[port.index]
+            for rank, (first, _) in enumerate(self._plan.channels[place].rests)
+            if first
+        }
+        for step in order:
+            if step is None:
+                return None
+            reached[step[0]] = max(reached.get(step[0], 0), step[1] + 1)
+        return reached
 
     def _stored(self, task: TaskPlan, kept: Mapping[tuple[Stream, int], str]) -> list[RestartPoint]:
         return [
