@@ -174,7 +174,7 @@ def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:
     for file in [tmp_path / "state0016.h5", *tmp_path.glob("wilkins-runs/*/kept/*/state0016.h5")]:
         file.unlink(missing_ok=True)  # also found by way of `latest`
     (tmp_path / "state0016.h5").write_bytes(b"of something else")
-    done = run(tmp_path, "--resume", LATEST)
+    done = run(tmp_path, "--resume", "latest")
     assert done.code == 0, done.out + done.err
     if "state0016.h5" in done.out:  # its readers were far enough for it
         assert "state0016.h5 is not there any more, or is another file by now; it goes back further" in done.out
@@ -186,7 +186,8 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     make(tmp_path, plain, simulation="import os\nassert 'WILKINS_POINTS' not in os.environ\n" + SIMULATION)
     refused = run(tmp_path, "--resume", LATEST)
     assert refused.code == 2
-    assert f"--resume {LATEST}: there is no such folder; give a folder in wilkins-runs" in refused.err
+    assert f"--resume {LATEST}: there is no such folder; give the folder of a run, or its name in" in refused.err
+    assert "--resume latest: there is no such folder" in run(tmp_path, "--resume", "latest").err
     assert run(tmp_path).code == 0
     assert not {"points", "kept", "resume.json"} & {path.name for path in (tmp_path / LATEST).iterdir()}
     assert "the run has finished, and nothing is left to be done" in run(tmp_path, "--resume", LATEST).err
@@ -202,6 +203,35 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
         refused = run_tree([*WILKINS, "run", "--resume", latest], 60, tmp_path / "beside")
         assert refused.code == 2
         assert "the run goes on still; wait for its end, or stop it" in refused.err
+
+
+ASKS = """
+tasks:
+  - func: simulation.py
+    args: ["200", "0.1"]
+    outports: [{filename: "u*.h5"}]
+    restart: {files: state.h5}
+  - func: asks.py
+    inports: [{filename: "u*.h5", flow: {queue: 100, when_full: drop-oldest}}]
+    restart: each-step
+"""
+ASKS_ANEW = """
+import h5py
+for step in range(200):
+    with h5py.File(f"u{step:04d}.h5") as file:
+        pass
+"""
+
+
+def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path) -> None:
+    """It reads numbered files from 0 on, also when it is to go on: that is said while it waits, not only at the end."""
+    make(tmp_path, ASKS, simulation=SIMULATION, asks=ASKS_ANEW)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
+        wait_for(lambda: "\topen\tasks\t0\tu*.h5\tu0009.h5" in trace(tmp_path), 60, "steps")
+        kill_all(tmp_path)
+    with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path) as tree:
+        wait_for(lambda: "asks: waits for 'u0000.h5', but is to go on with step " in tree.told(), 60, tree.told())
+        assert "lead it on by 'args' of its 'restart'" in tree.told()
 
 
 def test_a_run_that_failed_says_how_to_go_on(tmp_path: Path) -> None:

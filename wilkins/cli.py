@@ -91,6 +91,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _resume(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
+    from wilkins.launch.rundir import named
 
     given = [
         word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin), ("--set", parsed.set)) if value
@@ -99,15 +100,16 @@ def _resume(parsed: argparse.Namespace) -> int:
         given.append("--files")
     if given:
         raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, resume=parsed.resume)
+    run = named(parsed.resume)
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, resume=run)
     if in_job():
         from wilkins.launch import onejob
 
-        return onejob.main(parsed.resume, options)
+        return onejob.main(run, options)
     from wilkins import launch
     from wilkins.resume.resumption import resume
 
-    resumption = resume(parsed.resume, "alone")
+    resumption = resume(run, "alone")
     print(resumption.told, flush=True)
     return launch.run(resumption.plan, replace(options, resumption=resumption.record))
 
@@ -175,9 +177,10 @@ def _simulate(parsed: argparse.Namespace) -> int:
 
 
 def _trace(parsed: argparse.Namespace) -> int:
+    from wilkins.launch.rundir import named
     from wilkins.timelines import trace
 
-    return trace(parsed.run, parsed.skip_start, parsed.format, parsed.output)
+    return trace(named(parsed.run), parsed.skip_start, parsed.format, parsed.output)
 
 
 def _schema(parsed: argparse.Namespace) -> int:
@@ -309,7 +312,7 @@ def _parser() -> argparse.ArgumentParser:
         "--resume",
         metavar="RUN",
         type=Path,
-        help="go on with a run that was killed or failed: its directory, such as wilkins-runs/latest",
+        help="go on with a run that was killed or failed: its directory, or its name in wilkins-runs, such as latest",
     )
     run.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
     run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
@@ -339,7 +342,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="?",
         default=Path("wilkins-runs/latest"),
-        help="the run's directory (default: wilkins-runs/latest)",
+        help="the run's directory, or its name in wilkins-runs (default: latest)",
     )
     trace.add_argument(
         "--skip-start",

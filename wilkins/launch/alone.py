@@ -67,7 +67,14 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         )
         for task in plan.tasks
     ]
-    supervisor = Supervisor(crew, board, terminal, timeout=options.timeout, on_segment=guard.note)
+    supervisor = Supervisor(
+        crew,
+        board,
+        terminal,
+        timeout=options.timeout,
+        on_segment=guard.note,
+        hints=lambda report: summary.old_names(plan, report),
+    )
     code = supervisor.run()
     reason = supervisor.stopped.reason if supervisor.stopped else None
     report = board.report()

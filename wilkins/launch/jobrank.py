@@ -17,6 +17,7 @@ from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
 from wilkins.launch.rendezvous import ENDED, OVER, Rendezvous
 from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.summary import old_names
 from wilkins.launch.supervise import Stop, Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
@@ -90,6 +91,7 @@ class JobRank:
             watches_all=self._leads,
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
             on_segment=guard.note,
+            hints=lambda report: old_names(plan, report),
         )
         self._coupled = bool(ports.of(task.index))
         self._told = False

@@ -27,6 +27,16 @@ KEPT = "kept"
 """Holds second names of the newest checkpoints, as long as the run may have to be resumed."""
 
 
+RUNS = "wilkins-runs"
+"""Holds the directories of runs."""
+
+
+def named(run: Path) -> Path:
+    """The directory of a run that is given as such, or by its name among the runs here; `latest` is one, too."""
+    among = Path(RUNS, run)
+    return among if not run.exists() and among.exists() else run
+
+
 class RunDirectory:
     """``wilkins-runs/<name>-<time>/`` beside the workflow file: plan, versions, logs, summary."""
 
@@ -112,7 +122,7 @@ def _given(path: Path) -> Path:
 
 
 def _fresh(plan: Plan) -> Path:
-    parent = (plan.folder or plan.source.parent) / "wilkins-runs"
+    parent = (plan.folder or plan.source.parent) / RUNS
     parent.mkdir(exist_ok=True)
     stem = f"{plan.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 10000):

@@ -102,6 +102,32 @@ def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]
     return [*_unread(plan, report), *differences(plan.resumes, folder)]
 
 
+_WAITS_FOR = 2.0
+"""Seconds for which a task has waited that can be said to wait."""
+
+
+def old_names(plan: Plan, report: dict[str, Any]) -> list[str]:
+    """Tasks of a resumed run that wait for names of steps that they have had, while later ones are there for them."""
+    if plan.resumes is None:
+        return []
+    ports = BoardPorts(plan)
+    found = []
+    for channel, planned in zip(report["channels"], ports.planned_channels(plan), strict=True):
+        first = sum(number for number, _ in planned.rests)
+        port = report["ports"][channel["inport"]]
+        if not first or not channel["queued"] or any(channel["reached"]):
+            continue
+        for wait in report["tasks"][port["task"]]["waits"]:
+            if wait["for"] == "data" and wait["port"] == channel["inport"] and wait["seconds"] >= _WAITS_FOR:
+                found.append(
+                    f"{report['tasks'][port['task']]['name']}: waits for {wait['name']!r}, but is to go on with step "
+                    f"{first} of {port['pattern']!r}, and what is there for it has another name; if it looks for a "
+                    "step that it has had, lead it on by 'args' of its 'restart'"
+                )
+                break
+    return found
+
+
 def how_to_go_on(plan: Plan, code: int, folder: Path) -> list[str]:
     """The command that goes on with a run that has not done all, if there is something to go back to."""
     if code == 0 or not plan.can_resume:

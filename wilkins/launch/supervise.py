@@ -94,9 +94,11 @@ class Supervisor:
         watches_all: bool = True,
         on_stop: Callable[[Stop], None] | None = None,
         on_segment: Callable[[Path], None] | None = None,
+        hints: Callable[[dict[str, Any]], list[str]] | None = None,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
-        when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves."""
+        when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
+        finds in a report what the user should be told while the run goes on, once."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -116,6 +118,8 @@ class Supervisor:
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explained = False
+        self._hints = hints
+        self._hinted: set[str] = set()
         self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
 
     @property
@@ -304,6 +308,10 @@ class Supervisor:
 
     def _check_moved(self, now: float) -> None:
         report = self._board.report()
+        for hint in self._hints(report) if self._hints else ():
+            if hint not in self._hinted:
+                self._hinted.add(hint)
+                self._terminal.say(hint)
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
             self._moved, self._moved_at, self._explained = moved, now, False

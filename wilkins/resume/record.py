@@ -49,7 +49,9 @@ def load(folder: Path) -> OldRun:
     file = path / "plan.json"
     if not file.is_file():
         what = "holds no run's records" if path.is_dir() else "there is no such folder"
-        raise UsageError(f"--resume {folder}: {what}; give a folder in wilkins-runs, or wilkins-runs/latest")
+        raise UsageError(
+            f"--resume {folder}: {what}; give the folder of a run, or its name in wilkins-runs, such as latest"
+        )
     lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     _take(lock, folder)
     try:
