@@ -161,7 +161,8 @@ class Checkpointer:
             self._memories = NodeMemories(self._memory, nodes, self._partners, min(PIECE, self._block))
             self._together(self._open_memories)
             self._together(lambda: self._remember(nodes))
-            self._memories.recover(self._ranks)
+            memories, committed = self._memories, self._memories.committed(self._ranks)
+            self._together(lambda: memories.recover(committed))
         except CheckpointError:
             self._unlock()
             raise

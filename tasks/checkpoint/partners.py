@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -114,23 +114,29 @@ class NodeMemories:
             return cannot(error, path)
         return ""
 
-    def recover(self, ranks: Ranks) -> None:
-        """Clear away what killed jobs left; a version that some node has renamed is renamed on all that prepared it.
-
-        Collective; agents hold the locks of their folders.
-        """
-        prepared: dict[tuple[str, str], Path] = {}
+    def committed(self, ranks: Ranks) -> set[tuple[str, str]]:
+        """Names and seals of the versions that some node has renamed. Collective."""
         parts, _ = self.parts()
         told = ranks.tell(json.dumps(sorted((part.path.name, part.manifest.seal) for part in parts)))
+        return {(name, seal) for one in told for name, seal in json.loads(one)}
+
+    def recover(self, committed: Collection[tuple[str, str]]) -> None:
+        """Clear away what killed jobs left here; a version that some node has renamed is renamed, if it was prepared.
+
+        For agents, which hold the locks of their folders; other ranks do nothing.
+
+        Raises:
+            OSError: that cannot be done.
+        """
         if not self.nodes.is_agent:
             return
-        agreed = {(name, seal) for one in told for name, seal in json.loads(one)}
+        prepared: dict[tuple[str, str], Path] = {}
         for entry in self.folder.iterdir():
             if name := versions.name_of_hidden(entry.name):
                 with contextlib.suppress(Damaged):
                     prepared[name, read_part(entry, name).manifest.seal] = entry
         for (name, seal), entry in prepared.items():
-            if (name, seal) in agreed and not (self.folder / name).exists():
+            if (name, seal) in committed and not (self.folder / name).exists():
                 self._rename(entry, name)
         for entry in self.folder.iterdir():
             if versions.is_unfinished(entry.name) or entry.name == LATEST:
