@@ -179,7 +179,7 @@ for name in steps.names("out*.h5"):
 @pytest.mark.parametrize("publish", [2, "next"])
 @pytest.mark.parametrize("name", ["out.h5", "out-{}.h5"])
 def test_what_a_killed_program_of_a_script_has_left(flow: Workflow, name: str, publish: object) -> None:
-    """It was about to add to the file that rests: nobody gets it, and the next program's closes are counted anew."""
+    """It was about to add to the file that rests: nobody gets it, and the next one's closes count from the start."""
     (flow.folder / "halves.py").write_text(HALVES)
     die = "os.kill(os.getpid(), 9)"
     script = f"python halves.py 0 2 '{die}' '{name}'\nexec python halves.py 5 2 '' '{name}'\n"

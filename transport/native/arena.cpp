@@ -109,7 +109,10 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
         if (bytes != MAP_FAILED) break;
     }
     raw::close(fd);
-    if (bytes == MAP_FAILED) return ENOMEM;
+    if (bytes == MAP_FAILED) {
+        log_line("error: no addresses are left for a step's memory; raise the limit of the process (ulimit -v), or lift it");
+        return ENOMEM;
+    }
     out->bytes = static_cast<unsigned char*>(bytes);
     out->length = length;
     return 0;
