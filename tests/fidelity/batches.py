@@ -1,0 +1,249 @@
+"""Batches of random programs: each is run once through real files and once through channels, and compared.
+
+Hypothesis draws the programs of a batch, and one workflow runs them all; so a program costs milliseconds. If one
+differs, Hypothesis draws the same ones again from the same seed, hears which of them differ, and shrinks; then each
+program runs alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fidelity.rig import ENV, sections
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
+
+from support import WILKINS, started_tree
+
+SAME = "same"
+DIED = "died"
+AGREE = (SAME, DIED)
+CHECKED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3"}
+"""With files, a program that spoils its own memory dies of it: what it would do is not defined."""
+REGRESSIONS = Path(__file__).parent / "regressions"
+SHRINKING = 40
+"""Programs that are run alone to find a smaller one that differs, at most."""
+
+Program = dict[str, Any]
+Spoil = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A task that performs all programs, and the files in which it tells what it saw."""
+
+    name: str
+    argv: tuple[str, ...]
+    outs: tuple[str, ...]
+    ranks: int = 1
+    mpiexec: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    """More arguments, with which each program that is run through files runs in a process of its own."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Programs, and those that perform them: a producer, then its consumers."""
+
+    programs: Sequence[Program]
+    sides: tuple[Side, ...]
+    ports: dict[str, str]
+    """The patterns of its files, and when each is published."""
+    inputs: Callable[[Sequence[Program]], dict[str, str]]
+    """The files that the sides are told the programs in: names and contents."""
+    nothing: Program
+    """Stands for a program that HDF5 itself dies of, with files."""
+    queue: int
+    limit: float = 120.0
+    """Seconds that a side may take on a busy machine, and one more for each program."""
+    named: dict[str, Any] = field(default_factory=dict)
+    """What the rest follows from, as a regression file says it."""
+
+
+def draw(strategy: SearchStrategy[Program], count: int, start: int) -> list[Program]:
+    """The programs that Hypothesis draws from a seed."""
+    drawn: list[Program] = []
+
+    @seed(start)
+    @settings(_settings(count), phases=[Phase.generate])
+    @given(strategy)
+    def take(program: Program) -> None:
+        drawn.append(program)
+
+    take()
+    return drawn
+
+
+def _settings(count: int) -> settings:
+    return settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+
+
+class Differs(AssertionError):
+    """A program that does not do the same both ways."""
+
+    def __init__(self, program: Program, text: str) -> None:
+        super().__init__(text)
+        self.program = program
+
+
+def outcomes(folder: Path, batch: Batch, spoil: Spoil | None = None) -> list[str]:
+    """What each program came to: ``same``, ``died`` (of HDF5 itself, through files), or where the two ways differ.
+
+    If any differs, all are run through files once more: what two such runs do not agree on, HDF5 leaves undefined.
+    """
+    folder.mkdir()
+    failed = _through_files(folder / "files", batch, spoil)
+    assert not failed, f"the rig itself fails: {failed}"
+    outs = [out for side in batch.sides for out in side.outs]
+    dead = {
+        number
+        for out in outs
+        for number, lines in sections(folder / "files" / out).items()
+        if any(line.startswith(": died: ") for line in lines)
+    }
+    alive = [batch.nothing if f"{k:04d}" in dead else program for k, program in enumerate(batch.programs)]
+    failed = _through_channels(folder / "steps", replace(batch, programs=alive))
+    found = _compare(folder, outs, len(alive), failed)
+    if any(text != SAME for text in found) and not failed:
+        defined = replace(batch, programs=alive, sides=tuple(replace(side, apart=()) for side in batch.sides))
+        if not _through_files(folder / "twice", defined, spoil):
+            found = _compare(folder, outs, len(alive), failed)
+    return [DIED if f"{k:04d}" in dead else text for k, text in enumerate(found)]
+
+
+def _lay(folder: Path, batch: Batch) -> None:
+    folder.mkdir()
+    for name, content in batch.inputs(batch.programs).items():
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def _run(folder: Path, argv: Sequence[str], batch: Batch, env: dict[str, str]) -> str:
+    """Run a program in a folder: how it failed."""
+    with started_tree(argv, folder, env) as tree:
+        try:
+            code = tree.process.wait(batch.limit + len(batch.programs))
+        except subprocess.TimeoutExpired:
+            return f"still running: {' '.join(argv)}\n{tree.told()}"
+        return f"exit code {code}: {' '.join(argv)}\n{tree.told()}" if code else ""
+
+
+def _through_files(folder: Path, batch: Batch, spoil: Spoil | None) -> str:
+    _lay(folder, batch)
+    failed = ""
+    for side in batch.sides:
+        before = [*side.mpiexec, "-n", str(side.ranks)] if side.mpiexec else []
+        failed += _run(folder, [*before, *side.argv, *side.apart], batch, ENV | (CHECKED if side.apart else {}))
+        if spoil and side is batch.sides[0]:
+            spoil(folder)
+    return failed
+
+
+def _through_channels(folder: Path, batch: Batch) -> str:
+    """As one workflow; nothing of it may be on disk."""
+    _lay(folder, batch)
+    flow = {"every": 1, "queue": batch.queue, "when_full": "block"}
+    out = [{"filename": pattern, "publish": rule} for pattern, rule in batch.ports.items()]
+    into = [{"filename": pattern, "flow": flow} for pattern in batch.ports]
+    tasks = []
+    for side in batch.sides:
+        task = {"name": side.name, "func": side.argv[0], "args": list(side.argv[1:]), "nprocs": side.ranks}
+        task |= {"mpiexec": " ".join(side.mpiexec)} if side.mpiexec else {}
+        tasks.append(task | ({"outports": out} if side is batch.sides[0] else {"inports": into}))
+    (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
+    failed = _run(folder, [*WILKINS, "run", "workflow.yaml"], batch, ENV)
+    left = sorted(path.name for pattern in batch.ports for path in folder.glob(pattern))
+    return failed + (f"on disk are {left}" if left else "")
+
+
+def _compare(folder: Path, outs: Sequence[str], count: int, failed: str) -> list[str]:
+    found = [SAME] * count
+    for out in outs:
+        if not (folder / "steps" / out).exists():
+            return [f"the workflow {failed}"] * count
+        of_files, of_steps = sections(folder / "files" / out), sections(folder / "steps" / out)
+        once_more = folder / "twice" / out
+        twice = sections(once_more) if once_more.exists() else of_files
+        for number in range(count):
+            one, other = of_files.get(f"{number:04d}"), of_steps.get(f"{number:04d}")
+            one, other = _defined(one, other, twice.get(f"{number:04d}"))
+            if one is None or other is None:
+                found[number] = f"{out} says nothing of it; the workflow {failed}"
+            elif one != other and found[number] == SAME:
+                lines = difflib.unified_diff(one, other, f"{out} of files", f"{out} of steps", lineterm="", n=0)
+                found[number] = "\n".join(line[:400] for line in list(lines)[:40])
+    if failed and all(text == SAME for text in found):
+        found[-1] = f"the workflow {failed}"
+    return found
+
+
+def _defined(
+    one: list[str] | None, other: list[str] | None, twice: list[str] | None
+) -> tuple[list[str] | None, list[str] | None]:
+    """Two views, less the lines in which a second look at real files differs from the first."""
+    if one is None or other is None or twice is None or not len(one) == len(other) == len(twice):
+        return one, other
+    kept = [number for number, line in enumerate(one) if line == twice[number]]
+    return [one[number] for number in kept], [other[number] for number in kept]
+
+
+def shrunk(
+    folder: Path, batch: Batch, strategy: SearchStrategy[Program], start: int, told: Sequence[str]
+) -> tuple[list[Program], str]:
+    """The smallest programs found that differ, and how: one alone, or one and what must run before it."""
+    folder.mkdir()
+    known = {_key(program): text for program, text in zip(batch.programs, told, strict=True)}
+    tried = 0
+
+    def alone(*programs: Program) -> str:
+        nonlocal tried
+        tried += 1
+        return outcomes(folder / str(tried), replace(batch, programs=programs))[-1]
+
+    first = next(number for number, text in enumerate(told) if text not in AGREE)
+    if alone(batch.programs[first]) in AGREE:
+        before = 1
+        while before < first and alone(*batch.programs[first - before : first + 1]) in AGREE:
+            before *= 2
+        return list(batch.programs[max(first - before, 0) : first + 1]), told[first]
+
+    @seed(start)
+    @settings(_settings(len(batch.programs)), phases=[Phase.generate, Phase.shrink])
+    @given(strategy)
+    def check(program: Program) -> None:
+        text = known.get(_key(program))
+        if text is None:  # one that is smaller
+            text = known[_key(program)] = alone(program) if tried < SHRINKING else SAME
+        if text not in AGREE:
+            raise Differs(program, text)
+
+    try:
+        check()
+    except Differs as smallest:
+        return [smallest.program], str(smallest)
+    raise AssertionError("Hypothesis drew other programs from the same seed")
+
+
+def _key(program: Program) -> str:
+    return json.dumps(program, sort_keys=True)
+
+
+def keep(batch: Batch, programs: Sequence[Program], name: str) -> Path:
+    """Write programs that differ to a regression file."""
+    REGRESSIONS.mkdir(exist_ok=True)
+    path = REGRESSIONS / f"{name}.json"
+    path.write_text(json.dumps(batch.named | {"programs": list(programs)}, indent=1) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,119 @@
+"""Random programs do the same with memory as with files: what each call returns, and all that their readers see.
+
+`make fuzz` runs 20,000 (``WILKINS_FUZZ_PROGRAMS=n``), with fresh seeds; ``WILKINS_FUZZ_SEED=serial-s`` those of a seed
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import h5py
+import pytest
+from fidelity import batches, serial_batch
+from fidelity.batches import AGREE, DIED, REGRESSIONS, SAME, Batch, Program, keep, outcomes, shrunk
+from fidelity.random_serial import programs
+
+ROUND = 10
+"""Batches of an ordinary round of tests: 2,000 programs."""
+
+
+def seeds() -> list[int]:
+    """The batches to be run: one, many fresh ones, those of a round of `make soak`, or always the same few."""
+    if one := os.environ.get("WILKINS_FUZZ_SEED"):
+        family, _, number = one.partition("-")
+        return [int(number)] if family == "serial" else []
+    fresh = int(os.environ.get("WILKINS_FUZZ_PROGRAMS", "0"))
+    first = random.randrange(10**9) if fresh else 1000 * int(os.environ.get("WILKINS_TEST_SEED", "0")) % 10**9
+    return list(range(first, first + (-(-fresh // serial_batch.COUNT) or ROUND)))
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("start", seeds())
+def test_random_programs(tmp_path: Path, start: int) -> None:
+    """All of a batch agree; of one that does not, the smallest that Hypothesis finds is kept and told."""
+    print(f"again with: WILKINS_FUZZ_SEED=serial-{start} python -m pytest tests/fidelity/test_random_programs.py")
+    batch, strategy = serial_batch.make(start, serial_batch.COUNT)
+    told = outcomes(tmp_path / "batch", batch)
+    print(f"{told.count(SAME)} of {len(told)} programs agree; HDF5 itself dies of {told.count(DIED)}, with files")
+    differing = [text for text in told if text not in AGREE]
+    if differing:
+        smallest, text = shrunk(tmp_path / "shrunk", batch, strategy, start, told)
+        path = keep(batch, smallest, f"serial-{start}")
+        pytest.fail(f"{len(differing)} of {len(told)} programs differ; kept as {path}:\n{json.dumps(smallest)}\n{text}")
+    assert told.count(DIED) < len(told) / 5
+
+
+@pytest.mark.parametrize("kept", [pytest.param(path, id=path.stem) for path in sorted(REGRESSIONS.glob("*.json"))])
+def test_kept_programs(tmp_path: Path, kept: Path) -> None:
+    """Those that once differed, and those that show how a batch is read."""
+    named = json.loads(kept.read_text(encoding="utf-8"))
+    drawn = named.pop("programs")
+    assert outcomes(tmp_path / "batch", serial_batch.batch(named, drawn)) == [SAME] * len(drawn)
+
+
+def one(name: str, dtype: str) -> Program:
+    """A program of one dataset."""
+    return {"file": {}, "calls": [["create", 0, name, dtype, [20], {}, 1]], "take": {"reads": [[0, []]]}}
+
+
+NAMED = {"kind": "case", "write": "own", "read": "own", "queue": 4}
+
+
+def test_a_wrong_byte_is_seen(tmp_path: Path) -> None:
+    """Of four files, one has a wrong bit in its values; which, and what its readers saw."""
+
+    def spoil(folder: Path) -> None:
+        path = folder / "case-0002.h5"
+        with h5py.File(path, "r") as file:
+            place = file["x"].id.get_offset()
+        with path.open("r+b") as image:
+            image.seek(place)
+            byte = image.read(1)[0]
+            image.seek(place)
+            image.write(bytes([byte ^ 1]))
+
+    told = outcomes(tmp_path / "batch", serial_batch.batch(NAMED, [one("x", "<i4")] * 4), spoil)
+    assert [text == SAME for text in told] == [True, True, False, True]
+    assert "/links/x[1]/value" in told[2]
+
+
+def test_a_file_that_is_not_there_is_seen(tmp_path: Path) -> None:
+    """A way that lacks a file differs, whatever else agrees."""
+
+    def spoil(folder: Path) -> None:
+        (folder / "case-0001.h5").unlink()
+
+    told = outcomes(tmp_path / "batch", serial_batch.batch(NAMED, [one("x", "<i4")] * 3), spoil)
+    assert [text == SAME for text in told] == [True, False, True]
+
+
+def test_what_differs_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis draws the programs of a seed again, and takes away what a difference does not need."""
+
+    def some(folder: Path, batch: Batch) -> list[str]:
+        del folder
+        return ["resized" if "resize" in json.dumps(program["calls"]) else SAME for program in batch.programs]
+
+    monkeypatch.setattr(batches, "outcomes", some)
+    batch, strategy = serial_batch.make(1, 60)
+    told = some(tmp_path, batch)
+    assert "resized" in told
+    smallest: Sequence[Program]
+    smallest, text = shrunk(tmp_path / "shrunk", batch, strategy, 1, told)
+    assert text == "resized"
+    assert len(smallest) == 1
+    assert (
+        len(smallest[0]["calls"])
+        < min(len(program["calls"]) for program, text in zip(batch.programs, told, strict=True) if text != SAME) + 1
+    )
+
+
+def test_a_seed_draws_the_same_programs() -> None:
+    """In every process, so that the command in a report runs what failed."""
+    strategy = programs(reopened=True)
+    assert batches.draw(strategy, 20, 5) == batches.draw(strategy, 20, 5)
