@@ -101,13 +101,17 @@ def of_wheel(name: str, title: str, package: str) -> Library:
     sources = c_sources(later=True)
 
     def command(folder: Path) -> tuple[str, ...]:
-        libraries = Path(sysconfig.get_path("purelib")) / f"{package}.libs"
-        library = sorted(libraries.glob("libhdf5-*.so*"))[0].name
-        renamed = [f"-D{call}={call}1" for call in ("H5Literate", "H5Literate_by_name")]
-        linked = f"-Wl,-rpath,{libraries}", f"-L{libraries}", f"-l:{library}"
-        return compiled(("cc", *renamed, "-I/usr/include/hdf5/serial", *linked), sources, folder)
+        return compiled(compiler_of_wheel(package), sources, folder)
 
     return Library(name, title, ("h5cc", f"python:{package}"), sources, command)
+
+
+def compiler_of_wheel(package: str) -> tuple[str, ...]:
+    """A compiler command for C programs on the HDF5 of a package's wheel."""
+    libraries = Path(sysconfig.get_path("purelib")) / f"{package}.libs"
+    library = sorted(libraries.glob("libhdf5-*.so*"))[0].name
+    renamed = [f"-D{call}={call}1" for call in ("H5Literate", "H5Literate_by_name", "H5Lvisit")]
+    return ("cc", *renamed, "-I/usr/include/hdf5/serial", f"-Wl,-rpath,{libraries}", f"-L{libraries}", f"-l:{library}")
 
 
 LIBRARIES = [

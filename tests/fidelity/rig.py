@@ -62,9 +62,10 @@ class Program:
         return [*self.command, action, out, *map(str, self.sources)]
 
     def only(self, *names: str) -> Program:
-        """The same program, which must be one in Python, with some of its cases."""
+        """The same program with some of its cases."""
         cases = tuple(case for case in self.cases if case.name in names)
-        return replace(self, sources=(*self.sources, Path(f"only={','.join(names)}")), cases=cases)
+        words = [f"only={','.join(names)}"] if self.sources else names
+        return replace(self, sources=(*self.sources, *map(Path, words)), cases=cases)
 
 
 def python_cases(*sources: Path) -> tuple[Case, ...]:

@@ -33,6 +33,11 @@ draws them, 20,000 in a run (some of them in every `make test`), and shrinks wha
 `tests/fidelity/regressions`, which `make test` runs from then on. A program that HDF5 itself dies of, with files, says
 nothing and is left out; so is what two runs with files do not agree on.
 
+Across versions (`tests/fidelity/test_crossed.py`): what HDF5 1.10, 1.14, 2.0, netCDF4 and PyTables write is read by
+C programs with HDF5 1.10 (shared and inside), 1.14 and 2.0, by the tools of HDF5 1.10, PyTables and netCDF4. Where
+a reader is too old for a file, it fails with the same errors. `make soak` compares a dataset of 3 GiB and a group of
+100,000 objects.
+
 """
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,21 @@ import numpy as np
 from fidelity.cases import attempt, failure, tell
 from h5py import h5a, h5d, h5ds, h5i, h5l, h5o, h5p, h5r, h5s, h5t
 
-MANY = 1000  # members from which a group's datasets are viewed in brief
+MANY = 1000  # members from which a group's datasets are viewed in brief; ten times as many are shown as their digest
 HUGE = 1 << 29  # bytes from which a dataset is read in pieces
 LONG = 2000  # characters from which a value is shown as its digest
 
 
 def short(text: str) -> str:
     return text if len(text) <= LONG else f"{text[:200]}... {len(text)} {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def digest(parts: Iterable[Any]) -> str:
+    """One word for a long list."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(repr(part).encode())
+    return found.hexdigest()
 
 
 def plain(value: Any, of: h5py.File) -> Any:
@@ -56,11 +65,11 @@ def read(thing: h5py.Dataset, of: h5py.File, *part: Any) -> str:
     """The values of a dataset, or of a part of it; a huge one is read in pieces."""
     if thing.nbytes < HUGE:
         return short(repr(plain(thing[(..., *part) if part else ()], of)))
-    digest, rows = hashlib.sha256(), max(1, len(thing) * (HUGE // 8) // thing.nbytes)
+    found, rows = hashlib.sha256(), max(1, len(thing) * (HUGE // 8) // thing.nbytes)
     for row in range(0, len(thing), rows):
         piece = (slice(row, row + rows), ..., *part)
-        digest.update(np.ascontiguousarray(thing[piece]).reshape(-1).view("u1").data)
-    return f"huge: {digest.hexdigest()}"
+        found.update(np.ascontiguousarray(thing[piece]).reshape(-1).view("u1").data)
+    return f"huge: {found.hexdigest()}"
 
 
 def type_view(tid: h5t.TypeID) -> list[Any]:
@@ -183,7 +192,8 @@ def node(thing: Any, of: h5py.File, known: dict[tuple[int, int], str], here: str
         names: list[bytes] = []
         thing.id.links.iterate(names.append)
         if len(names) > MANY:
-            view["links"] = [[repr(name), link(thing, name), brief(thing, name)] for name in names]
+            members = ([repr(name), link(thing, name), brief(thing, name)] for name in names)
+            view["links"] = list(members) if len(names) < 10 * MANY else [len(names), digest(members)]
             return view
         view["links"] = {}
         for name in names:
