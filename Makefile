@@ -12,7 +12,7 @@ ROUNDS ?= 100
 # `make suites` runs these libraries' own test suites under the layer; left out: all.
 SUITES ?=
 
-# `make fuzz` runs so many random workflows; each prints the command that runs it again.
+# `make fuzz` runs so many random workflows, and comparisons of MPI-IO; each prints the command that runs it again.
 CASES ?= 300
 
 # ... and so many random HDF5 programs.
@@ -27,7 +27,7 @@ help:
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure against memcpy and files"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
-	@echo "make fuzz         run CASES=$(CASES) random workflows, and check what arrives and what is left; then run"
+	@echo "make fuzz         run CASES=$(CASES) random workflows, and compare as much random MPI-IO with files; then run"
 	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs with files and with memory, and compare"
 	@echo "make suites       run the test suites of h5py, netCDF4 and PyTables under the layer, and in memory (hours)"
 	@echo "make clean        remove what the above made"
@@ -75,6 +75,7 @@ soak: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
+	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py
 
 suites: $(VENV)/.installed-test

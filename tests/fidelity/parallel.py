@@ -120,15 +120,15 @@ class Combination:
 
 
 def usual() -> list[Combination]:
-    """Those of an ordinary round of tests: all of 1 to 6 ranks on either side, each case once with each MPI."""
+    """Those of an ordinary round of tests: each case once with each MPI, on few ranks: all of them share two cores."""
     mpich, mpich_inside, openmpi, openmpi_inside = COLUMNS
     return [
         Combination(mpich, 3, 2, 0, 3),
-        Combination(mpich_inside, 6, 4, 1, 3),
+        Combination(mpich_inside, 2, 1, 1, 3),
         Combination(mpich, 1, 5, 2, 3),
         Combination(openmpi, 2, 3, 0, 3),
-        Combination(openmpi_inside, 4, 1, 1, 3),
-        Combination(openmpi_inside, 5, 6, 2, 3),
+        Combination(openmpi_inside, 1, 2, 1, 3),
+        Combination(openmpi_inside, 2, 1, 2, 3),
     ]
 
 

@@ -35,9 +35,8 @@ def test_a_parallel_step_is_what_the_file_would_be(combination: Combination, tmp
 
 
 def test_usual_rounds_leave_nothing_out() -> None:
-    """All numbers of ranks on either side, and every case with either MPI."""
+    """Every case is run with either MPI."""
     usual = parallel.usual()
-    assert {each.writers for each in usual} == {each.readers for each in usual} == set(range(1, 7))
     for mpi in ("mpich", "openmpi"):
         run = {case.name for each in usual if each.column.mpi == mpi for case in each.cases}
         assert run == {case.name for case in COLUMNS[0].cases}

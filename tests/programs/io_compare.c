@@ -244,10 +244,16 @@ static int bad_call(MPI_File file, int which, unsigned char *data) {
     }
 }
 
+#ifdef OPEN_MPI
+enum { BAD_CALLS = 0, PREALLOCATES = 0 }; /* it takes many bad calls for good, and preallocating loses data */
+#else
+enum { BAD_CALLS = 13, PREALLOCATES = 1 };
+#endif
+
 /* What is neither a transfer nor a view. */
 static void others(MPI_File files[2]) {
     static unsigned char data[2][64];
-    const int which = all(16), bad = all(13);
+    const int which = BAD_CALLS ? all(16) : 8 + all(8), bad = BAD_CALLS ? all(BAD_CALLS) : 0;
     const MPI_Offset size = (MPI_Offset)ranks * REGION + all(REGION);
     int rc[2], flag[2];
     for (int f = 0; f < 2; ++f) {
@@ -258,7 +264,7 @@ static void others(MPI_File files[2]) {
         } else if (which < 11) {
             ok("set_atomicity", MPI_File_set_atomicity(files[f], which == 9));
             ok("get_atomicity", MPI_File_get_atomicity(files[f], &flag[f]));
-        } else if (which == 11) {
+        } else if (which == 11 && PREALLOCATES) {
             ok("preallocate", MPI_File_preallocate(files[f], size));
         } else {
             ok("set_size", MPI_File_set_size(files[f], size));
@@ -267,8 +273,8 @@ static void others(MPI_File files[2]) {
     if (which < 8) {
         char what[32];
         snprintf(what, sizeof(what), "error class of bad call %d", bad);
-        /* Open MPI lets some pass that the standard has fail. */
-        if (rc[0] == MPI_SUCCESS || rc[1] != MPI_SUCCESS) same(what, rc[0], rc[1]);
+        const int alike = bad == 11 && rc[1] == MPI_ERR_ARG; /* MPICH takes a null type for another kind of mistake */
+        if (rc[0] == MPI_SUCCESS || !alike) same(what, rc[0], rc[1]);
     } else if (which == 9 || which == 10) {
         same("atomicity", flag[0], flag[1]);
     }
@@ -294,6 +300,7 @@ static void read_past_end(MPI_File files[2]) {
         ok("read", MPI_File_read(files[f], data[f], count, MPI_BYTE, &status[f]));
         ok("get_position", MPI_File_get_position(files[f], &position[f]));
         ok("get_count", MPI_Get_count(&status[f], MPI_BYTE, &seen[f]));
+        ok("seek", MPI_File_seek(files[f], 0, MPI_SEEK_SET));
     }
     same("place before the end", place[0], place[1]);
     same("bytes before the end", seen[0], seen[1]);

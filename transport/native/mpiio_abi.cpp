@@ -26,7 +26,7 @@ void use_mpich(Abi& abi) {
     abi.file_null = 0;
     abi.errors_return = 0x54000001;
     abi.status_ignore = reinterpret_cast<const void*>(1);
-    abi.error = {12, 15, 3, 20, 21, 22, 25, 26, 27, 32, 34, 36, 37, 39, 40, 43, 44};
+    abi.error = {12, 2, 15, 3, 20, 21, 22, 25, 26, 27, 32, 34, 36, 37, 39, 40, 43, 44};
     abi.distribution = {57, 121, 122, 123, -49767};
 }
 
@@ -49,7 +49,7 @@ bool use_openmpi(Abi& abi, const void* caller) {
     abi.file_null = object("PMPI_File_f2c", 0);
     abi.errors_return = object("PMPI_Errhandler_f2c", 2);
     abi.status_ignore = nullptr;
-    abi.error = {13, 16, 3, 20, 21, 23, 28, 29, 30, 35, 39, 41, 42, 44, 45, 51, 52};
+    abi.error = {13, 2, 16, 3, 20, 21, 23, 28, 29, 30, 35, 39, 41, 42, 44, 45, 51, 52};
     abi.distribution = {1, 0, 1, 2, -1};
     return all;
 }

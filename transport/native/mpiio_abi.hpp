@@ -36,7 +36,7 @@ enum class Combiner {
 
 // Error classes, which are valid error codes too.
 struct Errors {
-    int arg, other, type, access, amode, bad_file, exists, in_use, file, io, no_mem, no_space, no_such_file, quota,
+    int arg, count, other, type, access, amode, bad_file, exists, in_use, file, io, no_mem, no_space, no_such_file, quota,
         read_only, unsupported_datarep, unsupported_operation;
 };
 

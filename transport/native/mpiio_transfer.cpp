@@ -106,7 +106,8 @@ void read_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
 int File::refused(Direction direction, int64_t offset, int64_t count) const {
     if (direction == Direction::write && (amode_ & mode_rdonly)) return mpi_.error.read_only;
     if (direction == Direction::read && (amode_ & mode_wronly)) return mpi_.error.access;
-    return offset < 0 || count < 0 ? mpi_.error.arg : 0;
+    if (count < 0) return mpi_.error.count;
+    return offset < 0 ? mpi_.error.arg : 0;
 }
 
 int File::transfer(Direction direction, int64_t offset, void* buffer, int64_t count, Handle type, int64_t* bytes) {
