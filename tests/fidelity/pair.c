@@ -95,8 +95,8 @@ void close_all(void) {
     }
 }
 
-static void begin_port(const char* kind) {
-    for (int i = 1; i <= 2; ++i) {
+static void begin_port(const char* kind, int of) {
+    for (int i = 2 * of + 1; i <= 2 * of + 2; ++i) {
         char name[64];
         snprintf(name, sizeof(name), "%s-%d.h5", kind, i);
         FILE* f = fopen(name, "wb");
@@ -104,14 +104,14 @@ static void begin_port(const char* kind) {
     }
 }
 
-void begin_ports(int argc, char** argv) {
+void begin_ports(int argc, char** argv, int of) {
     static const char* const names[] = {"case", "target", "again"};
     static const int bits[] = {8, PAIR, AGAIN};
     int kinds = 0;
     for (int i = 0; i < case_count; ++i)
         if (is_chosen(i, argc, argv)) kinds |= cases[i].flags & AGAIN ? AGAIN : cases[i].flags & PAIR ? PAIR | 8 : 8;
     for (int i = 0; i < 3; ++i)
-        if (kinds & bits[i]) begin_port(names[i]);
+        if (kinds & bits[i]) begin_port(names[i], of);
 }
 
 const char* file_of(int i) {

@@ -28,8 +28,8 @@ extern int case_count;
 extern FILE* out;
 
 // Writes the first two files of every port of the cases that are chosen: only a port's second file tells that its names
-// are not one stream.
-void begin_ports(int argc, char** argv);
+// are not one stream. Each rank that writes files has a stream of its own; `of` is its number.
+void begin_ports(int argc, char** argv, int of);
 
 // A case's file; valid until the next call.
 const char* file_of(int i);

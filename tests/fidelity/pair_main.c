@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     }
     const int writes = strcmp(argv[1], "write") == 0;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (writes) begin_ports(argc, argv);
+    if (writes) begin_ports(argc, argv, 0);
     for (int i = 0; i < case_count; ++i) {
         if (!is_chosen(i, argc, argv)) continue;
         const char* const file = file_of(i);
