@@ -131,9 +131,12 @@ def test_a_waiting_launcher_sleeps(case: Case) -> None:
     with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
         wait_for(lambda: len(processes_in(case.folder)) >= 3, 20, "the start")
         time.sleep(1)
-        before = _cpu_seconds(tree.process.pid)
-        time.sleep(5)
-        assert _cpu_seconds(tree.process.pid) - before <= 0.05
+        used: list[float] = []
+        while len(used) < 6 and (not used or used[-1] > 0.05):  # on a busy machine it is still starting at first
+            before = _cpu_seconds(tree.process.pid)
+            time.sleep(5)
+            used.append(_cpu_seconds(tree.process.pid) - before)
+        assert used[-1] <= 0.05, used
 
 
 def _cpu_seconds(pid: int) -> float:
