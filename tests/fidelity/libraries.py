@@ -81,7 +81,7 @@ def hidden_in_an_object() -> Library:
         renamed = [f"--redefine-sym={stream}=inner_{stream}" for stream in STREAMS]
         must_compile(["objcopy", *renamed, archive, "inner.a"], folder)
         (folder / "shown").write_text("{ global: run_cases; local: *; };\n")
-        files = [str(path) for path in (HERE / "pair.c", HERE / "hidden.c", *sources)]
+        files = [str(path) for path in (HERE / "pair.c", HERE / "pair_main.c", HERE / "hidden.c", *sources)]
         words = ["-shared", "-fPIC", "-O1", "-Dmain=run_cases", "-Wl,--version-script=shown", f"-I{HERE}"]
         words += [word for word in told if word.startswith("-I")]
         libraries = [word for word in told if word.startswith("-l")]
