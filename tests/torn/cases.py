@@ -145,8 +145,9 @@ def kill_at(case: Case, folder: Path, number: int, phase: str, later: float) -> 
         if case.way == "continue" and who != "sim":
             written = _told(tree, folder / "phase-sim-0")
             _wait(tree, lambda: written.now[0] > 0)
-        time.sleep(0.1 * (number % 2))
-        (folder / "enough").touch()
+        if case.way != "stop":
+            time.sleep(0.1 * (number % 2))
+            (folder / "enough").touch()
         ran = tree.wait(LIMIT)
     check(case, folder, ran)
     whom = case.victim if case.victim == "launcher" else "writer" if who == "sim" else "reader"
