@@ -58,7 +58,7 @@ int main() {
     CHECK(killed >= 0);
     if (killed == 0) {
         setenv("WILKINS_FAULTS", "kill=trace.written:2", 1);
-        fault::configure("sim");
+        fault::configure("sim", 0);
         for (int k = 0; k < 3; ++k) {
             Board::Lock lock(second);
             trace::note(second, "publish", 0, -1, "out*.h5", "out0.h5", k, 1);
