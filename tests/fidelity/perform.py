@@ -21,7 +21,7 @@ import numpy as np
 from fidelity import view
 from fidelity.cases import attempt, failure, target, tell
 from fidelity.values import dtype_of, selection, shape_of, values
-from h5py import h5d, h5p, h5s, h5t, h5z
+from h5py import h5d, h5f, h5p, h5s, h5t, h5z
 
 Program = dict[str, Any]
 LAYOUTS = {"compact": h5d.COMPACT, "contiguous": h5d.CONTIGUOUS, "chunked": h5d.CHUNKED}
@@ -190,7 +190,7 @@ class Performer:
     def chunk(self, number: int, which: int, seed: int, mask: int) -> str:
         """One chunk as it is stored, in bytes that no filter made."""
         found = self.dataset(number)
-        if not found.chunks or found.dtype.hasobject:
+        if not found.chunks or found.dtype.hasobject or not found.size:
             raise LookupError("no such chunks")
         place = tuple(which % max(n, 1) // c * c for n, c in zip(found.shape, found.chunks, strict=True))
         data = values(found.dtype, found.chunks, seed).tobytes()
@@ -233,6 +233,8 @@ class Performer:
     def external(self, parent: int, name: str, path: str) -> None:
         if not self.second:
             raise LookupError("no second file")
+        if self.file.get(self.place(parent, name), getlink=True) is not None:
+            raise LookupError("HDF5 would open the second file for writing, to see that the link leads there")
         self.file[self.place(parent, name)] = h5py.ExternalLink(target(self.name), path)
 
     def delete(self, number: int) -> str:
@@ -285,12 +287,16 @@ class Performer:
         return str(self.file.mode)
 
     def twice(self, mode: str, number: int) -> list[str]:
-        """Open the file beside itself; with another driver HDF5 takes it for another file, which a step never is."""
-        if self.file.driver != "sec2":
-            raise LookupError("another driver")
-        with h5py.File(self.name, mode) as other:
+        """Open the file beside itself."""
+        with self.another(mode) as other:
             made = attempt(other.create_group, f"beside{number}")
             return [made, repr(sorted(other)), repr(sorted(self.file))]
+
+    def another(self, mode: str) -> h5py.File:
+        """The file once more; with another driver HDF5 takes it for another file, which a step never is."""
+        if self.file.driver != "sec2":
+            raise LookupError("another driver")
+        return h5py.File(self.name, mode)
 
     def wrong(self, which: int, number: int) -> Any:
         """A call that cannot succeed."""
@@ -305,8 +311,8 @@ class Performer:
             lambda: self.file.copy("nowhere", "bad"),
             lambda: self.file.create_dataset("", (3,), "f4"),
             lambda: self.file.require_dataset(self.dataset(number).name, (1234,), "f2"),
-            lambda: h5py.File(self.name, "w"),
-            lambda: h5py.File(self.name, "w-"),
+            lambda: self.another("w"),
+            lambda: self.another("w-"),
             lambda: h5d.open(self.file.id, self.groups[-1].encode()),
             lambda: self.file.create_dataset("compact", (10**5,), "f4", dcpl=compact()),
         ]
@@ -433,8 +439,8 @@ def main(action: str, out: str, batch: str, apart: str = "") -> None:
 
         def one(number: int) -> None:
             tell(sections, f"{number:04d}", perform(action, names[number], programs[number], files))
-            if apart:
-                close(files, names[number])
+            if apart and (failed := close(files, names[number]) or unfinished(names[number])):
+                tell(sections, f"{number:04d}", f"died: its close does not finish its file: {failed}")
 
         for number, ended in closed(programs):
             if apart:
@@ -448,10 +454,20 @@ def main(action: str, out: str, batch: str, apart: str = "") -> None:
                 close(files, names[other])
 
 
-def close(files: dict[str, h5py.File], name: str) -> None:
-    """Close a file, if it is open."""
-    if name in files:
-        attempt(files.pop(name).close)
+def close(files: dict[str, h5py.File], name: str) -> str:
+    """Close a file, if it is open: how that failed."""
+    try:
+        if name in files:
+            files.pop(name).close()
+    except Exception as error:
+        return failure(error)
+    return ""
+
+
+def unfinished(name: str) -> str:
+    """What a failed close leaves that h5py does not tell of: on disk a part of a file, in memory no step at all."""
+    count = h5f.get_obj_count(h5f.OBJ_ALL, h5f.OBJ_FILE | h5f.OBJ_GROUP | h5f.OBJ_DATASET | h5f.OBJ_ATTR)
+    return f"{count} objects are open" if count else "" if h5py.is_hdf5(name) else "it is no HDF5 file"
 
 
 def in_a_child(act: Callable[[int], None], number: int) -> int:

@@ -29,7 +29,6 @@ THINGS = st.one_of(
     st.tuples(st.just("text"), st.sampled_from(["ascii", "utf-8"])),
     st.tuples(st.just("sequence"), FIXED),
     st.just(["reference"]),
-    st.just(["region"]),
 )
 
 
@@ -51,11 +50,14 @@ SHAPES = st.one_of(
 LARGE = st.lists(st.integers(30, 120), min_size=1, max_size=2)
 KINDS = st.sampled_from(["slice", "slice", "slice", "at", "list", "all", "all", "over"])
 SELECTIONS = st.lists(st.tuples(KINDS, NUMBERS, NUMBERS, NUMBERS), max_size=4)
-FILTERS = st.lists(
-    st.tuples(
-        st.sampled_from(["gzip", "gzip", "shuffle", "fletcher32", "lzf", "szip", "scaleoffset"]), st.integers(0, 9)
+ALONE = st.sampled_from(["szip", "scaleoffset"])
+"""Filters that leave some of their output to chance, which no other is to see, for then its length varies."""
+
+FILTERS = st.one_of(
+    st.lists(
+        st.tuples(st.sampled_from(["gzip", "gzip", "shuffle", "fletcher32", "lzf"]), st.integers(0, 9)), max_size=3
     ),
-    max_size=3,
+    st.lists(st.tuples(ALONE, st.integers(0, 9)), min_size=1, max_size=1),
 )
 EXTENTS = st.lists(st.one_of(st.none(), st.none(), st.integers(1, 150)), min_size=6, max_size=6)
 COMMON = {
@@ -128,9 +130,8 @@ WHOLE = st.one_of(
 )
 LIBVER = st.sampled_from([None, None, "latest", ["earliest", "v108"], ["v110", "v110"], ["earliest", "v110"]])
 WITH_LAYOUT = {
-    "userblock_size": st.sampled_from([512, 2048]),
     "track_order": st.booleans(),
-    "fs_strategy": st.sampled_from(["page", "fsm", "aggregate", "none"]),
+    "fs_strategy": st.sampled_from(["fsm", "aggregate", "none"]),  # with "page", HDF5 fails to close some files
     "fs_persist": st.booleans(),
     "rdcc_nbytes": st.sampled_from([0, 2000]),
 }
