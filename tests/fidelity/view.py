@@ -19,6 +19,7 @@ from h5py import h5a, h5d, h5ds, h5i, h5l, h5o, h5p, h5r, h5s, h5t
 
 MANY = 1000  # members from which a group's datasets are viewed in brief; ten times as many are shown as their digest
 HUGE = 1 << 29  # bytes from which a dataset is read in pieces
+ABSURD = 1 << 33  # bytes from which it is not: whoever asks for so many gets an error
 LONG = 2000  # characters from which a value is shown as its digest
 
 
@@ -63,7 +64,7 @@ def plain(value: Any, of: h5py.File) -> Any:
 
 def read(thing: h5py.Dataset, of: h5py.File, *part: Any) -> str:
     """The values of a dataset, or of a part of it; a huge one is read in pieces."""
-    if thing.nbytes < HUGE:
+    if not HUGE <= thing.nbytes < ABSURD:
         return short(repr(plain(thing[(..., *part) if part else ()], of)))
     found, rows = hashlib.sha256(), max(1, len(thing) * (HUGE // 8) // thing.nbytes)
     for row in range(0, len(thing), rows):
