@@ -98,6 +98,7 @@ OUT_OF_REACH = {
     "disk.turning": "the same",
     "exit.peers": "a program that ends while its peers write",
     "let-go": "a reader that removes what it reads",
+    "trace.written": "a task with `restart:`",
     "withdraw": "a file that is removed while it rests",
 }
 """What tests/test_faults.py has programs for, and what these need; here none is killed there."""
