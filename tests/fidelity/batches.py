@@ -7,17 +7,20 @@ program runs alone.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
 from fidelity.rig import ENV, sections
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.internal.conjecture import providers
 from hypothesis.strategies import SearchStrategy
 
 from support import WILKINS, started_tree
@@ -67,6 +70,20 @@ class Batch:
     """What the rest follows from, as a regression file says it."""
 
 
+@contextlib.contextmanager
+def nothing_but_the_seed() -> Iterator[None]:
+    """Let a seed alone say what is drawn: Hypothesis also draws constants of all modules that happen to be loaded."""
+    if not hasattr(providers, "_get_local_constants"):  # its older versions do not
+        yield
+        return
+    with mock.patch.object(providers, "_get_local_constants", type(providers.GLOBAL_CONSTANTS)):
+        providers.CONSTANTS_CACHE.cache.clear()
+        try:
+            yield
+        finally:
+            providers.CONSTANTS_CACHE.cache.clear()
+
+
 def draw(strategy: SearchStrategy[Program], count: int, start: int) -> list[Program]:
     """The programs that Hypothesis draws from a seed."""
     drawn: list[Program] = []
@@ -77,7 +94,8 @@ def draw(strategy: SearchStrategy[Program], count: int, start: int) -> list[Prog
     def take(program: Program) -> None:
         drawn.append(program)
 
-    take()
+    with nothing_but_the_seed():
+        take()
     return drawn
 
 
@@ -231,7 +249,8 @@ def shrunk(
             raise Differs(program, text)
 
     try:
-        check()
+        with nothing_but_the_seed():
+            check()
     except Differs as smallest:
         return [smallest.program], str(smallest)
     raise AssertionError("Hypothesis drew other programs from the same seed")
