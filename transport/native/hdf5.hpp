@@ -49,9 +49,14 @@ struct Hdf5 {
     const hid_t* error_class = nullptr;
     const hid_t* major_file = nullptr;
     const hid_t* minor_cannot_open = nullptr;
+    const hid_t* major_arguments = nullptr;
+    const hid_t* minor_bad_value = nullptr;
 
     // Pushes an entry that says why a file cannot be opened, in the words of HDF5's own POSIX driver (h5py reads errno there).
     void push_cannot_open(const char* name, int error, unsigned flags) const;
+
+    // Pushes an entry that says that there is nothing at this address, in the same words.
+    void push_undefined(uint64_t address) const;
 
     // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if the
     // program has errors printed. Also in the run's log. Returns -1.

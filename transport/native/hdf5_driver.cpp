@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -195,7 +196,16 @@ herr_t driver_get_handle(Opened* file, hid_t, void** handle) {
     return file->fd >= 0 ? 0 : -1;
 }
 
+// Is anything there? Where nothing was ever allocated, HDF5's own drivers refuse to read and write.
+bool is_defined(const Opened* file, haddr_t address, size_t count) {
+    constexpr haddr_t kMost = INT64_MAX;
+    if (address <= kMost && count <= kMost - address) return true;
+    file->library->push_undefined(address);
+    return false;
+}
+
 herr_t driver_read(Opened* file, int, hid_t, haddr_t address, size_t count, void* buffer) {
+    if (!is_defined(file, address, count)) return -1;
     if (file->step) {
         file->step->read(address, buffer, count);
         return 0;
@@ -215,6 +225,7 @@ herr_t driver_read(Opened* file, int, hid_t, haddr_t address, size_t count, void
 }
 
 herr_t driver_write(Opened* file, int, hid_t, haddr_t address, size_t count, const void* buffer) {
+    if (!is_defined(file, address, count)) return -1;
     if (file->step) {
         // The end of allocation says how large the file will get: memory for all of it comes in one go.
         if (address + count > file->step->eof() && file->eoa > address + count && file->step->reserve(file->eoa) != 0) return -1;

@@ -59,6 +59,8 @@ bool fill(Hdf5& lib, const void* at) {
     look_up_id(lib.error_class, "H5E_ERR_CLS_g", at);
     look_up_id(lib.major_file, "H5E_FILE_g", at);
     look_up_id(lib.minor_cannot_open, "H5E_CANTOPENFILE_g", at);
+    look_up_id(lib.major_arguments, "H5E_ARGS_g", at);
+    look_up_id(lib.minor_bad_value, "H5E_BADVALUE_g", at);
     return whole && lib.get_libversion(&lib.version[0], &lib.version[1], &lib.version[2]) >= 0 &&
            (lib.version[0] > 1 || lib.version[1] >= 10);
 }
@@ -70,6 +72,12 @@ void Hdf5::push_cannot_open(const char* name, int error, unsigned flags) const {
     push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open,
                "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, o_flags = %x", name, error,
                strerror(error), flags, static_cast<unsigned>(posix_flags(flags)));
+}
+
+void Hdf5::push_undefined(uint64_t address) const {
+    if (!error_class || !major_arguments || !minor_bad_value) return;
+    push_error(0, "wilkins", "transfer", 0, *error_class, *major_arguments, *minor_bad_value, "addr undefined, addr = %llu",
+               static_cast<unsigned long long>(address));
 }
 
 int Hdf5::refuse_swmr(const char* name) const {
