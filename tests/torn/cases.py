@@ -56,7 +56,7 @@ class Case:
     steps: int = 400
     pause: float = 0.0
     """Seconds between steps."""
-    readers: list[Reader] = field(default_factory=lambda: [Reader("static"), Reader("shared", flow=2)])
+    readers: list[Reader] = field(default_factory=lambda: [Reader("static"), Reader("shared", flow="latest")])
     victim: str = "sim"
     """``sim``, ``look0``, ``look1``, ... or ``launcher``."""
     rank: int = 0

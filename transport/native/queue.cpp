@@ -102,6 +102,17 @@ void note_lost(const Board& board, const ChannelRecord& channel, const char* eve
                 static_cast<int64_t>(slot.size.load()));
 }
 
+// Has a rank of the channel's task the step open? One that was only looked at so far may be read on, and must then be what the
+// look has said.
+bool is_looked_at(const Board& board, const ChannelRecord& channel, int index) {
+    if (board.slot(index).holds == 0) return false;
+    const TaskRecord& task = board.task(board.port(channel.inport).task);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
+        for (const int32_t held : board.rank(r).holds)
+            if (held == index) return true;
+    return false;
+}
+
 // Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read it too.
 struct Unopened {
     uint32_t count = 0;
@@ -113,6 +124,7 @@ Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const
     Unopened found;
     each_slot(board, source, [&](int k, const SlotRecord& slot) {
         if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+        if (is_looked_at(board, channel, k)) return;
         ++found.count;
         if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = k;
     });
