@@ -9,10 +9,13 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 SOURCES = Path(__file__).resolve().parent
 PYPI_MPICC = Path(sys.executable).parent / "mpicc"
 """The compiler of this Python's own MPI, if it has one."""
+
+_COMPILING = Lock()
 
 
 @cache
@@ -22,15 +25,21 @@ def _folder() -> Path:
     return folder
 
 
-@cache
 def build(source: str, *compiler: str, defines: tuple[str, ...] = ()) -> Path:
     """The executable made from a source file of this folder by a compiler command (its words, libraries last).
+
+    Threads may ask at the same time.
 
     Raises:
         RuntimeError: it does not compile; with what the compiler said.
     """
-    folder = _folder() / str(len(list(_folder().iterdir())))
-    folder.mkdir()
+    with _COMPILING:
+        return _build(source, compiler, defines)
+
+
+@cache
+def _build(source: str, compiler: tuple[str, ...], defines: tuple[str, ...]) -> Path:
+    folder = Path(tempfile.mkdtemp(dir=_folder()))
     program = folder / Path(source).stem
     words, libraries = split_libraries(compiler)
     command = [*words, "-O1", *(f"-D{name}" for name in defines), str(SOURCES / source), "-o", str(program), *libraries]
