@@ -147,6 +147,25 @@ def test_a_limit_on_file_sizes_stops_the_trace_alone(tmp_path: Path) -> None:
     assert [task["consumed"] for task in summary["tasks"]] == [0, 400]
 
 
+def test_a_run_whose_trace_stopped_says_so(tmp_path: Path) -> None:
+    """For it costs those that go on with it; here the programs may not write files as large as the trace has become."""
+    limit = (
+        "import resource, signal\n"
+        "with open('wilkins-runs/latest/trace.tsv', 'a') as trace:\n    trace.truncate(1 << 31)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))\n"
+    )
+    write_program(tmp_path / "write.py", limit + WRITE + "raise SystemExit(3)\n")
+    write_program(tmp_path / "read.py", READ)
+    reader = "inports: [{filename: '*.h5'"
+    workflow = WORKFLOW.format(flow="all", late=0, pause=0, code=0)
+    assert reader in workflow
+    (tmp_path / "workflow.yaml").write_text(workflow.replace(reader, "restart: each-step, " + reader))
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+    assert ran.code == 1, ran.out + ran.err
+    assert "to go on with this run: wilkins run --resume " in ran.err
+    assert "trace.tsv could not be written to the end, for the disk is full or one of the programs may not" in ran.err
+
+
 def test_a_torn_last_line_is_passed_over_and_a_strange_one_named(tmp_path: Path) -> None:
     path = tmp_path / "trace.tsv"
     events = [Event(5, "go", "a", 0, "x", "x"), Event(3, "publish", "sim[1]", 2, "out*.h5", "out1.h5", 7, 10**12)]

@@ -337,7 +337,8 @@ class Board:
                     "waits_first": bool}],                       # its first open waits for a step
          "channels": [{"outport", "inport", "queued", "dropped",
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
-         "memory_bytes", "memory_peak_bytes"}
+         "memory_bytes", "memory_peak_bytes",
+         "trace_stopped": bool}                                  # a run that goes on with this one lacks its end
         """
         report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))
         return report

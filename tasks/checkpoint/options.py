@@ -51,7 +51,7 @@ class Checkpoint:
         default="drop-oldest",
         doc="When storage is slower than the program: `drop-oldest` leaves steps out, `block` lets the program wait.",
     )
-    keep: int = key(integer(1), default=2, doc="How many checkpoints storage keeps, the newest.")
+    keep: int = key(integer(1), default=3, doc="How many checkpoints storage keeps, the newest.")
     rate: int = key(size(), default=0, doc="Bytes per second that are written to storage, at most (0: no limit).")
     where: Where
 

@@ -144,6 +144,7 @@ std::string report(const Board& board) {
     out += "]";
     field(out, "memory_bytes", board.head().memory);
     field(out, "memory_peak_bytes", board.head().memory_peak);
+    out += std::string(",\"trace_stopped\":") + (board.head().trace_stopped ? "true" : "false");
     return out + "}";
 }
 

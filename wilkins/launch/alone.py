@@ -95,7 +95,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
     for hint in (*summary.hints(report), *summary.resumed_hints(plan, report, records.path)):
         terminal.say(hint)
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path))
-    for line in summary.how_to_go_on(plan, code, records.path):
+    for line in summary.how_to_go_on(plan, report, code, records.path):
         terminal.say(line)
     return code
 

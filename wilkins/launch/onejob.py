@@ -231,7 +231,7 @@ def _sum_up(rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirect
     for hint in (*summary.hints(report), *summary.resumed_hints(rank.plan, report, records.path)):
         rank.terminal.say(hint)
     rank.terminal.table(summary.table(lines, wall_s=wall_s, peak=peak, folder=records.path))
-    for line in summary.how_to_go_on(rank.plan, code, records.path):
+    for line in summary.how_to_go_on(rank.plan, report, code, records.path):
         rank.terminal.say(line)
     return code
 

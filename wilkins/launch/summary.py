@@ -128,12 +128,18 @@ def old_names(plan: Plan, report: dict[str, Any]) -> list[str]:
     return found
 
 
-def how_to_go_on(plan: Plan, code: int, folder: Path) -> list[str]:
+def how_to_go_on(plan: Plan, report: dict[str, Any], code: int, folder: Path) -> list[str]:
     """The command that goes on with a run that has not done all, if there is something to go back to."""
     if code == 0 or not plan.can_resume:
         return []
     job = f"mpiexec -n {plan.total_ranks} " if plan.launch == "one-job" else ""
-    return [f"to go on with this run: {job}wilkins run --resume {folder}"]
+    lines = [f"to go on with this run: {job}wilkins run --resume {folder}"]
+    if report["trace_stopped"]:
+        lines.append(
+            f"it goes back further than it might: {folder / 'trace.tsv'} could not be written to the end, for the disk "
+            "is full or one of the programs may not write files so large (ulimit -f)"
+        )
+    return lines
 
 
 def _unread(plan: Plan, report: dict[str, Any]) -> list[str]:

@@ -79,6 +79,7 @@ def resume(folder: Path, launch: Launch) -> Resumption:
         for task, why in broken:
             notes.append(f"{task.name}: {why}; it goes back further")
             del found[task.index][cut[task.index]]
+    notes += _begun_anew(plan, found, cut, joints, old.runs)
     chosen = [of_task[place] for of_task, place in zip(found, cut, strict=True)]
     loops = [before or history.loops(task) for before, task in zip(old.loops, plan.tasks, strict=True)]
     data = {
@@ -135,6 +136,39 @@ def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict
                 if point.file and point.consumed.get(inport.pattern):
                     found[streams[0], point.consumed[inport.pattern] - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
     return found
+
+
+def _begun_anew(
+    plan: Plan,
+    found: Sequence[Sequence[RestartPoint]],
+    cut: Sequence[int],
+    joints: Sequence[Joint[Stream]],
+    runs: Sequence[str],
+) -> list[str]:
+    """For each task that begins anew though it could go on from somewhere: which reader is too far behind."""
+    notes = []
+    for task in plan.tasks:
+        there = (point for point in found[task.index][1:] if not _missing(task, point, runs))
+        oldest = next(there, None) if cut[task.index] == 0 else None
+        if oldest is None:
+            continue
+        for joint in joints:
+            reader = plan.tasks[joint.consumer]
+            had = _position(found[reader.index][cut[reader.index]], joints).consumed.get(
+                (joint.channel, joint.stream), 0
+            )
+            made = oldest.position.published.get(joint.stream, 0)
+            if joint.producer == task.index and made > had:
+                pattern = plan.ports[joint.stream[0]].pattern
+                why = (
+                    f"{reader.name} has had {had} of {pattern}, and the oldest that could be gone on from, "
+                    f"{oldest.shown}, comes after {made}; `keep:` says how many are kept"
+                )
+                notes.append(
+                    f"{task.name} begins anew: {why if had else f'{reader.name} needs all of {pattern} again'}"
+                )
+                break
+    return notes
 
 
 def _missing(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> str:
