@@ -105,12 +105,7 @@ def parsed(text: str | bytes, file: Path) -> Sheet:
         Damaged: it is not what was written.
     """
     try:
-        values = json.loads(text)
-        seal = values.pop("sha256")
-        if values.pop("format") != FORMAT or values.pop("version") != FORMAT_VERSION:
-            raise Damaged(f"{file} is of another kind, or of a version that this Wilkins does not read")
-        if versions.seal_of({"format": FORMAT, "version": FORMAT_VERSION, **values}) != seal:
-            raise Damaged(f"{file} is not what was written: its digest does not match")
+        values = versions.unsealed(text, file, FORMAT, FORMAT_VERSION)
         code = values["code"]
         if code is not None:
             found = tuple(Group(tuple(one["nodes"]), one["chunk"]) for one in code["groups"])

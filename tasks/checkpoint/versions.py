@@ -145,6 +145,22 @@ def read_manifest(path: Path) -> Manifest:
         raise Damaged(f"{file} cannot be read: {error.strerror}") from error
 
 
+def unsealed(text: str | bytes, file: Path, kind: str, version: int) -> dict[str, Any]:
+    """What is written in a file with its own digest, its kind of file and the version of that; for `parsed`.
+
+    Raises:
+        Damaged: it is not what was written, or of another kind or version.
+        ValueError, LookupError, TypeError, AttributeError: nothing with a digest is written there.
+    """
+    values: dict[str, Any] = json.loads(text)
+    seal = values.pop("sha256")
+    if values.get("format") != kind or seal_of(values) != seal:
+        raise Damaged(f"{file} is not what was written: its digest does not match")
+    if values["version"] != version:
+        raise Damaged(f"{file} has version {values['version']} of the format; this Wilkins reads {version}")
+    return values
+
+
 def parsed(text: str | bytes, file: Path) -> Manifest:
     """A manifest from what is written in a file, or told of one.
 
@@ -152,12 +168,7 @@ def parsed(text: str | bytes, file: Path) -> Manifest:
         Damaged: it is not what was written.
     """
     try:
-        values = json.loads(text)
-        seal = values.pop("sha256")
-        if values.get("format") != FORMAT or seal_of(values) != seal:
-            raise Damaged(f"{file} is not what was written: its digest does not match")
-        if values["version"] != FORMAT_VERSION:
-            raise Damaged(f"{file} has version {values['version']} of the format; this Wilkins reads {FORMAT_VERSION}")
+        values = unsealed(text, file, FORMAT, FORMAT_VERSION)
         streams = tuple(Stream(**{**one, "crc32": tuple(one["crc32"])}) for one in values["streams"])
         if not all(_FILES.fullmatch(one.file) and _INDICES.fullmatch(one.index) for one in streams):
             raise Damaged(f"{file} names files that no version has")
