@@ -7,13 +7,14 @@ more kinds of programs.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from torn.cases import LIMIT, MPIS, Case, Reader, got, workflow
 
-from support import OWN_MOUNTS, WILKINS, Finished, processes_in, run_tree, wait_for
+from support import OWN_MOUNTS, WILKINS, Finished, processes_in, run_tree, wait_for, write_program
 
 FULL = "WILKINS_TEST_KILLS" in os.environ
 SMALL_MEMORY = """
@@ -84,6 +85,36 @@ def test_files_may_be_no_longer(tmp_path: Path, kind: str, mode: str) -> None:
     on_disk = [path.stat().st_size for path in tmp_path.glob("*.h5")]
     assert len(on_disk) == (mode != "memory")
     assert all(size < 6_000_000 for size in on_disk)
+
+
+WRITING = """
+import h5py
+for k in range(3):
+    for mode in "w", "r+":
+        with h5py.File(f"step{k}.h5", mode) as file:
+            file[mode] = range(1000)
+"""
+READING = """
+import h5py
+print([sum(len(data) for data in h5py.File(f"step{k}.h5").values()) for k in range(3)])
+"""
+
+
+@pytest.mark.parametrize("mode", ["memory", "both", "file"])
+def test_a_limit_that_no_file_reaches(tmp_path: Path, mode: str) -> None:
+    """Files may have 100 KiB, and have less."""
+    for name, text in ("write.py", WRITING), ("read.py", READING):
+        write_program(tmp_path / name, text)
+    write = ["-c", f"ulimit -f 200; exec {sys.executable} -B write.py"]
+    port = {"filename": "step*.h5", "publish": 2, "mode": mode}
+    tasks = [
+        {"name": "write", "func": "/bin/sh", "args": write, "outports": [port]},
+        {"name": "read", "func": "read.py", "inports": [{"filename": "step*.h5"}]},
+    ]
+    (tmp_path / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}))
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], LIMIT, tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    assert "[2000, 2000, 2000]" in ran.out
 
 
 @pytest.mark.parametrize("kind", ["h5py", STATIC] if FULL else ["h5py"])

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <climits>
@@ -31,6 +32,14 @@ void* map_file(int fd, uint64_t length, bool writable) {
 constexpr uint64_t kRoomOnDisk = 1ull << 40;  // address space for a file, however much the disk holds now
 
 uint64_t table_size(uint64_t bytes) { return (bytes / kBlock + 4095) / 4096 * 4096; }
+
+// Where the process may write no file as long as the table (ulimit -f): how much of it the longest file that it may write
+// takes. 0 elsewhere.
+uint64_t limited_table(uint64_t table) {
+    struct rlimit limit;
+    const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < table;
+    return limited ? table_size(limit.rlim_cur + kBlock) : 0;
+}
 
 // Gives a file memory from `begin` to `end`, or none. A signal would undo the work done so far, so a program with a fast
 // timer (a profiler) might never get to the end of it: signals wait.
@@ -85,7 +94,9 @@ int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
     arena_path(board_, slot, ".blocks", path, sizeof(path));
     const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
-    int error = writable && raw::ftruncate(fd, static_cast<off_t>(table)) != 0 ? errno : 0;
+    int error = 0;
+    if (const uint64_t some = writable ? limited_table(table) : 0) error = posix_fallocate(fd, 0, static_cast<off_t>(some));
+    else if (writable && raw::ftruncate(fd, static_cast<off_t>(table)) != 0) error = errno;
     void* blocks = error ? MAP_FAILED : map_file(fd, table, writable);
     if (!error && blocks == MAP_FAILED) error = errno;
     raw::close(fd);
@@ -103,6 +114,7 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     if (fd < 0) return errno;
     void* bytes = MAP_FAILED;
     uint64_t length = room(slot);
+    if (const uint64_t some = writable ? limited_table(table_size(length)) : 0) length = some * kBlock;
     // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
     for (; bytes == MAP_FAILED && length >= (64u << 20); length /= 2) {
         bytes = map_file(fd, length, writable);
