@@ -1,9 +1,8 @@
 """Performs random programs: ``python -m fidelity.perform write|read OUT BATCH [apart]``.
 
 BATCH (JSON) has the programs, each of which writes one file, or two, and says how its consumer looks at them. A program
-is a list of calls, each the name of a method below and its arguments. What they name by number (an object, a dataset)
-is the one of that number among those there are, so that every list of calls is a program. Like those of pairs, each
-program has a section in OUT, with what each of its calls returned, or how it failed.
+is a list of calls, each the name of a method below, or of ``performer.py``, and its arguments. Like those of pairs,
+each program has a section in OUT, with what each of its calls returned, or how it failed.
 """
 
 from __future__ import annotations
@@ -17,218 +16,32 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 from fidelity import view
 from fidelity.cases import attempt, failure, target, tell
-from fidelity.values import dtype_of, selection, shape_of, values
-from h5py import h5d, h5f, h5p, h5s, h5t, h5z
+from fidelity.performer import Objects, compact, layout_of
+from h5py import h5d, h5f
 
 Program = dict[str, Any]
-LAYOUTS = {"compact": h5d.COMPACT, "contiguous": h5d.CONTIGUOUS, "chunked": h5d.CHUNKED}
-ALLOCATION = {"early": h5d.ALLOC_TIME_EARLY, "late": h5d.ALLOC_TIME_LATE, "incremental": h5d.ALLOC_TIME_INCR}
-FILLING = {"alloc": h5d.FILL_TIME_ALLOC, "never": h5d.FILL_TIME_NEVER, "ifset": h5d.FILL_TIME_IFSET}
-COMBINED = [h5s.SELECT_OR, h5s.SELECT_AND, h5s.SELECT_XOR, h5s.SELECT_NOTB, h5s.SELECT_NOTA]
 
 
-class Performer:
-    """One open file, and the paths of what was made in it."""
+class Performer(Objects):
+    """An open file, its calls, and those that concern it as a whole, or a second file."""
 
-    def __init__(self, file: h5py.File, name: str, *, second: bool = False) -> None:
-        self.file, self.name, self.second = file, name, second
-        self.groups, self.sets, self.types = ["/"], list[str](), list[str]()
+    def flush(self) -> None:
+        self.file.flush()
 
-    def perform(self, calls: list[list[Any]]) -> list[str]:
-        """What each call returned, or how it failed."""
-        return [f"{name}: {attempt(getattr(self, name), *arguments)}" for name, *arguments in calls]
+    def about(self) -> list[Any]:
+        """What the file says of itself as it lies, its bytes included."""
+        self.file.flush()
+        size = attempt(self.size)
+        return [size, self.file.id.get_freespace(), self.file.userblock_size, self.file.mode, view.image(self.file)]
 
-    # What is named by numbers.
+    # Calls that concern the second file, which is complete and must not be opened for writing.
 
-    def path(self, number: int) -> str:
-        everything = [*self.groups, *self.sets, *self.types]
-        return everything[number % len(everything)]
-
-    def dataset(self, number: int) -> h5py.Dataset:
-        if not self.sets:
-            raise LookupError("no dataset")
-        return self.file[self.sets[number % len(self.sets)]]
-
-    def place(self, parent: int, name: str) -> str:
-        return f"{self.groups[parent % len(self.groups)].rstrip('/')}/{name}"
-
-    def refer(self, number: int, kind: type) -> Any:
-        """A reference to an object, to a region of a dataset, or to nothing."""
-        if number % 5 == 0:
-            return kind()
-        if kind is h5py.RegionReference:
-            if not self.sets:
-                return kind()
-            found = self.dataset(number)
-            return (
-                found.regionref[selection([["slice", number, 3, 1]] * found.ndim, found.shape)]
-                if found.shape
-                else kind()
-            )
-        return self.file[self.path(number)].ref
-
-    # Calls that make objects.
-
-    def group(self, parent: int, name: str, order: bool) -> None:
-        path = self.place(parent, name)
-        self.file.create_group(path, track_order=order)
-        self.groups.append(path)
-
-    def commit(self, parent: int, name: str, spec: Any) -> None:
-        path = self.place(parent, name)
-        self.file[path] = dtype_of(spec)
-        self.types.append(path)
-
-    def create(
-        self, parent: int, name: str, spec: Any, shape: list[int], how: dict[str, Any], seed: int | None
-    ) -> None:
-        """A dataset; `how` are its layout, chunks, greatest extent, filters, fill value and times."""
-        path, dtype = self.place(parent, name), dtype_of(spec)
-        plist = h5p.create(h5p.DATASET_CREATE)
-        plist.set_obj_track_times(False)
-        if (layout := how.get("layout")) and (shape or layout != "chunked"):
-            plist.set_layout(LAYOUTS[layout])
-        if shape and "chunk" in how:
-            chunk = how["chunk"]
-            plist.set_chunk(tuple(chunk[: len(shape)]))
-        for kind, number in how.get("filters", ()) if shape else ():
-            add_filter(plist, kind, number, dtype)
-        if (
-            (fill := how.get("fill")) is not None and not dtype.hasobject and dtype.kind != "S"
-        ):  # h5py takes its address
-            plist.set_fill_value(np.asarray(values(dtype, (), fill)))
-        if alloc := how.get("alloc"):
-            plist.set_alloc_time(ALLOCATION[alloc])
-        if filling := how.get("filling"):
-            plist.set_fill_time(FILLING[filling])
-        if how.get("order"):
-            plist.set_attr_creation_order(h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
-        links = h5p.create(h5p.LINK_CREATE)
-        links.set_create_intermediate_group(True)
-        links.set_char_encoding(h5t.CSET_UTF8)
-        greatest = tuple(h5s.UNLIMITED if n is None else n for n in how["max"][: len(shape)]) if "max" in how else None
-        space = h5s.create(h5s.NULL) if how.get("null") else h5s.create_simple(tuple(shape), greatest)
-        if not shape and not how.get("null"):
-            space = h5s.create(h5s.SCALAR)
-        types = self.types if how.get("committed") and self.types else None
-        tid = self.file[types[0]].id if types else h5t.py_create(dtype, logical=True)
-        h5d.create(self.file.id, path.encode(), tid, space, plist, links).close()
-        self.sets.append(path)
-        if seed is not None and not types:
-            self.file[path][...] = values(dtype, tuple(shape), seed, self.refer)
-
-    def virtual(self, parent: int, name: str, number: int, rows: int) -> None:
-        """A dataset that shows another several times."""
-        part = self.dataset(number)
-        if (
-            part.dtype.kind not in "iuf"
-            or h5py.check_enum_dtype(part.dtype)
-            or part.size in (None, 0)
-            or not part.shape
-        ):
-            raise LookupError("nothing to show")  # some versions of HDF5 die of others
-        layout = h5py.VirtualLayout((rows + 2, *part.shape), part.dtype)
-        for row in range(rows):
-            layout[row] = h5py.VirtualSource(".", part.name, part.shape, part.dtype)
-        path = self.place(parent, name)
-        self.file.create_virtual_dataset(path, layout, fillvalue=0)
-        self.sets.append(path)
-
-    # Calls that write and read values.
-
-    def write(self, number: int, spec: list[Any], seed: int, convert: str | None, field: int | None) -> str:
-        found = self.dataset(number)
-        chosen = selection(spec, found.shape)
-        data = values(found.dtype, shape_of(chosen, found.shape), seed, self.refer)
-        if field is not None and found.dtype.names:
-            name = found.dtype.names[field % len(found.dtype.names)]
-            arguments = (*chosen, name)
-            found[arguments] = data[name]
-        elif convert and found.dtype.kind in "iuf":
-            found[chosen] = data.astype(convert)
-        else:
-            found[chosen] = data
-        return str(found.name)
-
-    def points(self, number: int, numbers: list[int], seed: int) -> str:
-        """Elements one by one, perhaps the same ones twice."""
-        found = self.dataset(number)
-        count = max(found.size, 1)
-        places = np.array([np.unravel_index(n % count, found.shape) for n in numbers])
-        space = found.id.get_space()
-        space.select_elements(places)
-        return self.low_level(found, space, seed)
-
-    def blocks(self, number: int, parts: list[list[int]], seed: int) -> str:
-        """A combination of hyperslabs."""
-        found = self.dataset(number)
-        space = found.id.get_space()
-        for turn, (how, *rest) in enumerate(parts):
-            sizes = [rest[(turn + axis) % len(rest)] for axis in range(4 * found.ndim)]
-            start, count, stride, block = (
-                tuple(at % bound for at, bound in zip(sizes[k::4], bounds, strict=False))
-                for k, bounds in enumerate((found.shape, found.shape, [3] * 32, [2] * 32))
-            )
-            block = tuple(b + 1 for b in block)
-            stride = tuple(s + b for s, b in zip(stride, block, strict=True))
-            space.select_hyperslab(start, count, stride, block, op=COMBINED[how % 5] if turn else h5s.SELECT_SET)
-        return self.low_level(found, space, seed)
-
-    def low_level(self, found: h5py.Dataset, space: h5s.SpaceID, seed: int) -> str:
-        many = space.get_select_npoints()
-        data = values(found.dtype, (many,), seed, self.refer)
-        found.id.write(h5s.create_simple((many,)), space, data)
-        return f"{found.name} {many} {space.get_select_bounds() if many else None}"
-
-    def read(self, number: int, spec: list[Any]) -> Any:
-        found = self.dataset(number)
-        return view.short(repr(view.plain(found[selection(spec, found.shape)], self.file)))
-
-    def chunk(self, number: int, which: int, seed: int, mask: int) -> str:
-        """One chunk as it is stored, in bytes that no filter made."""
-        found = self.dataset(number)
-        if not found.chunks or found.dtype.hasobject:
-            raise LookupError("no such chunks")
-        place = tuple(which % max(n, 1) // c * c for n, c in zip(found.shape, found.chunks, strict=True))
-        data = values(found.dtype, found.chunks, seed).tobytes()
-        every = (1 << len(found._filters)) - 1 if mask else 0
-        found.id.write_direct_chunk(place, data, every)
-        return f"{place} {found.id.read_direct_chunk(place)[0]}"
-
-    def resize(self, number: int, sizes: list[int]) -> str:
-        found = self.dataset(number)
-        most = 41 if found.ndim < 3 else 5
-        found.resize(tuple(size % most for size in sizes[: found.ndim]))
-        return repr(found.shape)
-
-    # Attributes.
-
-    def attribute(self, number: int, name: str, spec: Any, shape: list[int] | None, seed: int) -> None:
-        on, dtype = self.file[self.path(number)].attrs, dtype_of(spec)
-        if shape is None:
-            on.create(name, h5py.Empty(dtype))
-        else:
-            on.create(name, values(dtype, tuple(shape), seed, self.refer), tuple(shape), dtype)
-
-    def modify(self, number: int, name: str, value: Any) -> None:
-        self.file[self.path(number)].attrs.modify(name, value)
-
-    def rename(self, number: int, name: str, other: str) -> None:
-        h5py.h5a.rename(self.file[self.path(number)].id, name.encode(), other.encode())
-
-    def forget(self, number: int, name: str) -> None:
-        del self.file[self.path(number)].attrs[name]
-
-    # Links, and what moves.
-
-    def soft(self, parent: int, name: str, number: int) -> None:
-        self.file[self.place(parent, name)] = h5py.SoftLink(self.path(number) if number >= 0 else "/nowhere")
-
-    def hard(self, parent: int, name: str, number: int) -> None:
-        self.file[self.place(parent, name)] = self.file[self.path(number)]
+    def beyond(self) -> h5py.File:
+        if not self.second:
+            raise LookupError("no second file")
+        return h5py.File(target(self.name), "r")
 
     def external(self, parent: int, name: str, path: str) -> None:
         if not self.second:
@@ -237,40 +50,38 @@ class Performer:
             raise LookupError("HDF5 would open the second file for writing, to see that the link leads there")
         self.file[self.place(parent, name)] = h5py.ExternalLink(target(self.name), path)
 
-    def delete(self, number: int) -> str:
-        path = self.path(number)
-        del self.file[path]
-        for kind in self.groups, self.sets, self.types:
-            kind[:] = [known for known in kind if known != path and not known.startswith(f"{path}/")]
+    def fetch(self, number: int, parent: int, name: str, how: dict[str, bool]) -> str:
+        """Copy an object of the second file."""
+        with self.beyond() as other:
+            known = ["/"]
+            other.visit(known.append)
+            path, here = known[number % len(known)], self.place(parent, name)
+            kind = type(other[path])
+            other.copy(path, self.file, here, **how)
+        known = self.sets if kind is h5py.Dataset else self.groups if kind is h5py.Group else self.types
+        known.append(here)
         return path
 
-    def move(self, number: int, parent: int, name: str) -> str:
-        path, other = self.path(number), self.place(parent, name)
-        if f"{other}/".startswith(f"{path}/"):
-            raise LookupError("into itself")  # HDF5 does it, and what has moved is out of reach
-        self.file.move(path, other)
-        for kind in self.groups, self.sets, self.types:
-            kind[:] = [other + known[len(path) :] if f"{known}/".startswith(f"{path}/") else known for known in kind]
-        return other
+    def mount(self, number: int) -> list[str]:
+        """Look at the second file where it is mounted on a group."""
+        with self.beyond() as other:
+            at = self.groups[number % len(self.groups)]
+            h5f.mount(self.file.id, at.encode(), other.id)
+            seen = [repr(sorted(self.file[at])), attempt(self.file[at].create_group, "mounted")]
+            h5f.unmount(self.file.id, at.encode())
+        return [*seen, repr(sorted(self.file[at]))]
 
-    def copy(self, number: int, parent: int, name: str, how: dict[str, bool]) -> str:
-        path, other = self.path(number), self.place(parent, name)
-        if f"{other}/".startswith(f"{path}/"):
-            raise LookupError("into itself")
-        self.file.copy(path, other, **how)
-        (self.sets if path in self.sets else self.types if path in self.types else self.groups).append(other)
-        return other
-
-    def scale(self, number: int, axis: int, other: int, label: str) -> None:
-        found, scale = self.dataset(number), self.dataset(other)
-        scale.make_scale(label)
-        found.dims[axis % max(found.ndim, 1)].attach_scale(scale)
-        found.dims[axis % max(found.ndim, 1)].label = label
-
-    # The file as a whole.
-
-    def flush(self) -> None:
-        self.file.flush()
+    def reflect(self, parent: int, name: str, number: int, rows: int) -> str:
+        """A virtual dataset that shows one of the second file. It is not written to: that would write there."""
+        with self.beyond() as other:
+            known: list[str] = []
+            other.visititems(lambda path, thing: known.append(path) if isinstance(thing, h5py.Dataset) else None)
+            if not known:
+                raise LookupError("no dataset")
+            part = other[known[number % len(known)]]
+            layout = layout_of(part, target(self.name), rows)
+        self.file.create_virtual_dataset(self.place(parent, name), layout, fillvalue=0)
+        return str(layout.shape)
 
     def size(self) -> int:
         """The file's size, but while the core driver keeps it, which counts in blocks of its own: a step has none."""
@@ -278,12 +89,10 @@ class Performer:
             raise LookupError("counted in blocks")
         return int(self.file.id.get_filesize())
 
-    def reopen(self, mode: str, **options: Any) -> str:
+    def reopen(self, mode: str, options: dict[str, Any]) -> str:
         """Close the file, and open it again."""
         self.file.close()
         self.file = h5py.File(self.name, mode, **options)
-        if mode == "w":
-            self.groups, self.sets, self.types = ["/"], [], []
         return str(self.file.mode)
 
     def twice(self, mode: str, number: int) -> list[str]:
@@ -293,10 +102,8 @@ class Performer:
             return [made, repr(sorted(other)), repr(sorted(self.file))]
 
     def another(self, mode: str) -> h5py.File:
-        """The file once more; with another driver HDF5 takes it for another file, which a step never is."""
-        if self.file.driver != "sec2":
-            raise LookupError("another driver")
-        return h5py.File(self.name, mode)
+        """The file once more. With another driver HDF5 takes it for another file, which a step never is."""
+        return h5py.File(self.name, mode, driver=self.file.driver)
 
     def wrong(self, which: int, number: int) -> Any:
         """A call that cannot succeed."""
@@ -319,28 +126,6 @@ class Performer:
         return calls[which % len(calls)]()
 
 
-def compact() -> h5p.PropDCID:
-    plist = h5p.create(h5p.DATASET_CREATE)
-    plist.set_layout(h5d.COMPACT)
-    return plist
-
-
-def add_filter(plist: h5p.PropDCID, kind: str, number: int, dtype: Any) -> None:
-    """Add a filter to a list of properties."""
-    if kind == "gzip":
-        plist.set_deflate(number % 10)
-    elif kind == "shuffle":
-        plist.set_shuffle()
-    elif kind == "fletcher32":
-        plist.set_fletcher32()
-    elif kind == "szip":
-        plist.set_szip(h5z.SZIP_NN_OPTION_MASK, 8)
-    elif kind == "scaleoffset":
-        plist.set_scaleoffset(h5z.SO_INT if dtype.kind in "iu" else h5z.SO_FLOAT_DSCALE, number % 4)
-    else:
-        plist.set_filter(h5z.FILTER_LZF, h5z.FLAG_OPTIONAL)
-
-
 def options(told: dict[str, Any]) -> dict[str, Any]:
     """How a file is opened; lists of JSON are h5py's tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
@@ -353,7 +138,7 @@ def write(name: str, program: Program) -> tuple[Any, h5py.File]:
         with h5py.File(target(name), "w") as file:
             second = Performer(file, target(name)).perform(program["target"])
     try:
-        file = h5py.File(name, "w", **options(program["file"]))
+        file = h5py.File(name, program.get("mode", "w"), **options(program["file"]))
     except TypeError:  # this h5py knows no such option
         file = h5py.File(name, "w")
     performer = Performer(file, name, second="target" in program)
@@ -388,9 +173,16 @@ def changed(name: str, calls: list[list[Any]]) -> Any:
         return failure(error)
     with file:
         performer = Performer(file, name)
-        for kind, known in (h5py.Dataset, performer.sets), (h5py.Group, performer.groups):
-            file.visititems(lambda path, thing, k=kind, to=known: to.append(path) if isinstance(thing, k) else None)
+        file.visititems(lambda path, thing: performer.groups.append(path) if isinstance(thing, h5py.Group) else None)
+        file.visititems(lambda path, thing: performer.sets.append(path) if is_within(thing) else None)
         return [performer.perform(calls), view.node(file["/"], file, {}, "")]
+
+
+def is_within(thing: Any) -> bool:
+    """Is it a dataset whose values are in its own file?"""
+    return isinstance(thing, h5py.Dataset) and not (
+        thing.is_virtual and any(part.file_name != "." for part in thing.virtual_sources())
+    )
 
 
 def begin(action: str, kinds: list[str]) -> None:
@@ -465,7 +257,10 @@ def close(files: dict[str, h5py.File], name: str) -> str:
 
 
 def unfinished(name: str) -> str:
-    """What a failed close leaves that h5py does not tell of: on disk a part of a file, in memory no step at all."""
+    """What a failed creation or close leaves that h5py does not tell of: no file, or what is none for HDF5.
+
+    Of that, HDF5's stdio driver says something else than the others, and a step has no such driver.
+    """
     count = h5f.get_obj_count(h5f.OBJ_ALL, h5f.OBJ_FILE | h5f.OBJ_GROUP | h5f.OBJ_DATASET | h5f.OBJ_ATTR)
     return f"{count} objects are open" if count else "" if h5py.is_hdf5(name) else "it is no HDF5 file"
 

@@ -28,7 +28,7 @@ FIXED = st.one_of(
 THINGS = st.one_of(
     st.tuples(st.just("text"), st.sampled_from(["ascii", "utf-8"])),
     st.tuples(st.just("sequence"), FIXED),
-    st.just(["reference"]),
+    st.sampled_from([["reference"], ["region"]]),
 )
 
 
@@ -66,6 +66,7 @@ COMMON = {
     "filling": st.sampled_from(["alloc", "never", "ifset"]),
     "order": st.booleans(),
     "committed": st.booleans(),
+    "narrow": st.integers(1, 7),
 }
 
 
@@ -76,8 +77,11 @@ def chunked(least: int, most: int) -> Strategy:
     return st.fixed_dictionaries(always, optional=COMMON)
 
 
-OTHER = st.fixed_dictionaries(
-    {}, optional={"layout": st.sampled_from(["compact", "contiguous"]), "null": st.booleans(), **COMMON}
+OTHER = st.one_of(
+    st.fixed_dictionaries(
+        {}, optional={"layout": st.sampled_from(["compact", "contiguous"]), "null": st.booleans(), **COMMON}
+    ),
+    st.fixed_dictionaries({}, optional={"outside": st.integers(0, 9), **COMMON}),
 )
 FIRST = st.one_of(st.none(), SEEDS, SEEDS)
 CREATE = st.one_of(
@@ -99,6 +103,8 @@ WRITES = st.one_of(
     call("chunk", NUMBERS, NUMBERS, SEEDS, st.integers(0, 1)),
     call("resize", NUMBERS, st.lists(st.integers(0, 40), min_size=1, max_size=6)),
     call("read", NUMBERS, SELECTIONS),
+    call("settle", NUMBERS),
+    call("several", st.lists(NUMBERS, max_size=4), SEEDS),
 )
 ATTRIBUTES = st.one_of(
     call("attribute", NUMBERS, NAMES, TYPES, st.one_of(st.none(), SHAPES), SEEDS),
@@ -106,32 +112,45 @@ ATTRIBUTES = st.one_of(
     call("modify", NUMBERS, NAMES, st.one_of(NUMBERS, st.lists(NUMBERS, max_size=9), st.just("words"))),
     call("rename", NUMBERS, NAMES, NAMES),
     call("forget", NUMBERS, NAMES),
+    call("many", NUMBERS, st.integers(1, 20)),
+    call("comment", NUMBERS, st.sampled_from(["", "checked", "Größe"])),
 )
 COPIED = st.fixed_dictionaries(
-    {}, optional={word: st.booleans() for word in ("shallow", "expand_soft", "without_attrs")}
+    {}, optional={word: st.booleans() for word in ("shallow", "expand_soft", "expand_refs", "without_attrs")}
 )
 TREE = st.one_of(
     call("group", NUMBERS, NAMES, st.booleans()),
     call("commit", NUMBERS, NAMES, TYPES),
     call("soft", NUMBERS, NAMES, st.integers(-1, 20)),
     call("hard", NUMBERS, NAMES, NUMBERS),
-    call("external", NUMBERS, OUTWARD, st.sampled_from(["/", "/a", "/b", "/nowhere"])),
     call("delete", st.integers(1, 40)),
     call("move", st.integers(1, 40), NUMBERS, NAMES),
     call("copy", st.integers(1, 40), NUMBERS, NAMES, COPIED),
     call("scale", NUMBERS, NUMBERS, NUMBERS, NAMES),
     call("virtual", NUMBERS, NAMES, NUMBERS, st.integers(0, 3)),
+    call("crowd", NUMBERS, st.integers(1, 20)),
 )
+ACROSS = st.one_of(
+    call("external", NUMBERS, OUTWARD, st.sampled_from(["/", "/a", "/b", "/nowhere"])),
+    call("fetch", NUMBERS, NUMBERS, NAMES, COPIED),
+    call("mount", NUMBERS),
+    call("reflect", NUMBERS, OUTWARD, NUMBERS, st.integers(0, 3)),
+)
+"""Calls that concern the second file."""
 WHOLE = st.one_of(
     call("flush"),
     call("size"),
+    call("about"),
     call("wrong", NUMBERS, NUMBERS),
     call("twice", st.sampled_from(["r+", "a", "r"]), NUMBERS),
 )
 LIBVER = st.sampled_from([None, None, "latest", ["earliest", "v108"], ["v110", "v110"], ["earliest", "v110"]])
+SPACED = st.sampled_from([None, None, "latest", ["v110", "v110"], ["earliest", "v110"]])
+"""Bounds within which there are strategies for file space."""
 WITH_LAYOUT = {
     "track_order": st.booleans(),
-    "fs_strategy": st.sampled_from(["fsm", "aggregate", "none"]),  # with "page", HDF5 fails to close some files
+    "fs_strategy": st.sampled_from(["fsm", "page", "aggregate", "none"]),
+    "fs_page_size": st.sampled_from([512, 4096]),
     "fs_persist": st.booleans(),
     "rdcc_nbytes": st.sampled_from([0, 2000]),
 }
@@ -140,9 +159,12 @@ ALIGNED = {
     "alignment_threshold": st.sampled_from([1, 500]),
     "alignment_interval": st.sampled_from([1, 64, 4096]),
 }
+BEHIND = {"track_order": st.booleans(), "userblock_size": st.sampled_from([512, 2048])}
 FILE = st.one_of(
-    st.fixed_dictionaries({"libver": LIBVER}, optional=WITH_LAYOUT | ALIGNED),
-    st.fixed_dictionaries({"libver": LIBVER}, optional=WITH_LAYOUT),
+    st.fixed_dictionaries({"libver": LIBVER}, optional=BEHIND),
+    st.fixed_dictionaries({"libver": LIBVER}, optional=ALIGNED),
+    st.fixed_dictionaries({"libver": SPACED}, optional=WITH_LAYOUT | ALIGNED),
+    st.fixed_dictionaries({"libver": SPACED}, optional=WITH_LAYOUT),
     st.fixed_dictionaries({"libver": LIBVER, "driver": st.sampled_from(["sec2", "core", "stdio"])}),
 )
 OPENED = st.fixed_dictionaries(
@@ -155,7 +177,9 @@ TAKE = st.fixed_dictionaries(
 TARGET = st.lists(st.one_of(CREATE, CREATE, TREE, ATTRIBUTES), max_size=3)
 
 
-REOPEN = call("reopen", st.sampled_from(["r+", "a", "r"]))
+REOPEN = call("reopen", st.sampled_from(["r+", "a", "r"]), OPENED)
+STALE = st.sampled_from([1, 1, 3_000_000])
+"""Characters of a file of the same name that lies on disk before."""
 
 
 @st.composite
@@ -169,14 +193,15 @@ def programs(draw: st.DrawFn, *, reopened: bool) -> dict[str, Any]:
         draw(several),
         draw(several),
     ]
-    program: dict[str, Any] = {
-        "file": draw(FILE),
-        "calls": [call for calls in made for call in calls],
-        "take": draw(TAKE),
-    }
+    program: dict[str, Any] = {"file": draw(FILE), "take": draw(TAKE)}
+    mode = draw(st.sampled_from(["", "", "x", "a", "stale"]))
+    if mode and not (mode == "a" and "fs_strategy" in program["file"]):  # which h5py refuses
+        program |= {"stale": draw(STALE)} if mode == "stale" else {"mode": mode}
     more = draw(st.sampled_from(["", "target", "late"]))
     if more == "target":
         program["target"] = draw(TARGET)
+        made.append(draw(st.lists(ACROSS, max_size=3)))
     elif more == "late" and not reopened:
         program["late"] = draw(st.integers(1, 2))
+    program["calls"] = [call for calls in made for call in calls]
     return program

@@ -33,6 +33,12 @@ def make(start: int, count: int) -> tuple[Batch, SearchStrategy[Program]]:
     return batch(named, draw(strategy, count, start)), strategy
 
 
+def inputs(kind: str, some: Sequence[Program]) -> dict[str, str]:
+    """The programs, and the files that lie on disk under their files' names before them."""
+    told = {"batch.json": json.dumps({"kind": kind, "programs": list(some)})}
+    return told | {f"{kind}-{k:04d}.h5": "x" * part["stale"] for k, part in enumerate(some) if "stale" in part}
+
+
 def batch(named: dict[str, Any], drawn: Sequence[Program]) -> Batch:
     """Programs with what else a batch follows from."""
     kind = named["kind"]
@@ -46,7 +52,7 @@ def batch(named: dict[str, Any], drawn: Sequence[Program]) -> Batch:
         drawn,
         (side("write"), side("read")),
         {f"{kind}-*.h5": "next" if kind == "again" else "close", "target-*.h5": "close"},
-        lambda some: {"batch.json": json.dumps({"kind": kind, "programs": list(some)})},
+        lambda some: inputs(kind, some),
         {"file": {}, "calls": [], "take": {"reads": []}},
         named["queue"],
         named=named,

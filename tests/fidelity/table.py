@@ -28,10 +28,13 @@ all.
 - empty: the library has no calls for it, or, being made on top of HDF5, leaves it to HDF5, as other columns show it.
 
 `make fuzz` compares random programs in the same way: h5py on HDF5 2.0 and 1.10 on either side, with objects of most
-types, selections, overwrites, extents, links, copies, deletes, reopened and late files, and failing calls. Hypothesis
-draws them, 20,000 in a run (some of them in every `make test`), and shrinks what differs to a file in
+types, selections, overwrites, extents, links, copies, deletes, calls for several datasets and for chunks, reopened and
+late files, stale ones of their names on disk, second files that are copied from, mounted, linked and shown, and failing
+calls. Hypothesis draws them, 20,000 in a run (some of them in every `make test`), and shrinks what differs to a file in
 `tests/fidelity/regressions`, which `make test` runs from then on. A program that HDF5 itself dies of with files, or
-whose file it fails to finish, says nothing and is left out; so is what two runs with files do not agree on.
+whose file it fails to finish, says nothing and is left out; so is what two runs with files do not agree on. Nor do they
+do what a step answers in its own way: SWMR, opening a file that is open with another driver, its size while the core
+driver holds it ([names.md](names.md)), a file whose close fails ([publishing.md](publishing.md)).
 
 Across versions (`tests/fidelity/test_crossed.py`): what HDF5 1.10, 1.14, 2.0, netCDF4 and PyTables write is read by
 C programs with HDF5 1.10 (shared and inside), 1.14 and 2.0, by the tools of HDF5 1.10, PyTables and netCDF4. Where
