@@ -31,10 +31,9 @@ class Performer(Objects):
         self.file.flush()
 
     def about(self) -> list[Any]:
-        """What the file says of itself as it lies, its bytes included."""
+        """What the file says of itself once it is flushed."""
         self.file.flush()
-        size = attempt(self.size)
-        return [size, self.file.id.get_freespace(), self.file.userblock_size, self.file.mode, view.image(self.file)]
+        return [attempt(self.size), self.file.id.get_freespace(), self.file.userblock_size, self.file.mode]
 
     # Calls that concern the second file, which is complete and must not be opened for writing.
 
