@@ -117,7 +117,7 @@ void many_writers() {
         for (int w = 0; w < kWriters; ++w)
             threads.emplace_back([&, w] {
                 int error = 0;
-                StepFile* mine = attach_step(lead->token(), true, &error);
+                StepFile* mine = attach_step(lead->token(), true, lead->name(), &error);
                 CHECK(mine);
                 std::vector<unsigned char> piece(kPiece, static_cast<unsigned char>(w + 1 + round));
                 for (uint64_t k = static_cast<uint64_t>(w); k < kPieces; k += kWriters)

@@ -2,6 +2,7 @@
  * groups, views, conversions of handles; a file on disk beside it. */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int handled;
@@ -92,6 +93,32 @@ static void sizes(MPI_File file) {
     REQUIRE(size == 100000);
 }
 
+/* A name that is opened again while it is open is the same file, on every rank; and from a collective write no rank
+ * returns before all have written, however fast it is itself. */
+static void opened_twice(MPI_File file, const char *name) {
+    enum { MANY = 32 << 20 };
+    MPI_File again;
+    MPI_Status status;
+    const int mode = MPI_MODE_RDWR | MPI_MODE_CREATE;
+    int rank;
+    unsigned char last = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    GIVES(MPI_ERR_FILE_EXISTS, MPI_File_open(MPI_COMM_SELF, name, mode | MPI_MODE_EXCL, MPI_INFO_NULL, &again));
+    GIVES(MPI_SUCCESS, MPI_File_open(MPI_COMM_SELF, name, mode, MPI_INFO_NULL, &again));
+    for (int turn = 0; turn < 3; ++turn) {
+        const int writer = 1 - turn % 2, count = rank == writer ? MANY : 0;
+        unsigned char *data = malloc((size_t)count + 1);
+        memset(data, 'a' + turn, (size_t)count);
+        GIVES(MPI_SUCCESS, MPI_File_write_at_all(file, 0, data, count, MPI_BYTE, &status));
+        GIVES(MPI_SUCCESS, MPI_File_read_at(again, MANY - 1, &last, 1, MPI_BYTE, &status));
+        REQUIRE(last == 'a' + turn);
+        free(data);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    GIVES(MPI_SUCCESS, MPI_File_close(&again));
+    GIVES(MPI_SUCCESS, MPI_File_set_size(file, 0));
+}
+
 static void beside_on_disk(void) {
     int x = 5, y = 0;
     MPI_File file;
@@ -118,6 +145,7 @@ int main(int argc, char **argv) {
     GIVES(MPI_SUCCESS, MPI_File_open(MPI_COMM_WORLD, argv[1], mode, hints, &file));
     properties(file);
     errors(file);
+    opened_twice(file, argv[1]);
     sizes(file);
     beside_on_disk();
     GIVES(MPI_SUCCESS, MPI_File_close(&file));

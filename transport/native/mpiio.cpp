@@ -70,13 +70,16 @@ int begin_next(File* file, File::Direction direction, const void* buffer, Count 
     return rc;
 }
 
-// The same for calls that all ranks make together: none moves a byte before the last one has arrived. MPI does not ask for
-// that, but MPI-IO on files does so, and HDF5 counts on it: what a rank has written by itself before such a call must not
-// land on what another one writes in it.
+// The same for calls that all ranks make together: none moves a byte before the last one has arrived, and from a write none
+// returns before the last byte is there. MPI does not ask for that, but MPI-IO on files does so, and HDF5 counts on it: what a
+// rank has written by itself before such a call must not land on what another one writes in it, and what it reads by itself
+// afterwards, to change a part of it and write it back, must hold what the others wrote.
 template <typename Transfer, typename... Arguments>
-int together(Transfer transfer, File* file, Arguments... arguments) {
-    const int rc = file->arrive();
-    return rc != 0 ? rc : transfer(file, arguments...);
+int together(Transfer transfer, File* file, File::Direction direction, Arguments... arguments) {
+    if (const int rc = file->arrive()) return rc;
+    const int rc = transfer(file, direction, arguments...);
+    const int left = direction == kWrite ? file->arrive() : 0;
+    return rc != 0 ? rc : left;
 }
 
 int end(File* file, void* status) {

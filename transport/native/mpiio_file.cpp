@@ -156,9 +156,18 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
                      "read-only, or let each rank open it by itself (MPI_COMM_SELF) for a copy of its own",
                      ranks, match.name);
         } else {
-            if (match.outport >= 0 && (amode & mode_create) == 0) file->step_ = find_open(match.name, true);
+            if (match.outport >= 0) file->step_ = find_open(match.name, true);
             opened.written = file->step_ != nullptr;
-            if (!opened.written) file->step_ = open_step(match, intent_of(amode), ranks, &error);
+            // HDF5 programs may open the next step of a rewritten name before they let go of the last; others that open a name
+            // twice, as PnetCDF does for its independent calls, mean one file.
+            if (!opened.written && !writable && !file->from_hdf5_) file->step_ = find_open(match.name, false);
+            if (opened.written && (amode & mode_excl)) {
+                close_step(file->step_);
+                file->step_ = nullptr;
+                error = EEXIST;
+            } else if (file->step_ == nullptr) {
+                file->step_ = open_step(match, intent_of(amode), ranks, &error);
+            }
         }
         opened.error = file->step_ != nullptr ? 0 : std::max(error, 1);
         if (file->step_ != nullptr) opened.token = file->step_->token();
@@ -174,7 +183,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         // What the lead reads from the program's own file on disk, each rank reads there.
         const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
         file->step_ = elsewhere ? open_step(match, Intent::read, ranks, &error)
-                                : attach_step(opened.token, writable || opened.written, &error);
+                                : attach_step(opened.token, writable || opened.written, match.name, &error);
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
             log_line("error: MPI-IO: rank %d of the communicator cannot reach the step of \"%s\" that rank 0 opened: "

@@ -73,7 +73,20 @@ int unlink_match(const Match& match, int dirfd, const char* path) {
     return succeed_or(error);
 }
 
+// Is this producer writing a file of this name now?
+bool is_being_written(const Match& match) {
+    struct stat st;
+    if (describe_open(match, true, &st)) return true;
+    StepFile* written = find_open(match.name, true);
+    if (written) close_step(written);
+    return written != nullptr;
+}
+
 int truncate_match(const Match& match, off_t size) {
+    if (size == 0 && match.outport >= 0 && !on_disk(match) && !is_being_written(match)) {
+        const int error = begin_again(match);
+        if (error != EAGAIN) return succeed_or(error);
+    }
     const int fd = open_match(match, O_WRONLY, false);
     if (fd < 0) return -1;
     const int result = find(fd)->resize(size);
@@ -149,15 +162,6 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     if (error) return succeed_or(error);
     if (on_disk(target) && mode) libc::chmod(target.name, mode);
     return libc::unlinkat(from_dir, from, 0);
-}
-
-// Is this producer writing a file of this name now?
-bool is_being_written(const Match& match) {
-    struct stat st;
-    if (describe_open(match, true, &st)) return true;
-    StepFile* written = find_open(match.name, true);
-    if (written) close_step(written);
-    return written != nullptr;
 }
 
 // Is a look at this name answered by the layer?

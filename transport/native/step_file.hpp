@@ -33,7 +33,8 @@ struct StepFile::State {
     State* previous = nullptr;
 };
 
-// A second handle on a step of this name that this process has open for writing (`written`), or nullptr.
+// A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if
+// there is none.
 StepFile* find_open(const char* name, bool written);
 
 // Maps a published step that this rank has just taken a hold on; without success the hold ends.

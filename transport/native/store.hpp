@@ -84,8 +84,9 @@ StepFile* open_step(const Match& match, Intent intent, int communicator_size, in
 // Has an open of this task failed, since its program was started, because the stream had ended?
 bool saw_end();
 
-// Attaches another rank of the task to a step that its lead opened (for writing or for reading).
-StepFile* attach_step(const StepToken& token, bool writable, int* error);
+// Attaches another rank of the task, or another handle, to a step that its lead opened (for writing or for reading). `name`:
+// as this rank calls it.
+StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error);
 
 // The true last close in this process. The opener of a written step publishes it, an attached rank only lets go (so
 // the lead must close last, after a barrier). A reader's hold on the step ends.
@@ -118,6 +119,10 @@ int remove_step(const Match& match);
 // The same for the calls that delete a file by name (H5Fdelete, MPI_File_delete): where the producer's files are on disk,
 // that one is deleted and its absence an error.
 int delete_file(const Match& match);
+
+// A producer cuts a file of its own to nothing, to begin it again: that is no step of its own. What was complete is published
+// and stays so, and the name is free. Returns 0, ENOENT, or EAGAIN for a file that rests: it is to be written on.
+int begin_again(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.
 int rename_step(const Match& from, const Match& to);

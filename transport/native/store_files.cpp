@@ -79,14 +79,23 @@ StepFile* find_open(const char* name, bool written) {
     StepFile::State* found = nullptr;
     std::unique_lock<std::mutex> guard(open_mutex);
     for (StepFile::State* s = open_files; s && !found; s = s->next) {
-        if ((s->role == Role::lead || s->role == Role::own_copy) != written || s->place != place) continue;
-        if (s->role != Role::lead || !process().board.slot(s->slot).removed) found = s;
+        if (s->place != place) continue;
+        if (!written) {
+            if (s->role == Role::reader) found = s;
+        } else if (s->role == Role::own_copy) {
+            return nullptr;
+        } else if (s->role == Role::lead || s->role == Role::peer) {
+            const SlotRecord& slot = process().board.slot(s->slot);
+            if (is_writing(slot, s->identity) && !slot.removed) found = s;
+        }
     }
-    if (!found || found->role == Role::own_copy) return nullptr;
+    if (!found) return nullptr;
     const StepToken token = {found->slot, found->slot, found->identity};
     guard.unlock();
     int error = 0;
-    return attach_step(token, true, &error);
+    StepFile* file = attach_step(token, written, name, &error);
+    if (file && !written) file->state->again = true;
+    return file;
 }
 
 bool count_write(const char* name, uint32_t every) {

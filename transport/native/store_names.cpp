@@ -136,6 +136,15 @@ int delete_file(const Match& match) {
     return 0;
 }
 
+int begin_again(const Match& match) {
+    Process& p = process();
+    const uint64_t place = hash_place(match.name);
+    Board::Lock lock(p.board);
+    queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, 0);
+    if (queue::find_resting(p.board, match.outport, match.name, place) >= 0) return EAGAIN;
+    return queue::remove_own(p.board, match.outport, match.name, place, false) ? 0 : ENOENT;
+}
+
 int rename_step(const Match& from, const Match& to) {
     Process& p = process();
     int error = 0;

@@ -207,11 +207,10 @@ void end_peer(SlotRecord& slot, uint64_t stamp) {
     if (slot.stamp == stamp && slot.peers > 0) --slot.peers;
 }
 
-StepFile* attach_step(const StepToken& token, bool writable, int* error) {
+StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error) {
     Process& p = process();
     *error = 0;
     uint64_t stamp;
-    char name[kNameMax];
     {
         Board::Lock lock(p.board);
         if (token.slot < 0 || token.slot >= p.board.head().slots || p.board.slot(token.slot).stamp != token.stamp) {
@@ -220,7 +219,6 @@ StepFile* attach_step(const StepToken& token, bool writable, int* error) {
         }
         SlotRecord& slot = p.board.slot(token.slot);
         stamp = slot.stamp;
-        strcpy(name, slot.name);
         ++p.me().files;
         if (writable) {
             ++slot.peers;
