@@ -1,7 +1,7 @@
 """Random programs do the same with memory as with files: what each call returns, and all that their readers see.
 
-`make fuzz` runs 20,000 (``WILKINS_FUZZ_PROGRAMS=n``), with fresh seeds; ``WILKINS_FUZZ_SEED=serial-s`` those of a seed
-again.
+There are two families: programs of one process, and of several ranks. `make fuzz` runs 20,000
+(``WILKINS_FUZZ_PROGRAMS=n``), with fresh seeds; ``WILKINS_FUZZ_SEED=serial-s`` or ``ranks-s`` those of a seed again.
 """
 
 from __future__ import annotations
@@ -14,46 +14,66 @@ from pathlib import Path
 
 import h5py
 import pytest
-from fidelity import batches, serial_batch
+from fidelity import batches, ranks_batch, serial_batch
 from fidelity.batches import AGREE, DIED, REGRESSIONS, SAME, Batch, Program, keep, outcomes, shrunk
 from fidelity.random_serial import programs
 
-ROUND = 10
-"""Batches of an ordinary round of tests: 2,000 programs."""
+FAMILIES = {"serial": serial_batch, "ranks": ranks_batch}
+NEEDS = {
+    "serial": pytest.mark.needs("python:h5py"),
+    "ranks": pytest.mark.needs("mpiexec.mpich", "mpirun.openmpi", "h5pcc.mpich", "h5pcc.openmpi", "python:h5py"),
+}
+ROUND = {"serial": 6, "ranks": 10}
+"""Batches of an ordinary round of tests: 2,000 programs, 800 of them of several ranks."""
+SHARE = {"serial": 0.75, "ranks": 0.25}
+"""... and their part of fresh ones."""
 
 
-def seeds() -> list[int]:
+def seeds(family: str) -> list[int]:
     """The batches to be run: one, many fresh ones, those of a round of `make soak`, or always the same few."""
     if one := os.environ.get("WILKINS_FUZZ_SEED"):
-        family, _, number = one.partition("-")
-        return [int(number)] if family == "serial" else []
-    fresh = int(os.environ.get("WILKINS_FUZZ_PROGRAMS", "0"))
+        wanted, _, number = one.partition("-")
+        return [int(number)] if family == wanted else []
+    fresh = int(SHARE[family] * int(os.environ.get("WILKINS_FUZZ_PROGRAMS", "0")))
     first = random.randrange(10**9) if fresh else 1000 * int(os.environ.get("WILKINS_TEST_SEED", "0")) % 10**9
-    return list(range(first, first + (-(-fresh // serial_batch.COUNT) or ROUND)))
+    return list(range(first, first + (-(-fresh // FAMILIES[family].COUNT) or ROUND[family])))
+
+
+EACH = [
+    pytest.param(family, start, id=f"{family}-{start}", marks=NEEDS[family])
+    for family in FAMILIES
+    for start in seeds(family)
+]
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("start", seeds())
-def test_random_programs(tmp_path: Path, start: int) -> None:
+@pytest.mark.parametrize(("family", "start"), EACH)
+def test_random_programs(tmp_path: Path, family: str, start: int) -> None:
     """All of a batch agree; of one that does not, the smallest that Hypothesis finds is kept and told."""
-    print(f"again with: WILKINS_FUZZ_SEED=serial-{start} python -m pytest tests/fidelity/test_random_programs.py")
-    batch, strategy = serial_batch.make(start, serial_batch.COUNT)
+    print(f"again with: WILKINS_FUZZ_SEED={family}-{start} python -m pytest tests/fidelity/test_random_programs.py")
+    batch, strategy = FAMILIES[family].make(start, FAMILIES[family].COUNT)
     told = outcomes(tmp_path / "batch", batch)
     print(f"{told.count(SAME)} of {len(told)} programs agree; HDF5 itself dies of {told.count(DIED)}, with files")
     differing = [text for text in told if text not in AGREE]
     if differing:
         smallest, text = shrunk(tmp_path / "shrunk", batch, strategy, start, told)
-        path = keep(batch, smallest, f"serial-{start}")
+        path = keep(batch, smallest, f"{family}-{start}")
         pytest.fail(f"{len(differing)} of {len(told)} programs differ; kept as {path}:\n{json.dumps(smallest)}\n{text}")
     assert told.count(DIED) < len(told) / 5
 
 
-@pytest.mark.parametrize("kept", [pytest.param(path, id=path.stem) for path in sorted(REGRESSIONS.glob("*.json"))])
+KEPT = [
+    pytest.param(path, id=path.stem, marks=NEEDS[json.loads(path.read_text(encoding="utf-8"))["family"]])
+    for path in sorted(REGRESSIONS.glob("*.json"))
+]
+
+
+@pytest.mark.parametrize("kept", KEPT)
 def test_kept_programs(tmp_path: Path, kept: Path) -> None:
     """Those that once differed, and those that show how a batch is read."""
     named = json.loads(kept.read_text(encoding="utf-8"))
     drawn = named.pop("programs")
-    assert outcomes(tmp_path / "batch", serial_batch.batch(named, drawn)) == [SAME] * len(drawn)
+    assert outcomes(tmp_path / "batch", FAMILIES[named["family"]].batch(named, drawn)) == [SAME] * len(drawn)
 
 
 def one(name: str, dtype: str) -> Program:

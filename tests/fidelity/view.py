@@ -1,6 +1,7 @@
 """Everything that can be known of an HDF5 file through h5py, as lines that can be compared.
 
-``python -m fidelity.view OUT FILE...`` writes the sections of the cases that the files belong to.
+``python -m fidelity.view OUT FILE...`` writes the sections of the cases that the files belong to; ``@LIST`` for a file
+stands for those that it names, one a line.
 """
 
 from __future__ import annotations
@@ -275,6 +276,8 @@ def view(name: str) -> dict[str, Any]:
 
 def main(out: str, *files: str) -> None:
     """View files, each in the section of its case."""
+    if files and files[0].startswith("@"):
+        files = tuple(Path(files[0][1:]).read_text(encoding="utf-8").splitlines())
     with Path(out).open("w", encoding="utf-8", errors="surrogateescape") as sections:
         for file in files:
             tell(sections, Path(file).stem.partition("-")[2], {file: view(file)})

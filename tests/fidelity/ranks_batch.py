@@ -1,0 +1,94 @@
+"""Batches of random programs of several ranks: parallel HDF5 under both MPIs, 1..5 ranks to 1..5."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fidelity.batches import Batch, Program, Side, draw
+from fidelity.parallel import LAUNCHERS, UNDETERMINED
+from fidelity.random_ranks import programs
+from hypothesis.strategies import SearchStrategy
+from programs.build import build, parallel_c
+
+COUNT = 80
+"""Programs of a batch."""
+
+HERE = Path(__file__).parent
+SOURCES = sorted((HERE / "ranks").glob("*.c"))
+
+
+def make(start: int, count: int) -> tuple[Batch, SearchStrategy[Program]]:
+    """The batch of a seed, and what its programs were drawn from.
+
+    A hundred seeds in a row have all combinations of MPIs, HDF5 shared and inside, writers and readers; ten in a row
+    have each number of writers and of readers twice.
+    """
+    chance = random.Random(start)
+    again = chance.random() < 0.4
+    place = start % 25
+    named = {
+        "family": "ranks",
+        "kind": "again" if again else "case",
+        "mpi": ["mpich", "openmpi"][start % 2],
+        "static": start // 2 % 2 == 1,
+        "writers": 1 + place % 5,
+        "readers": 1 + (2 * place + place // 5) % 5,
+        "queue": chance.randint(2, 5) if again else chance.randint(4, 8),
+    }
+    strategy = programs(reopened=again)
+    return batch(named, draw(strategy, count, start)), strategy
+
+
+def batch(named: dict[str, Any], drawn: Sequence[Program]) -> Batch:
+    """Programs with what else a batch follows from."""
+    kind, mpi = named["kind"], named["mpi"]
+    words = (f"-I{HERE}", str(HERE / "pair.c"), *(str(source) for source in SOURCES if source.name != "main.c"))
+    performer = build(str(HERE / "ranks" / "main.c"), *parallel_c(mpi, static=named["static"]), *words)
+
+    def side(action: str, ranks: int) -> Side:
+        outs = tuple(f"{action}-{rank}.txt" for rank in range(ranks))
+        return Side(action, (str(performer), action, action, "batch.txt"), outs, ranks, LAUNCHERS[mpi])
+
+    viewer = Side("view", (sys.executable, "-m", "fidelity.view", "view.txt", "@files.txt"), ("view.txt",))
+    return Batch(
+        drawn,
+        (side("write", named["writers"]), side("read", named["readers"]), viewer),
+        {f"{kind}-*.h5": "next" if kind == "again" else "close", "target-*.h5": "close"},
+        lambda some: {
+            "batch.txt": "".join(f"{line}\n" for line in (kind, *lines(some))),
+            "files.txt": "".join(f"{file}\n" for file in files(kind, some)),
+        },
+        {"halves": 0, "calls": [["file"]], "take": [["take"]]},
+        named["queue"],
+        undetermined=UNDETERMINED,
+        named=named,
+    )
+
+
+def files(kind: str, drawn: Sequence[Program]) -> Iterator[str]:
+    """All files, in the order in which those of a port are published."""
+    yield from (f"{way}-{number}.h5" for way in (kind, "target") for number in ("first", "second"))
+    for number, program in enumerate(drawn):
+        yield from (f"{way}-{number:04d}.h5" for way in ((kind, "target") if program["halves"] else (kind,)))
+
+
+def lines(drawn: Sequence[Program]) -> Iterator[str]:
+    """Programs as those in ``ranks/`` read them: a line for each call."""
+    for number, program in enumerate(drawn):
+        yield f"program {number} {program['halves']}"
+        for call in (*program["calls"], *program["take"]):
+            yield " ".join(map(str, words(call)))
+        yield "end"
+
+
+def words(call: Any) -> Iterator[str | int]:
+    """A call's word and integers, which are grouped as they were drawn."""
+    for word in call:
+        if isinstance(word, (list, tuple)):
+            yield from words(word)
+        else:
+            yield word
