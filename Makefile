@@ -15,7 +15,7 @@ SUITES ?=
 # `make fuzz` runs so many random workflows, and comparisons of MPI-IO; each prints the command that runs it again.
 CASES ?= 300
 
-# ... and so many random HDF5 programs.
+# ... and so many random HDF5 programs, a quarter of them of several ranks.
 PROGRAMS ?= 20000
 
 .PHONY: help demo install test lint native-test bench soak fuzz suites clean

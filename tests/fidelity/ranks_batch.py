@@ -21,22 +21,29 @@ HERE = Path(__file__).parent
 SOURCES = sorted((HERE / "ranks").glob("*.c"))
 
 
-def make(start: int, count: int) -> tuple[Batch, SearchStrategy[Program]]:
-    """The batch of a seed, and what its programs were drawn from.
+def combination(start: int) -> dict[str, Any]:
+    """Which MPI, HDF5 and numbers of ranks the batch of a seed has.
 
-    A hundred seeds in a row have all combinations of MPIs, HDF5 shared and inside, writers and readers; ten in a row
-    have each number of writers and of readers twice.
+    A hundred seeds in a row have all combinations; ten in a row have each number of writers with either MPI, and each
+    number of readers twice.
     """
-    chance = random.Random(start)
-    again = chance.random() < 0.4
     place = start % 25
-    named = {
-        "family": "ranks",
-        "kind": "again" if again else "case",
+    return {
         "mpi": ["mpich", "openmpi"][start % 2],
         "static": start // 2 % 2 == 1,
         "writers": 1 + place % 5,
         "readers": 1 + (2 * place + place // 5) % 5,
+    }
+
+
+def make(start: int, count: int) -> tuple[Batch, SearchStrategy[Program]]:
+    """The batch of a seed, and what its programs were drawn from."""
+    chance = random.Random(start)
+    again = chance.random() < 0.4
+    named = {
+        "family": "ranks",
+        "kind": "again" if again else "case",
+        **combination(start),
         "queue": chance.randint(2, 5) if again else chance.randint(4, 8),
     }
     strategy = programs(reopened=again)

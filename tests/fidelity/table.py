@@ -30,11 +30,14 @@ all.
 `make fuzz` compares random programs in the same way: h5py on HDF5 2.0 and 1.10 on either side, with objects of most
 types, selections, overwrites, extents, links, copies, deletes, calls for several datasets and for chunks, reopened and
 late files, stale ones of their names on disk, second files that are copied from, mounted, linked and shown, and failing
-calls. Hypothesis draws them, 20,000 in a run (some of them in every `make test`), and shrinks what differs to a file in
-`tests/fidelity/regressions`, which `make test` runs from then on. A program that HDF5 itself dies of with files, or
-whose file it fails to finish, says nothing and is left out; so is what two runs with files do not agree on. Nor do they
-do what a step answers in its own way: SWMR, opening a file that is open with another driver, its size while the core
-driver holds it ([names.md](names.md)), a file whose close fails ([publishing.md](publishing.md)).
+calls. A quarter of them have several ranks: parallel HDF5 1.10 under MPICH and Open MPI, 1..5 ranks that write to 1..5
+that read, with collective and independent transfers, objects that ranks make, resize and delete together, metadata that
+some of them read, and files of half the ranks. Hypothesis draws all these, 20,000 in a run (2,000 of them in every
+`make test`), and shrinks what differs to a file in `tests/fidelity/regressions`, which `make test` runs from then on. A
+program that HDF5 itself dies of with files, or whose file it fails to finish, says nothing and is left out; so is what
+two runs with files do not agree on. Nor do they do what a step answers in its own way: SWMR, opening a file that is open
+with another driver, its size while the core driver holds it ([names.md](names.md)), a file whose close fails
+([publishing.md](publishing.md)).
 
 Across versions (`tests/fidelity/test_crossed.py`): what HDF5 1.10, 1.14, 2.0, netCDF4 and PyTables write is read by
 C programs with HDF5 1.10 (shared and inside), 1.14 and 2.0, by the tools of HDF5 1.10, PyTables and netCDF4. Where

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import h5py
 import pytest
-from fidelity import batches, ranks_batch, serial_batch
-from fidelity.batches import AGREE, DIED, REGRESSIONS, SAME, Batch, Program, keep, outcomes, shrunk
-from fidelity.random_serial import programs
+from fidelity import batches, random_ranks, random_serial, ranks_batch, serial_batch
+from fidelity.batches import AGREE, DIED, REGRESSIONS, SAME, Batch, Program, Side, keep, outcomes, shrunk
+from fidelity.parallel import LAUNCHERS
+from hypothesis.strategies import SearchStrategy
 
 FAMILIES = {"serial": serial_batch, "ranks": ranks_batch}
 NEEDS = {
@@ -112,6 +115,36 @@ def test_a_file_that_is_not_there_is_seen(tmp_path: Path) -> None:
     assert [text == SAME for text in told] == [True, False, True]
 
 
+UNTIL_IT_DIES = """
+import os, sys
+with open("out.txt", "w") as out:
+    for line in open("batch.txt"):
+        print("==", line.split()[0], file=out, flush=True)
+        if line.split()[1] == "deadly":
+            os.abort()
+"""
+
+
+def test_a_program_that_ends_its_process_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of several ranks cannot perform each program in a process of its own: it runs again without the one."""
+    batch = Batch(
+        [{"is": "harmless"}, {"is": "deadly"}, {"is": "harmless"}, {"is": "deadly"}],
+        (Side("write", (sys.executable, "-c", UNTIL_IT_DIES), ("out.txt",)),),
+        {},
+        lambda some: {"batch.txt": "".join(f"{k:04d} {program['is']}\n" for k, program in enumerate(some))},
+        {"is": "nothing"},
+        queue=1,
+    )
+
+    def copied(folder: Path, batch: Batch) -> str:
+        assert [program["is"] for program in batch.programs] == ["harmless", "nothing", "harmless", "nothing"]
+        shutil.copytree(folder.parent / "files", folder)
+        return ""
+
+    monkeypatch.setattr(batches, "_through_channels", copied)
+    assert outcomes(tmp_path / "batch", batch) == [SAME, DIED, SAME, DIED]
+
+
 def test_what_differs_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis draws the programs of a seed again, and takes away what a difference does not need."""
 
@@ -131,7 +164,16 @@ def test_what_differs_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(smallest[0]["calls"]) <= 6
 
 
-def test_a_seed_draws_the_same_programs() -> None:
+@pytest.mark.parametrize("programs", [random_serial.programs, random_ranks.programs])
+def test_a_seed_draws_the_same_programs(programs: Callable[..., SearchStrategy[Program]]) -> None:
     """In every process, so that the command in a report runs what failed."""
     strategy = programs(reopened=True)
     assert batches.draw(strategy, 20, 5) == batches.draw(strategy, 20, 5)
+
+
+def test_batches_have_all_numbers_of_ranks() -> None:
+    """Fresh seeds have all pairs with either MPI, HDF5 shared and inside; an ordinary round each number twice."""
+    assert len({tuple(ranks_batch.combination(start).values()) for start in range(1000, 1100)}) == 100
+    usual = [ranks_batch.combination(start) for start in range(ROUND["ranks"])]
+    assert {(each["mpi"], each["writers"]) for each in usual} == {(mpi, n) for mpi in LAUNCHERS for n in range(1, 6)}
+    assert sorted(each["readers"] for each in usual) == sorted([*range(1, 6)] * 2)

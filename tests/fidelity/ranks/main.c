@@ -9,7 +9,7 @@
 
 #include "performer.h"
 
-enum { LIMIT = 30 };  // seconds that a program may take, before its rank ends, and with it the job
+enum { LIMIT = 60 };  // seconds that a program may take, before its rank ends, and with it the job
 
 long next(Call* call) { return call->used < call->count ? call->values[call->used++] : 0; }
 
