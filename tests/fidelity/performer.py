@@ -95,7 +95,9 @@ class Objects:
             plist.set_fill_value(np.asarray(values(dtype, (), fill)))
         if alloc := how.get("alloc"):
             plist.set_alloc_time(ALLOCATION[alloc])
-        if filling := how.get("filling"):
+        types = self.types if how.get("committed") and self.types else None
+        things = (self.file[types[0]].dtype if types else dtype).hasobject
+        if (filling := how.get("filling")) and not (things and filling == "never"):  # unset memory would be addresses
             plist.set_fill_time(FILLING[filling])
         if how.get("outside") and "chunk" not in how and shape and not how.get("layout"):
             raw = f"raw-{Path(self.name).stem}-{len(self.sets)}"
@@ -109,7 +111,6 @@ class Objects:
         space = h5s.create(h5s.NULL) if how.get("null") else h5s.create_simple(tuple(shape), greatest)
         if not shape and not how.get("null"):
             space = h5s.create(h5s.SCALAR)
-        types = self.types if how.get("committed") and self.types else None
         tid = self.file[types[0]].id if types else narrowed(h5t.py_create(dtype, logical=True), how.get("narrow"))
         h5d.create(self.file.id, path.encode(), tid, space, plist, links).close()
         self.sets.append(path)
