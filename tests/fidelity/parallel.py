@@ -59,7 +59,7 @@ FEATURES = {
     "oldest and newest file formats": "the newest file format: each kind of chunk index, a user block",
     "failing calls": "failing calls: return codes, error classes, messages",
 }
-"""What the cases are about, and how it is called for readers."""
+"""What the cases are about, in the order of the table, and how it is called there."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ two runs with files do not agree on. Nor do they do what a step answers in its o
 with another driver, its size while the core driver holds it ([names.md](names.md)), a file whose close fails
 ([publishing.md](publishing.md)).
 
+Files that several ranks write and read together have [a page of their own](fidelity-parallel.md).
+
 Across versions (`tests/fidelity/test_crossed.py`): what HDF5 1.10, 1.14, 2.0, netCDF4 and PyTables write is read by
 C programs with HDF5 1.10 (shared and inside), 1.14 and 2.0, by the tools of HDF5 1.10, PyTables and netCDF4. Where
 a reader is too old for a file, it fails with the same errors. `make soak` compares a dataset of 3 GiB and a group of

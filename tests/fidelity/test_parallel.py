@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
-from fidelity import parallel
+from fidelity import parallel, parallel_table
 from fidelity.parallel import COLUMNS, FEATURES, Combination
 
 
@@ -42,6 +42,12 @@ def test_usual_rounds_leave_nothing_out() -> None:
         assert run == {case.name for case in COLUMNS[0].cases}
 
 
-def test_cases_are_about_listed_features() -> None:
-    """No case is about a feature without a name for readers."""
+def test_the_table_is_up_to_date() -> None:
+    """Its rows follow from the sources of the cases, whose outcomes the other tests show."""
+    written = parallel_table.PAGE.read_text(encoding="utf-8")
+    assert written == parallel_table.page(), "cd tests && python -m fidelity.parallel_table"
+
+
+def test_cases_are_about_features_of_the_table() -> None:
+    """No case is about a feature that has no row."""
     assert {feature for case in COLUMNS[0].cases for feature in case.features} <= set(FEATURES)

@@ -1,0 +1,79 @@
+"""The table of parallel files, docs/fidelity-parallel.md: ``python -m fidelity.parallel_table`` runs and writes it.
+
+Each column is run with all its cases, with several numbers of ranks on either side. A case that does not come to "same"
+is an error, and then no page is written.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from fidelity import parallel
+from fidelity.parallel import COLUMNS, FEATURES, Combination
+
+PAGE = Path(__file__).parents[2] / "docs" / "fidelity-parallel.md"
+NUMBERS = ((3, 2), (2, 4))
+"""Writers and readers with which each column is run for the page."""
+
+HEAD = """# Parallel files are what they are on disk
+
+Each cell is the outcome of programs whose ranks wrote and read files together, through parallel HDF5: once on disk,
+once through channels. What every rank read, return codes, error classes and messages, sizes, and how HDF5 says it moved
+the data was compared, and the complete view that h5py (2.0 and 1.10) has of each file; see
+[fidelity.md](fidelity.md). The programs are in `tests/fidelity/pairs/parallel`; this page is made by
+`cd tests && python -m fidelity.parallel_table`, which runs all of them in every column, with 3 ranks to 2 and 2 to 4.
+`make test` runs each with either MPI and 1 to 5 ranks; `WILKINS_FIDELITY=all python -m pytest
+tests/fidelity/test_parallel.py` with all numbers up to 6.
+
+- **same**: nothing that any rank or reader saw differs.
+
+Bytes that no call can read are not compared: HDF5 1.10 writes memory that it has not set into the nodes of chunk
+indices. What MPI-IO by itself refuses in memory is told in
+[parallel-files.md](parallel-files.md#what-is-different-from-a-file-on-disk).
+
+"""
+
+
+def row(feature: str) -> str:
+    """The cells of a feature.
+
+    Raises:
+        LookupError: no case is about it.
+    """
+
+    cases = ", ".join(case.name for case in COLUMNS[0].cases if feature in case.features)
+    if not cases:
+        raise LookupError(f"no case is about {feature!r}: add one, or remove its row")
+    return f"| {FEATURES[feature]} | {cases} |" + " same |" * len(COLUMNS)
+
+
+def page() -> str:
+    """The page, from what the sources of the cases say."""
+    head = "| | cases | " + " | ".join(column.title for column in COLUMNS) + " |"
+    rows = [head, "|---" * (len(COLUMNS) + 2) + "|", *map(row, FEATURES)]
+    return f"{HEAD}{len(COLUMNS)} columns, {len(COLUMNS[0].cases)} cases.\n\n" + "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    """Run every column, and write the page if nothing differs."""
+    wrong = 0
+    for column in COLUMNS:
+        for writers, readers in NUMBERS:
+            combination = Combination(column, writers, readers)
+            with tempfile.TemporaryDirectory(prefix="wilkins-fidelity-") as folder:
+                found = parallel.both_ways(Path(folder), combination)
+            differing = {name: text for name, text in found.items() if text != "same"}
+            print(f"{combination}: {len(found)} cases, {len(differing)} differ", flush=True)
+            for name, text in differing.items():
+                print(f"{name}: {text}")
+            wrong += len(differing)
+    if wrong:
+        return 1
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
