@@ -249,6 +249,9 @@ def test_mpi_io_calls(tmp_path: Path, mpi: str) -> None:
     done = run_case(tmp_path, Case("memory.dat", producer, (consumer,)), "alone")
     assert "all answers right" in done.out
     assert "100000 bytes" in done.out
+    said = (tmp_path / "wilkins-runs" / "latest" / "layer.log").read_text()
+    assert "task 'produce' rank 1 calls MPI_File_write_shared on 'memory.dat', but files in memory" in said
+    assert "rank 0 sets a view with data representation \"external32\" on 'memory.dat', but data in memory" in said
 
 
 @FAMILIES

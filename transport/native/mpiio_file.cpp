@@ -288,8 +288,9 @@ int File::set_size(int64_t size, bool only_grow) {
 
 int File::set_view(int64_t disp, Handle etype, Handle filetype, const char* datarep) {
     if (std::strcmp(datarep, "native") != 0 && std::strcmp(datarep, "internal") != 0) {
-        log_line("error: MPI-IO: data representation \"%s\" of \"%s\" is not supported in memory, only \"native\"",
-                 datarep, step_->name());
+        log_line("error: task '%s' rank %d sets a view with data representation \"%s\" on '%s', but data in memory is never "
+                 "converted; use \"native\", or leave the file out of the ports, so that it is on disk",
+                 process().task_name(), process().context.rank, datarep, step_->name());
         return fail(mpi_.error.unsupported_datarep);
     }
     auto view = std::make_shared<View>(mpi_, disp, etype, filetype);
@@ -386,8 +387,9 @@ int File::fail(int code) {
 }
 
 int File::unsupported(const char* what) {
-    log_line("error: MPI-IO: %s on \"%s\": not supported for files in memory; use explicit offsets or individual file "
-             "pointers", what, step_->name());
+    log_line("error: task '%s' rank %d calls %s on '%s', but files in memory have no file pointer that ranks share; let ranks "
+             "agree on their places (MPI_Exscan) and use explicit offsets (MPI_File_write_at, MPI_File_read_at), or leave the file "
+             "out of the ports, so that it is on disk", process().task_name(), process().context.rank, what, step_->name());
     return fail(mpi_.error.unsupported_operation);
 }
 
