@@ -134,7 +134,7 @@ static void create(Job* job, Call* call) {
     if (x >= 0) {
         add_path(&job->sets, path);
         say("  %llu bytes stored", (unsigned long long)H5Dget_storage_size(x));
-        if (is_unfilled(list)) write_whole(job, x, seed);
+        if (is_unfilled(job, list)) write_whole(job, x, seed);
         H5Dclose(x);
     }
     H5Sclose(space);
@@ -209,7 +209,7 @@ static void move(Job* job, Call* call) {
     H5Pclose(links);
 }
 
-// OBJECT PARENT NAME
+// OBJECT PARENT NAME: all ranks write the copy, each at its own time; what one of them writes there next is not to be lost.
 static void copy(Job* job, Call* call) {
     char from[PATH], to[PATH];
     snprintf(from, sizeof(from), "%s", any_path(job, call));
@@ -217,6 +217,7 @@ static void copy(Job* job, Call* call) {
     if (is_below(to, from)) return;
     const hid_t links = with_parents();
     if (TRY(H5Ocopy(job->id, from, job->id, to, H5P_DEFAULT, links)) >= 0) add_path(kind_of(job, from), to);
+    MPI_Barrier(job->comm);
     H5Pclose(links);
 }
 

@@ -46,8 +46,9 @@ typedef struct {
 hid_t open_set(Job* job, Call* call);
 
 // Whether a dataset's elements are undefined until they are written: on disk an MPI leaves there what it likes. So such a
-// dataset is written whole at once, by all ranks together, and keeps its size.
-int is_unfilled(hid_t list);
+// dataset is written whole at once, by all ranks together, and keeps its size. HDF5's own fill value is not written, either, if
+// only those of programs are; but on disk these elements are seen to be other than zero only where metadata is written together.
+int is_unfilled(const Job* job, hid_t list);
 void write_whole(Job* job, hid_t dataset, long seed);
 
 // The calls that make and change objects, and those that transfer values; a list ends with an empty entry.

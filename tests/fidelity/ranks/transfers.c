@@ -164,11 +164,14 @@ static void lay_out(Memory* to, hid_t space, hid_t type, const unsigned char* al
     free(packed);
 }
 
-int is_unfilled(hid_t list) {
+int is_unfilled(const Job* job, hid_t list) {
+    hbool_t together = 0;
     H5D_fill_time_t when = H5D_FILL_TIME_ERROR;
     H5D_fill_value_t value = H5D_FILL_VALUE_ERROR;
     H5Pget_fill_time(list, &when);
     H5Pfill_value_defined(list, &value);
+    H5Pget_coll_metadata_write(job->access, &together);
+    if (together && when == H5D_FILL_TIME_IFSET && value == H5D_FILL_VALUE_DEFAULT) return 1;
     return when == H5D_FILL_TIME_NEVER || value == H5D_FILL_VALUE_UNDEFINED;
 }
 
@@ -262,7 +265,7 @@ static void extend(Job* job, Call* call) {
     hsize_t dims[AXES] = {0}, sizes[AXES];
     const int axes = H5Sget_simple_extent_dims(space, dims, NULL), packed = is_packed_already(x);
     const hid_t list = H5Dget_create_plist(x);
-    const int fixed = is_unfilled(list);
+    const int fixed = is_unfilled(job, list);
     H5Pclose(list);
     for (int i = 0; i < axes; ++i) {
         sizes[i] = (hsize_t)below(call, axes == 1 ? 80 : axes == 2 ? 30 : 9);
