@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from fidelity import rig
+from fidelity import pages, rig
 from fidelity.features import EXPLAINED, FEATURES, NOTES, SWMR, absent
 from fidelity.libraries import LIBRARIES, Library
 
@@ -107,21 +108,12 @@ def page() -> str:
     return f"{HEAD}{len(LIBRARIES)} libraries, {count} cases.\n\n" + "\n".join(rows) + f"\n\n{told}"
 
 
-def main() -> int:
-    """Run every pair, and write the page if each came to what it says."""
-    wrong = 0
+def runs() -> Iterator[pages.Run]:
+    """Run the pairs of all libraries."""
     for library in LIBRARIES:
         with tempfile.TemporaryDirectory(prefix="wilkins-fidelity-") as folder:
-            differing = found(library, Path(folder))
-        print(f"{library.name}: {len(library.cases)} cases, {len(differing)} not as its sources say")
-        for name, text in differing.items():
-            print(f"{name}: {text}")
-        wrong += len(differing)
-    if wrong:
-        return 1
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
+            yield library.name, len(library.cases), found(library, Path(folder))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.write(PAGE, page, runs()))
