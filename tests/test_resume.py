@@ -9,7 +9,7 @@ import pytest
 from programs.build import build, parallel_c
 from resuming import CHAIN, LATEST, NORM, SIMULATION, SUMS, check, kill_all, make, run, seeds, seen, trace
 
-from support import WILKINS, run_tree, started_tree, wait_for
+from support import WILKINS, Finished, run_tree, started_tree, wait_for
 
 TEXT_SUMS = """
 import json, os
@@ -181,16 +181,22 @@ def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:
     assert seen(tmp_path) == list(range(30))
 
 
+def killed_and_resumed(folder: Path, workflow: str, sums: str, step: int) -> Finished:
+    """The second run of a simulation and its reader; in the first, everything was killed at that step."""
+    make(folder, workflow, simulation=SIMULATION, sums=sums)
+    with started_tree([*WILKINS, "run", "workflow.yaml"], folder):
+        wait_for(lambda: f"\tu{step:04d}.h5" in trace(folder), 60, "steps")
+        kill_all(folder)
+    done = run(folder, "--resume", "latest")
+    assert done.code == 0, done.out + done.err
+    return done
+
+
 def test_a_reader_that_lags_behind_all_checkpoints(tmp_path: Path) -> None:
     """The simulation begins anew, and that is said, for it costs time; results are the same."""
     workflow = WORKFLOW.format(pause=0.05).replace("files: state.h5", "files: state.h5, keep: 1")
     sums = SUMS.replace("if len(seen) % 3 == 0", "if len(seen) == 3")
-    make(tmp_path, workflow, simulation=SIMULATION, sums=sums)
-    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
-        wait_for(lambda: "\tu0017.h5" in trace(tmp_path), 60, "steps")
-        kill_all(tmp_path)
-    done = run(tmp_path, "--resume", "latest")
-    assert done.code == 0, done.out + done.err
+    done = killed_and_resumed(tmp_path, workflow, sums, 17)
     assert re.search(
         r"simulation begins anew: sums has had 3 of u\*\.h5, and the oldest that could be gone on from, \S+, comes "
         r"after \d+; `keep:` says how many are kept",
@@ -202,12 +208,7 @@ def test_a_reader_that_lags_behind_all_checkpoints(tmp_path: Path) -> None:
 def test_a_reader_that_begins_anew(tmp_path: Path) -> None:
     """All that it reads is made again, and that is said."""
     workflow = WORKFLOW.format(pause=0.05).replace("    restart: {files: sums.h5}\n", "")
-    make(tmp_path, workflow, simulation=SIMULATION, sums=SUMS)
-    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
-        wait_for(lambda: "\tu0009.h5" in trace(tmp_path), 60, "steps")
-        kill_all(tmp_path)
-    done = run(tmp_path, "--resume", "latest")
-    assert done.code == 0, done.out + done.err
+    done = killed_and_resumed(tmp_path, workflow, SUMS, 9)
     assert "simulation begins anew: sums needs all of u*.h5 again" in done.out
     assert seen(tmp_path) == list(range(30))
 

@@ -1,5 +1,5 @@
-/* What MPI-IO on a file in memory answers besides transfers: io_calls NAME. Error classes, error handlers, hints,
- * groups, views, conversions of handles; a file on disk beside it. */
+/* What MPI-IO on a file in memory answers besides transfers: io_calls NAME. Error classes, error handlers, hints, groups,
+ * views, conversions of handles; second handles, and when collective writes return; a file on disk beside it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
