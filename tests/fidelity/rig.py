@@ -194,7 +194,8 @@ def consumer(name: str, argv: Sequence[str], program: Program, **port: object) -
     """A consumer of all files of a program; `port` is added to its ports."""
     flow = {"every": 1, "queue": len(program.cases) + 3, "when_full": "block"}  # it reads some files out of order
     ports = [{"filename": pattern, "flow": flow, **port} for pattern in patterns(program)]
-    return {"name": name, "func": argv[0], "args": argv[1:], "nprocs": 1, "inports": ports}
+    task: dict[str, object] = {"name": name, "func": argv[0], "args": argv[1:], "nprocs": 1, "inports": ports}
+    return task | {"rerun": "never"}  # one that reads a single step of several would be
 
 
 def patterns(program: Program) -> dict[str, str]:
