@@ -64,6 +64,57 @@ def test_policies(tasks: Tasks, policy: str, fixed: bool) -> None:
         assert got == list(range(0, 12, 1 if policy == "all" else 3))
 
 
+@pytest.mark.parametrize("library", ["sys", "h5py"])
+@pytest.mark.parametrize("size", [0, 5, 100_000])
+@pytest.mark.parametrize("name", ["x{}.txt", "x.txt"], ids=["names", "one name"])
+def test_small_steps_that_are_not_hdf5(tasks: Tasks, size: int, library: str, name: str) -> None:
+    """No library opens them again after a look: they are read once read to their end, and empty ones once opened."""
+    tasks.write(
+        "write.py",
+        """
+        import sys
+        for step in range(6):
+            with open(sys.argv[2].format(step), "w") as file:
+                file.write(str(step) * int(sys.argv[1]))
+        """,
+    )
+    tasks.write(
+        "read.py",
+        f"""
+        import ctypes, os, sys
+        import {library}
+        c = ctypes.CDLL(None)
+        c.fopen.restype = ctypes.c_void_p
+        c.fgetc.argtypes = c.fclose.argtypes = [ctypes.c_void_p]
+
+        def by_descriptor(name):
+            file = os.open(name, os.O_RDONLY)
+            size = os.fstat(file).st_size
+            text = os.read(file, size) if size else b""
+            os.close(file)
+            return text[:1].decode()
+
+        def by_python(name):
+            with open(name) as file:
+                return file.read()[:1]
+
+        def by_stream(name):
+            file = c.fopen(name.encode(), b"r")
+            character = c.fgetc(file)
+            c.fclose(file)
+            return chr(character) if character >= 0 else ""
+
+        for step in range(6):
+            print([by_descriptor, by_python, by_stream][step % 3](sys.argv[1].format(step)))
+        """,
+    )
+    tasks.run(
+        f"func: write.py, args: ['{size}', '{name}'], outports: [{{filename: 'x*.txt'}}]",
+        f"func: read.py, args: ['{name}'], inports: [{{filename: 'x*.txt'}}]",
+    )
+    assert tasks.said("read") == (list("012345") if size else [""] * 6)
+
+
 def test_arrays_outlive_step_channel_and_producer(tasks: Tasks) -> None:
     tasks.write("write.py", WRITE)
     tasks.write(

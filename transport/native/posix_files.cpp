@@ -112,6 +112,22 @@ int OpenStep::resize(off_t size) {
     return -1;
 }
 
+namespace {
+
+// Is it what a library opens again after a look: HDF5, perhaps behind a user block, or classic netCDF?
+bool has_magic(StepFile& step) {
+    const uint64_t eof = step.eof();
+    char found[8];
+    for (uint64_t at = 0; at + sizeof(found) <= eof; at = at ? 2 * at : 512) {
+        step.read(at, found, sizeof(found));
+        if (memcmp(found, "\x89HDF\r\n\x1a\n", sizeof(found)) == 0) return true;
+        if (at == 0 && memcmp(found, "CDF", 3) == 0) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 void OpenStep::count_read(uint64_t offset, size_t count) {
     ++reads_;
     read_bytes_ += count;
@@ -119,7 +135,11 @@ void OpenStep::count_read(uint64_t offset, size_t count) {
     const bool only_a_look = !has_shared_hdf5() ? read_bytes_ <= kSignature
                              : reads_ == 1      ? end <= kFirstLook
                                                 : end <= kNextLook;
-    if (!only_a_look) settle();
+    if (!only_a_look || (end >= size() && !has_magic(*step_.load()))) settle();
+}
+
+void OpenStep::settle_unless_looked_at() {
+    if (!has_shared_hdf5() || !has_magic(*step_.load())) settle();
 }
 
 void OpenStep::settle() {
@@ -331,6 +351,7 @@ int open_match(const Match& match, int flags, bool stream) {
         errno = error;
         return -1;
     }
+    if (stream || step->size() == 0) step->settle_unless_looked_at();
     if (stream && step->use_scratch(fd) != 0) {
         error = errno;
         forget(fd);

@@ -46,6 +46,9 @@ public:
     // The program has done more than look: the step counts as read. Reading a stream or a mapping does, always.
     void settle();
 
+    // Nobody will see it read, because it is empty, or a stream: it counts as read now, unless that may be a look of a library's.
+    void settle_unless_looked_at();
+
     bool mine() const;
     std::atomic<int> references{1};
 

@@ -113,7 +113,7 @@ WILKINS_ALIAS(fopen64, fopen);
 WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
     if (OpenStep* step = find(fd)) {
         if (step->use_scratch(fd) != 0) return nullptr;
-        if (!has_shared_hdf5()) step->settle();
+        step->settle_unless_looked_at();
     }
     return libc::fdopen(fd, mode);
 }
