@@ -131,7 +131,8 @@ def outcomes(folder: Path, batch: Batch, spoil: Spoil | None = None) -> list[str
     dead: set[str] = set()
     while failed := _through_files(folder / "files", _without(batch, dead), spoil):
         last = _last_begun(folder / "files", batch)
-        assert last and last not in dead and len(dead) < 5, f"the rig itself fails: {failed}"
+        few = len(dead) < max(5, len(batch.programs) / 5)  # programs that Hypothesis makes of one another are alike
+        assert last and last not in dead and few, f"the rig itself fails: {failed}"
         (folder / "files").rename(folder / f"died-{last}")
         dead.add(last)
     dead |= {
