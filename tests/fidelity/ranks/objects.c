@@ -134,7 +134,7 @@ static void create(Job* job, Call* call) {
     if (x >= 0) {
         add_path(&job->sets, path);
         say("  %llu bytes stored", (unsigned long long)H5Dget_storage_size(x));
-        if (is_unfilled(job, list)) write_whole(job, x, seed);
+        if (is_unfilled(list)) write_whole(job, x, seed);
         H5Dclose(x);
     }
     H5Sclose(space);

@@ -45,10 +45,10 @@ typedef struct {
 // The dataset that a call names next, opened; without any, negative.
 hid_t open_set(Job* job, Call* call);
 
-// Whether a dataset's elements are undefined until they are written: on disk an MPI leaves there what it likes. So such a
-// dataset is written whole at once, by all ranks together, and keeps its size. HDF5's own fill value is not written, either, if
-// only those of programs are; but on disk these elements are seen to be other than zero only where metadata is written together.
-int is_unfilled(const Job* job, hid_t list);
+// Whether a dataset's elements are undefined until they are written: on disk an MPI leaves there what it likes, as what was in
+// memory where it writes together what ranks have selected with gaps. So such a dataset is written whole at once, by all ranks
+// together, and keeps its size. HDF5's own fill value is not written, either, if only those of programs are.
+int is_unfilled(hid_t list);
 void write_whole(Job* job, hid_t dataset, long seed);
 
 // The calls that make and change objects, and those that transfer values; a list ends with an empty entry.
