@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from programs.build import NEWER
 
 from support import OWN_MOUNTS
 
@@ -26,10 +27,12 @@ if os.geteuid() == 0:
 
 @cache
 def missing(thing: str) -> bool:
-    """Whether the machine lacks a program, ``python:MODULE``, ``system-python:MODULE``, or a right.
+    """Whether the machine lacks a program, ``python:MODULE``, ``system-python:MODULE``, ``newer-hdf5``, or a right.
 
-    Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees.
+    Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees. ``tools/newer-hdf5`` brings the former.
     """
+    if thing == "newer-hdf5":
+        return not NEWER.exists()
     if thing == "root":
         return os.geteuid() != 0
     if thing == "tmpfs":

@@ -1,7 +1,7 @@
 """The parallel part of the rig: C programs that several ranks run together, with both MPIs, HDF5 shared and inside.
 
-All cases of ``pairs/parallel`` are one program. Its writers' and readers' numbers of ranks differ; h5py looks at the
-same files, too. What each rank says is compared.
+All cases of ``pairs/parallel`` are one program, with HDF5 1.14 also those of ``pairs/parallel_newer``. Its writers' and
+readers' numbers of ranks differ; h5py looks at the same files, too. What each rank says is compared.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 import yaml
 from fidelity import rig
 from fidelity.rig import PAIRS
-from programs.build import parallel_c, split_libraries
+from programs.build import NEWER_LIBC, newer_parallel_c, parallel_c, split_libraries
 
 from support import WILKINS
 
-SOURCES = tuple(sorted((PAIRS / "parallel").glob("*.c")))
+NEWER = "1.14 inside"
 LAUNCHERS = {
     "mpich": ("mpiexec.mpich",),
     "openmpi": ("mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"),
@@ -62,37 +62,59 @@ FEATURES = {
     "a stale or huge file of that name on disk": "a stale or huge file of that name on disk",
     "oldest and newest file formats": "the newest file format: each kind of chunk index, a user block",
     "failing calls": "failing calls: return codes, error classes, messages",
+    "several datasets at once": "several datasets in one call",
+    "transfers by selections": "transfers by selections, with and without, and what HDF5 says of how they went",
+    "files in pages": "files in pages",
+    "calls of event sets": "calls of event sets",
 }
 """What the cases are about, in the order of the table, and how it is called there."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """An MPI, and how HDF5 is linked."""
+    """An MPI, and an HDF5: ``1.10 shared``, ``1.10 inside``, or ``1.14 inside``."""
 
     mpi: str
-    static: bool
+    hdf5: str
 
     @property
     def title(self) -> str:
         name = {"mpich": "MPICH", "openmpi": "Open MPI"}[self.mpi]
-        return f"{name}, HDF5 1.10 {'inside' if self.static else 'shared'}"
+        return f"{name}, HDF5 {self.hdf5}"
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*LAUNCHERS[self.mpi][:1], f"h5pcc.{self.mpi}", "python:h5py")
+        compiled = (f"mpicc.{self.mpi}", "newer-hdf5") if self.hdf5 == NEWER else (f"h5pcc.{self.mpi}",)
+        return (*LAUNCHERS[self.mpi][:1], *compiled, "python:h5py")
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files of its cases; those whose files stay open to the end come last."""
+        folders = ("parallel", "parallel_newer") if self.hdf5 == NEWER else ("parallel",)
+        found = (source for folder in folders for source in (PAIRS / folder).glob("*.c"))
+        return tuple(sorted(found, key=lambda source: (source.stem == "unclosed", source)))
 
     @cached_property
     def cases(self) -> tuple[rig.Case, ...]:
-        return rig.marked_cases(*SOURCES)
+        return rig.marked_cases(*self.sources)
+
+    @property
+    def compiler(self) -> tuple[str, ...]:
+        """The words of the command."""
+        return newer_parallel_c(self.mpi) if self.hdf5 == NEWER else parallel_c(self.mpi, static="inside" in self.hdf5)
+
+    @property
+    def besides(self) -> tuple[Path, ...]:
+        """What is compiled with every program."""
+        return (NEWER_LIBC,) if self.hdf5 == NEWER else ()
 
     def program(self, folder: Path) -> str:
         """The program, compiled in a folder."""
-        compiler = parallel_c(self.mpi, static=self.static)
-        return rig.compiled(compiler, SOURCES, folder, "parallel_main.c", split_libraries(compiler)[0])[0]
+        options = split_libraries(self.compiler)[0]
+        return rig.compiled(self.compiler, (*self.sources, *self.besides), folder, "parallel_main.c", options)[0]
 
 
-COLUMNS = tuple(Column(mpi, static) for mpi in ("mpich", "openmpi") for static in (False, True))
+COLUMNS = tuple(Column(mpi, hdf5) for mpi in ("mpich", "openmpi") for hdf5 in ("1.10 shared", "1.10 inside", NEWER))
 
 
 @dataclass(frozen=True)
@@ -114,9 +136,9 @@ class Combination:
     shares: int = 1
 
     def __str__(self) -> str:
-        linked = "inside" if self.column.static else "shared"
+        hdf5 = self.column.hdf5.replace(" ", "-")
         part = f"-part-{self.share + 1}-of-{self.shares}" if self.shares > 1 else ""
-        return f"{self.column.mpi}-{linked}-{self.writers}-to-{self.readers}{part}"
+        return f"{self.column.mpi}-{hdf5}-{self.writers}-to-{self.readers}{part}"
 
     @property
     def cases(self) -> tuple[rig.Case, ...]:
@@ -124,8 +146,8 @@ class Combination:
 
 
 def usual() -> list[Combination]:
-    """Those of an ordinary round of tests: each case once with each MPI, on few ranks: all of them share two cores."""
-    mpich, mpich_inside, openmpi, openmpi_inside = COLUMNS
+    """Those of an ordinary round of tests: each case once with each MPI and HDF5, on few ranks that share two cores."""
+    mpich, mpich_inside, mpich_newer, openmpi, openmpi_inside, openmpi_newer = COLUMNS
     return [
         Combination(mpich, 3, 2, 0, 3),
         Combination(mpich_inside, 2, 1, 1, 3),
@@ -133,6 +155,9 @@ def usual() -> list[Combination]:
         Combination(openmpi, 2, 3, 0, 3),
         Combination(openmpi_inside, 1, 2, 1, 3),
         Combination(openmpi_inside, 2, 1, 2, 3),
+        Combination(mpich_newer, 2, 3, 0, 2),
+        Combination(mpich_newer, 3, 1, 1, 2),
+        Combination(openmpi_newer, 3, 2),
     ]
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fidelity.batches import Batch, Program, Side, draw
-from fidelity.parallel import LAUNCHERS, UNDETERMINED
+from fidelity.parallel import COLUMNS, LAUNCHERS, UNDETERMINED, Column
 from fidelity.random_ranks import programs
 from hypothesis.strategies import SearchStrategy
-from programs.build import build, parallel_c
+from programs.build import build
 
 COUNT = 80
 """Programs of a batch."""
@@ -24,13 +24,13 @@ SOURCES = sorted((HERE / "ranks").glob("*.c"))
 def combination(start: int) -> dict[str, Any]:
     """Which MPI, HDF5 and numbers of ranks the batch of a seed has.
 
-    A hundred seeds in a row have all combinations; ten in a row have each number of writers with either MPI, and each
-    number of readers twice.
+    150 seeds in a row have all combinations; ten in a row have each number of writers with either MPI, and each number
+    of readers twice.
     """
     place = start % 25
     return {
         "mpi": ["mpich", "openmpi"][start % 2],
-        "static": start // 2 % 2 == 1,
+        "hdf5": COLUMNS[start // 2 % 3].hdf5,
         "writers": 1 + place % 5,
         "readers": 1 + (2 * place + place // 5) % 5,
     }
@@ -53,8 +53,9 @@ def make(start: int, count: int) -> tuple[Batch, SearchStrategy[Program]]:
 def batch(named: dict[str, Any], drawn: Sequence[Program]) -> Batch:
     """Programs with what else a batch follows from."""
     kind, mpi = named["kind"], named["mpi"]
-    words = (f"-I{HERE}", str(HERE / "pair.c"), *(str(source) for source in SOURCES if source.name != "main.c"))
-    performer = build(str(HERE / "ranks" / "main.c"), *parallel_c(mpi, static=named["static"]), *words)
+    column = Column(mpi, named["hdf5"])
+    rest = (HERE / "pair.c", *column.besides, *(source for source in SOURCES if source.name != "main.c"))
+    performer = build(str(HERE / "ranks" / "main.c"), *column.compiler, f"-I{HERE}", *map(str, rest))
 
     def side(action: str, ranks: int) -> Side:
         outs = tuple(f"{action}-{rank}.txt" for rank in range(ranks))

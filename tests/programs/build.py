@@ -15,6 +15,10 @@ SOURCES = Path(__file__).resolve().parent
 PYPI_MPICC = Path(sys.executable).parent / "mpicc"
 """The compiler of this Python's own MPI, if it has one."""
 
+NEWER = SOURCES.parents[1] / "build" / "hdf5-1.14"
+"""Where `tools/newer-hdf5` has laid parallel HDF5 1.14; programs with it also need ``NEWER_LIBC``."""
+NEWER_LIBC = SOURCES / "newer_libc.c"
+
 _COMPILING = Lock()
 
 
@@ -58,6 +62,13 @@ def split_libraries(compiler: tuple[str, ...]) -> tuple[list[str], list[str]]:
 def parallel_c(mpi: str, *, static: bool) -> tuple[str, ...]:
     """Debian's compiler command for C with parallel HDF5; `mpi` is ``mpich`` or ``openmpi``."""
     return (f"h5pcc.{mpi}",) if static else (f"h5pcc.{mpi}", "-shlib")
+
+
+def newer_parallel_c(mpi: str) -> tuple[str, ...]:
+    """The compiler command for C with parallel HDF5 1.14 inside; what 1.10 has, too, is called as there."""
+    rest = ("-lsz", "-lz", "-lcurl", "-lcrypto", "-lm", "-ldl")  # what HDF5 was built with
+    own = (f"-I{NEWER / mpi / 'include'}", "-DH5_USE_110_API", f"-L{NEWER / mpi}", "-l:libhdf5.a")
+    return (f"mpicc.{mpi}", *own, *rest)
 
 
 def parallel_fortran(mpi: str, *, static: bool) -> tuple[str, ...]:
