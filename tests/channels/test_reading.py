@@ -115,6 +115,18 @@ def test_small_steps_that_are_not_hdf5(tasks: Tasks, size: int, library: str, na
     assert tasks.said("read") == (list("012345") if size else [""] * 6)
 
 
+@pytest.mark.parametrize("library", ["sys", "h5py"])
+def test_the_first_line_of_a_rewritten_text(tasks: Tasks, library: str) -> None:
+    """A part of what is not HDF5 is a read, too, if it is more than a signature."""
+    tasks.write("write.py", "for step in range(6):\n    open('x.txt', 'w').write(f'{step}\\n' + 'rest ' * 100_000)")
+    tasks.write("read.py", f"import {library}\nfor _ in range(6):\n    print(open('x.txt').readline().strip())")
+    tasks.run(
+        "func: write.py, outports: [{filename: x.txt}]",
+        "func: read.py, inports: [{filename: x.txt}]",
+    )
+    assert tasks.said("read") == list("012345")
+
+
 def test_arrays_outlive_step_channel_and_producer(tasks: Tasks) -> None:
     tasks.write("write.py", WRITE)
     tasks.write(

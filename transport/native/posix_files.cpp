@@ -132,10 +132,11 @@ void OpenStep::count_read(uint64_t offset, size_t count) {
     ++reads_;
     read_bytes_ += count;
     const uint64_t end = offset + count;
-    const bool only_a_look = !has_shared_hdf5() ? read_bytes_ <= kSignature
-                             : reads_ == 1      ? end <= kFirstLook
-                                                : end <= kNextLook;
-    if (!only_a_look || (end >= size() && !has_magic(*step_.load()))) settle();
+    const bool opened_again = has_magic(*step_.load());
+    const bool only_a_look = !has_shared_hdf5() || !opened_again ? read_bytes_ <= kSignature
+                             : reads_ == 1                       ? end <= kFirstLook
+                                                                 : end <= kNextLook;
+    if (!only_a_look || (end >= size() && !opened_again)) settle();
 }
 
 void OpenStep::settle_unless_looked_at() {
