@@ -71,9 +71,11 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.installed-test
+	-tools/newer-hdf5
 	PYTHON=$(abspath $(BIN)/python) tools/soak $(ROUNDS)
 
 fuzz: $(VENV)/.installed-test
+	-tools/newer-hdf5
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py

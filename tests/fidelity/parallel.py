@@ -84,8 +84,8 @@ class Column:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        compiled = (f"mpicc.{self.mpi}", "newer-hdf5") if self.hdf5 == NEWER else (f"h5pcc.{self.mpi}",)
-        return (*LAUNCHERS[self.mpi][:1], *compiled, "python:h5py")
+        newer = ("newer-hdf5",) if self.hdf5 == NEWER else ()
+        return (*LAUNCHERS[self.mpi][:1], f"h5pcc.{self.mpi}", *newer, "python:h5py")
 
     @property
     def sources(self) -> tuple[Path, ...]:

@@ -11,21 +11,18 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import h5py
 import pytest
 from fidelity import batches, random_ranks, random_serial, ranks_batch, serial_batch
 from fidelity.batches import AGREE, DIED, REGRESSIONS, SAME, Batch, Program, Side, keep, outcomes, shrunk
-from fidelity.parallel import COLUMNS, LAUNCHERS
+from fidelity.parallel import LAUNCHERS, Column
 from hypothesis.strategies import SearchStrategy
 
 FAMILIES = {"serial": serial_batch, "ranks": ranks_batch}
-NEEDS = {
-    "serial": pytest.mark.needs("python:h5py"),
-    "ranks": pytest.mark.needs(*{thing: None for column in COLUMNS for thing in column.needs}),
-}
 ROUND = {"serial": 6, "ranks": 10}
 """Batches of an ordinary round of tests: 2,000 programs, 800 of them of several ranks."""
 SHARE = {"serial": 0.75, "ranks": 0.25}
@@ -42,8 +39,18 @@ def seeds(family: str) -> list[int]:
     return list(range(first, first + (-(-fresh // FAMILIES[family].COUNT) or ROUND[family])))
 
 
+def needs(named: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """Of a batch, by what it follows from."""
+    return pytest.mark.needs(*(Column(named["mpi"], named["hdf5"]).needs if "mpi" in named else ("python:h5py",)))
+
+
 EACH = [
-    pytest.param(family, start, id=f"{family}-{start}", marks=NEEDS[family])
+    pytest.param(
+        family,
+        start,
+        id=f"{family}-{start}",
+        marks=needs(ranks_batch.combination(start) if family == "ranks" else {}),
+    )
     for family in FAMILIES
     for start in seeds(family)
 ]
@@ -66,7 +73,7 @@ def test_random_programs(tmp_path: Path, family: str, start: int) -> None:
 
 
 KEPT = [
-    pytest.param(path, id=path.stem, marks=NEEDS[json.loads(path.read_text(encoding="utf-8"))["family"]])
+    pytest.param(path, id=path.stem, marks=needs(json.loads(path.read_text(encoding="utf-8"))))
     for path in sorted(REGRESSIONS.glob("*.json"))
 ]
 

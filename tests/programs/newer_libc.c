@@ -1,5 +1,5 @@
-// What static libraries of Debian 13 ask of its libc, for programs that are linked with an older one: the functions of C
-// as of C23, which differ from those before in that they also read binary numbers.
+// What static libraries of Debian 13 ask of its libc, for programs that are linked with an older one: functions as of
+// C23, which differ from those before in that they also read binary numbers.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -44,8 +44,8 @@ struct Opened {
 std::mutex readers_mutex;
 Opened* readers = nullptr;
 
-// The step of this name, if HDF5 has it open for reading: it refuses to open that for writing too, or to create it anew, once
-// the driver's compare tells it that the two are one file.
+// The step of this name, if HDF5 has it open for reading: it refuses to open that for writing too, or to create it anew,
+// once the driver's compare tells it that the two are one file.
 StepFile* open_for_reading(const Match& match) {
     uint64_t size, identity;
     int64_t when;
@@ -79,7 +79,9 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
         if (StepFile* same = find_open(match.name, true)) return same;
         if (Call::asking() == Asking::creating) {
             // HDF5 looks for the file before it creates it. Where it must not exist, it is to be found, and then in the way.
-            if (StepFile* same = open_for_reading(match)) return same;
+            // What the task also reads has another file of that name.
+            StepFile* const same = match.inport < 0 ? open_for_reading(match) : nullptr;
+            if (same) return same;
             uint64_t size, identity;
             int64_t when;
             *error = ENOENT;

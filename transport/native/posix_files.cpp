@@ -17,11 +17,11 @@
 namespace wilkins::posix {
 namespace {
 
-// A process that has a shared HDF5 looks at magic bytes before it opens a file with it: one read of the first bytes
-// (buffered readers ask for up to 128 KiB at once), then nothing beyond the first page.
+// What a library opens again after a look: in a process that has a shared HDF5, one reads magic bytes before it opens a file,
+// in one read of the first bytes (buffered readers ask for up to 128 KiB at once), then nothing beyond the first page.
 constexpr uint64_t kFirstLook = 131072;
 constexpr uint64_t kNextLook = 4096;
-// Where HDF5 is linked statically, the file's own reads come this way; H5Fis_hdf5 takes 8 bytes, H5Fopen more.
+// All else: where HDF5 is linked statically, the file's own reads come this way; H5Fis_hdf5 takes 8 bytes, H5Fopen more.
 constexpr uint64_t kSignature = 64;
 
 std::atomic<OpenStep*> table[kMostDescriptors];
@@ -70,8 +70,14 @@ int64_t wall_clock_ns() {
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-OpenStep::OpenStep(StepFile* step, const Match& match, bool writable, bool append)
-    : step_(step), match_(match), process_(getpid()), writable_(writable), append_(append), opened_ns_(wall_clock_ns()) {}
+OpenStep::OpenStep(StepFile* step, const Match& match, int flags, Opener by)
+    : step_(step),
+      match_(match),
+      process_(getpid()),
+      writable_((flags & O_ACCMODE) != O_RDONLY),
+      append_(flags & O_APPEND),
+      by_(by),
+      opened_ns_(wall_clock_ns()) {}
 
 bool OpenStep::mine() const { return process_ == getpid(); }
 
@@ -114,16 +120,22 @@ int OpenStep::resize(off_t size) {
 
 namespace {
 
-// Is it what a library opens again after a look: HDF5, perhaps behind a user block, or classic netCDF?
-bool has_magic(StepFile& step) {
+// Perhaps behind a user block.
+bool is_hdf5(StepFile& step) {
     const uint64_t eof = step.eof();
     char found[8];
     for (uint64_t at = 0; at + sizeof(found) <= eof; at = at ? 2 * at : 512) {
         step.read(at, found, sizeof(found));
         if (memcmp(found, "\x89HDF\r\n\x1a\n", sizeof(found)) == 0) return true;
-        if (at == 0 && memcmp(found, "CDF", 3) == 0) return true;
     }
     return false;
+}
+
+bool is_classic_netcdf(StepFile& step) {
+    char found[4];
+    if (step.eof() < sizeof(found)) return false;
+    step.read(0, found, sizeof(found));
+    return memcmp(found, "CDF", 3) == 0 && (found[3] == 1 || found[3] == 2 || found[3] == 5);
 }
 
 }  // namespace
@@ -132,15 +144,24 @@ void OpenStep::count_read(uint64_t offset, size_t count) {
     ++reads_;
     read_bytes_ += count;
     const uint64_t end = offset + count;
-    const bool opened_again = has_magic(*step_.load());
-    const bool only_a_look = !has_shared_hdf5() || !opened_again ? read_bytes_ <= kSignature
-                             : reads_ == 1                       ? end <= kFirstLook
-                                                                 : end <= kNextLook;
-    if (!only_a_look || (end >= size() && !opened_again)) settle();
+    const bool looks = may_be_look();
+    const bool only_a_look = !looks       ? read_bytes_ <= kSignature
+                             : reads_ == 1 ? end <= kFirstLook
+                                           : end <= kNextLook;
+    // Who has seen all of a step has read it; but under a name that is rewritten, the open after a look would take the next one.
+    const bool seen_whole = end >= size() && !(looks && process().board.port(match_.inport).fixed);
+    if (!only_a_look || seen_whole) settle();
 }
 
 void OpenStep::settle_unless_looked_at() {
-    if (!has_shared_hdf5() || !has_magic(*step_.load())) settle();
+    if (!may_be_look()) settle();
+}
+
+// HDF5 opens its own files with a driver of ours; netCDF looks at all files as streams, and opens classic ones as descriptors.
+bool OpenStep::may_be_look() const {
+    if (!has_shared_hdf5()) return false;
+    StepFile& step = *step_.load();
+    return is_hdf5(step) || (by_ != Opener::program && is_classic_netcdf(step));
 }
 
 void OpenStep::settle() {
@@ -320,12 +341,12 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
 
 }  // namespace
 
-int open_match(const Match& match, int flags, bool stream) {
+int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
     // A file that this program has open for writing is the file it opens again.
     StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match.name, true) : nullptr;
-    if (!file) error = plan_open(match, flags, stream, &plan);
+    if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);
     if (!file && !error) file = open_step(match, plan.intent, 1, &error);
     if (!file) {
         errno = error;
@@ -338,7 +359,7 @@ int open_match(const Match& match, int flags, bool stream) {
                    : writable ? memfd_create("wilkins", cloexec ? MFD_CLOEXEC : 0)
                               : reopen(file->descriptor(), O_RDONLY | cloexec);
     if (fd < 0 && !error) error = errno;
-    auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, writable, (flags & O_APPEND) != 0);
+    auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, flags, by);
     if (!error && !step) error = ENOMEM;
     if (!error) {
         step->set_pending(plan.pending);
@@ -352,8 +373,8 @@ int open_match(const Match& match, int flags, bool stream) {
         errno = error;
         return -1;
     }
-    if (stream || step->size() == 0) step->settle_unless_looked_at();
-    if (stream && step->use_scratch(fd) != 0) {
+    if (by == Opener::stream || step->size() == 0) step->settle_unless_looked_at();
+    if (by == Opener::stream && step->use_scratch(fd) != 0) {
         error = errno;
         forget(fd);
         libc::close(fd);

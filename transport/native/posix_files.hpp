@@ -14,10 +14,13 @@ namespace wilkins::posix {
 
 inline constexpr int kMostDescriptors = 65536;  // descriptors above cannot lead to steps
 
+// Who opens a file: a C stream, Python (as with open and os.open), or else code of the program or of a library.
+enum class Opener { stream, interpreter, program };
+
 // One open file description; shared by descriptors that are duplicates of each other.
 class OpenStep {
 public:
-    OpenStep(StepFile* step, const Match& match, bool writable, bool append);
+    OpenStep(StepFile* step, const Match& match, int flags, Opener by);
     OpenStep(const OpenStep&) = delete;
     OpenStep& operator=(const OpenStep&) = delete;
 
@@ -43,10 +46,10 @@ public:
     // The program wants to be sure that what it has written is stored. Returns 0 or an errno.
     int sync(int fd);
 
-    // The program has done more than look: the step counts as read. Reading a stream or a mapping does, always.
+    // The program has done more than look: the step counts as read. Reading a mapping does, always.
     void settle();
 
-    // Nobody will see it read, because it is empty, or a stream: it counts as read now, unless that may be a look of a library's.
+    // Nobody will see it read, because it is empty, or a stream: it counts as read now, unless that may be a library's look.
     void settle_unless_looked_at();
 
     bool mine() const;
@@ -57,6 +60,7 @@ public:
 
 private:
     void count_read(uint64_t offset, size_t count);
+    bool may_be_look() const;
     int start_update();
     int store_scratch(int fd);
 
@@ -66,6 +70,7 @@ private:
     int process_;
     bool writable_;
     bool append_;
+    Opener by_;
     std::atomic<bool> scratch_{false};
     std::atomic<Pending> pending_{Pending::nothing};
     uint32_t reads_ = 0;
@@ -83,7 +88,7 @@ OpenStep* find(int fd);
 bool describe_open(const Match& match, bool written, struct stat* st);
 
 // Opens a matching name as open() would; `stream` if a FILE will read it. Returns a descriptor, or -1 and errno.
-int open_match(const Match& match, int flags, bool stream);
+int open_match(const Match& match, int flags, Opener by);
 
 // Makes `copy`, just duplicated from `fd`, lead where `fd` leads.
 void adopt_duplicate(int fd, int copy);

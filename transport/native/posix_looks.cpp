@@ -58,11 +58,14 @@ const Interpreter& interpreter() {
     return found;
 }
 
-// Is the caller the interpreter itself, as of os.stat? It has let go of its lock, so that this thread may take it.
+}  // namespace
+
 bool is_interpreter(const void* caller) {
     Dl_info asks, python;
     return dladdr(caller, &asks) && dladdr(reinterpret_cast<const void*>(interpreter().ensure), &python) && asks.dli_fbase == python.dli_fbase;
 }
+
+namespace {
 
 bool ends_in(const char* text, const char* end) {
     const size_t length = strlen(text), tail = strlen(end);

@@ -10,4 +10,7 @@ namespace wilkins {
 // Is the call, made from `caller`, a look of such a library? True only in Python, where the code that asks is known.
 bool opens_after_look(const void* caller);
 
+// Is the caller Python's interpreter itself, as of os.stat and os.open? It has let go of its lock, so that this thread may take it.
+bool is_interpreter(const void* caller);
+
 }  // namespace wilkins

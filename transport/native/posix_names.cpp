@@ -87,7 +87,7 @@ int truncate_match(const Match& match, off_t size) {
         const int error = begin_again(match);
         if (error != EAGAIN) return succeed_or(error);
     }
-    const int fd = open_match(match, O_WRONLY, false);
+    const int fd = open_match(match, O_WRONLY, Opener::program);
     if (fd < 0) return -1;
     const int result = find(fd)->resize(size);
     const int error = result == 0 ? forget(fd) : errno;

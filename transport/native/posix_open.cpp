@@ -6,6 +6,7 @@
 
 #include "disk.hpp"
 #include "posix_files.hpp"
+#include "posix_looks.hpp"
 
 namespace wilkins::posix {
 namespace {
@@ -28,7 +29,7 @@ int stream_flags(const char* mode) {
 }
 
 FILE* open_stream(const Match& match, const char* mode) {
-    const int fd = open_match(match, stream_flags(mode), true);
+    const int fd = open_match(match, stream_flags(mode), Opener::stream);
     if (fd < 0) return nullptr;
     FILE* stream = libc::fdopen(fd, mode);
     if (stream) return stream;
@@ -57,7 +58,7 @@ int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* ca
     Match match;
     if (!matches(NameAt(dirfd, path, caller), &match, caller, reads(flags))) return libc::openat(dirfd, path, flags, mode);
     const disk::Permission permission(mode);
-    return open_match(match, flags, false);
+    return open_match(match, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
 }
 
 }  // namespace

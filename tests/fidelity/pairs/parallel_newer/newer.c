@@ -30,9 +30,9 @@ static hid_t rows_of(hid_t dataset, Share rows) {
 }
 
 // A digest of integers.
-static long long sum_of(const int* values, int n) {
-    long long sum = 0;
-    for (int i = 0; i < n; ++i) sum = sum * 31 + values[i];
+static unsigned long long sum_of(const int* values, int n) {
+    unsigned long long sum = 0;
+    for (int i = 0; i < n; ++i) sum = sum * 31 + (unsigned)values[i];
     return sum;
 }
 
@@ -83,7 +83,7 @@ CASE(several_at_once, "several datasets at once") {
         for (int k = 0; k < count; ++k) in_file[k] = in_memory[k] = rows_of(sets[k], other);
         TRY(H5Dread_multi((size_t)count, sets, types, in_memory, in_file, list, to));
         say_how(list);
-        for (int k = 0; k < count; ++k) say("  sum %lld", sum_of(values[k], CELLS));
+        for (int k = 0; k < count; ++k) say("  sum %llu", sum_of(values[k], CELLS));
         MPI_Barrier(MPI_COMM_WORLD);
     }
     finish(f);
@@ -142,7 +142,7 @@ CASE(by_selections, "transfers by selections") {
         memset(ints, 0, sizeof(ints));
         TRY(H5Dread(x, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, list, ints));
         say_how(list);
-        say("  sum %lld", sum_of(ints, CELLS));
+        say("  sum %llu", sum_of(ints, CELLS));
         H5Dclose(x);
     }
     finish(f);
@@ -193,7 +193,7 @@ CASE(event_sets, "calls of event sets") {
     TRY(H5Gclose_async(group, events));
     TRY(H5Fclose_async(f, events));
     TRY(H5ESwait(events, H5ES_WAIT_FOREVER, &left, &failed));
-    say("  %zu left, failed: %d, sum %lld", left, (int)failed, sum_of(values, CELLS));
+    say("  %zu left, failed: %d, sum %llu", left, (int)failed, sum_of(values, CELLS));
     TRY(H5ESclose(events));
 }
 
