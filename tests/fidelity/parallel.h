@@ -38,6 +38,12 @@ hid_t chunked(hsize_t rows, hsize_t columns);
 #define COLUMNS 10
 hid_t grid(hid_t in, const char* name, hid_t list);
 
+// A name for a dataset of several: "x" and a number. Valid until the next call.
+const char* numbered(int k);
+
+// A dataset's space in which rows are selected, or nothing.
+hid_t rows_of(hid_t dataset, Share rows);
+
 // Writes, or reads and says, this rank's rows of a two-dimensional dataset; the value at (r, c) is base + r * 100 + c.
 herr_t write_rows(hid_t dataset, Share rows, int base, H5FD_mpio_xfer_t mode);
 void say_rows(hid_t dataset, Share rows, H5FD_mpio_xfer_t mode);

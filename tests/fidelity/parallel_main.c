@@ -55,19 +55,29 @@ hid_t grid(hid_t in, const char* name, hid_t list) {
     return id;
 }
 
+const char* numbered(int k) {
+    static char name[32];
+    snprintf(name, sizeof(name), "x%d", k);
+    return name;
+}
+
+hid_t rows_of(hid_t dataset, Share rows) {
+    hsize_t dims[2] = {0, 0};
+    const hid_t selected = H5Dget_space(dataset);
+    H5Sget_simple_extent_dims(selected, dims, NULL);
+    const hsize_t start[2] = {rows.first, 0}, size[2] = {rows.count, dims[1]};
+    if (rows.count) H5Sselect_hyperslab(selected, H5S_SELECT_SET, start, NULL, size, NULL);
+    else H5Sselect_none(selected);
+    return selected;
+}
+
 // Selects rows of a dataset in its space, and makes a space for them in memory.
 static void select_rows(hid_t dataset, Share rows, hid_t* in_file, hid_t* in_memory) {
     hsize_t dims[2] = {0, 0};
-    *in_file = H5Dget_space(dataset);
+    *in_file = rows_of(dataset, rows);
     H5Sget_simple_extent_dims(*in_file, dims, NULL);
-    const hsize_t start[2] = {rows.first, 0}, size[2] = {rows.count, dims[1]}, some[2] = {1, dims[1]};
-    *in_memory = H5Screate_simple(2, rows.count ? size : some, NULL);
-    if (rows.count) {
-        H5Sselect_hyperslab(*in_file, H5S_SELECT_SET, start, NULL, size, NULL);
-    } else {
-        H5Sselect_none(*in_file);
-        H5Sselect_none(*in_memory);
-    }
+    *in_memory = space(rows.count ? rows.count : 1, dims[1]);
+    if (rows.count == 0) H5Sselect_none(*in_memory);
 }
 
 herr_t write_rows(hid_t dataset, Share rows, int base, H5FD_mpio_xfer_t mode) {

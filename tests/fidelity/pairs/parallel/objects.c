@@ -14,8 +14,7 @@ CASE(created_and_deleted, "datasets created, extended and deleted together") {
     const hid_t f = create(file), group = TRY(H5Gcreate2(f, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     for (int round = 0; round < 3; ++round)
         for (int k = 0; k < 8; ++k) {
-            char name[32];
-            snprintf(name, sizeof(name), "x%d", k);
+            const char* const name = numbered(k);
             if (round > 0 && k % (round + 1) == 0) TRY(H5Ldelete(group, name, H5P_DEFAULT));
             if (round > 0 && k % (round + 1) != 0) continue;
             const hid_t x = grid(group, name, k % 2 ? chunked(5, 4) : untimed());
@@ -200,8 +199,7 @@ CASE(collective_metadata, "collective metadata") {
     TRY(H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST));
     const hid_t f = TRY(H5Fcreate(file, H5F_ACC_TRUNC, H5P_DEFAULT, access));
     for (int k = 0; k < 40; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t x = k % 4 ? grid(f, name, k % 2 ? chunked(5, 4) : untimed()) : growing(f, name, chunked(2, 5));
         write_rows(x, share_of(k % 4 ? ROWS : 4), k, H5FD_MPIO_COLLECTIVE);
         attribute(x, "k", k);
@@ -215,8 +213,7 @@ LOOK(collective_metadata) {
     TRY(H5Pset_all_coll_metadata_ops(access, 1));
     const hid_t f = TRY(H5Fopen(file, H5F_ACC_RDONLY, access));
     for (int k = 0; k < 40; k += 3) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t x = TRY(H5Dopen2(f, name, H5P_DEFAULT));
         say_rows(x, share_of(k % 4 ? ROWS : 4), H5FD_MPIO_COLLECTIVE);
         H5Dclose(x);

@@ -17,19 +17,15 @@ static void say_how(hid_t list) {
 CASE(how_it_went, "collective and independent") {
     const hid_t f = create(file);
     for (int k = 0; k < 7; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t x = grid(f, name, k == 0 ? untimed() : chunked(5, 4)), list = transfer(H5FD_MPIO_COLLECTIVE);
-        const hid_t in_file = H5Dget_space(x);
         const Share mine = share_of(ROWS);
+        const hid_t in_file = rows_of(x, mine), memory = space(mine.count ? mine.count : 1, COLUMNS);
+        if (mine.count == 0) H5Sselect_none(memory);
         if (k == 2) TRY(H5Pset_dxpl_mpio_chunk_opt(list, H5FD_MPIO_CHUNK_ONE_IO));
         if (k == 3) TRY(H5Pset_dxpl_mpio_chunk_opt(list, H5FD_MPIO_CHUNK_MULTI_IO));
         if (k == 4) TRY(H5Pset_dxpl_mpio_collective_opt(list, H5FD_MPIO_INDIVIDUAL_IO));
         if (k == 5) TRY(H5Pset_dxpl_mpio_chunk_opt_num(list, 1));
-        const hsize_t start[2] = {mine.first, 0}, size[2] = {mine.count, COLUMNS};
-        hid_t memory = space(mine.count ? mine.count : 1, COLUMNS);
-        if (mine.count) H5Sselect_hyperslab(in_file, H5S_SELECT_SET, start, NULL, size, NULL);
-        else H5Sselect_none(in_file), H5Sselect_none(memory);
         double values[ROWS * COLUMNS];
         int ints[ROWS * COLUMNS];
         for (int i = 0; i < ROWS * COLUMNS; ++i) values[i] = ints[i] = rank * 1000 + i;
@@ -45,8 +41,7 @@ CASE(how_it_went, "collective and independent") {
 CASE(some_have_nothing, "ranks without anything to write or read") {
     const hid_t f = create(file);
     for (int k = 0; k < 3; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t list = k ? chunked(5, 4) : untimed();
         if (k == 2) H5Pset_deflate(list, 1);
         const hid_t x = grid(f, name, list);
@@ -65,8 +60,7 @@ CASE(selections, "hyperslabs, their unions, and points") {
     const hid_t f = create(file);
     const hsize_t dims[3] = {12, 9, 8}, chunk[3] = {5, 4, 3};
     for (int k = 0; k < 6; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t list = untimed();
         if (k % 2) H5Pset_chunk(list, 3, chunk);
         const int fill = -3;
@@ -121,8 +115,7 @@ CASE(selections, "hyperslabs, their unions, and points") {
 LOOK(selections) {
     const hid_t f = open_all(file, H5F_ACC_RDONLY);
     for (int k = 0; k < 6; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t x = TRY(H5Dopen2(f, name, H5P_DEFAULT)), in_file = H5Dget_space(x);
         const hsize_t start[3] = {0, (hsize_t)(rank % 9), 1}, stride[3] = {2, 3, 4}, n[3] = {6, (hsize_t)(rank % 9 < 3 ? 3 : rank % 9 < 6 ? 2 : 1), 2};
         H5Sselect_hyperslab(in_file, H5S_SELECT_SET, start, stride, n, NULL);

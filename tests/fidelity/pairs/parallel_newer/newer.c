@@ -1,5 +1,5 @@
-// What parallel HDF5 1.14 does besides: transfers of several datasets at once and by selections, chunks that ranks share and
-// filter again, calls of event sets, files in pages.
+// What parallel HDF5 1.14 does besides: transfers of several datasets at once and by selections, chunks that ranks share
+// and filter again, calls of event sets, files in pages.
 #include <stdlib.h>
 
 #include "parallel.h"
@@ -20,15 +20,6 @@ static hid_t filled(hid_t list) {
     return list;
 }
 
-// Selects rows of a dataset of ROWS x COLUMNS, perhaps none.
-static hid_t rows_of(hid_t dataset, Share rows) {
-    const hid_t selected = H5Dget_space(dataset);
-    const hsize_t start[2] = {rows.first, 0}, size[2] = {rows.count, COLUMNS};
-    if (rows.count) H5Sselect_hyperslab(selected, H5S_SELECT_SET, start, NULL, size, NULL);
-    else H5Sselect_none(selected);
-    return selected;
-}
-
 // A digest of integers.
 static unsigned long long sum_of(const int* values, int n) {
     unsigned long long sum = 0;
@@ -45,7 +36,8 @@ static void say_how(hid_t list) {
     say("  by selections: %u, not because of %u; not collective because of %u, %u", how, why_not, here, anywhere);
 }
 
-#ifdef OPEN_MPI  // Its own MPI-IO, as of 4.1, misreads the filtered chunks of this file on disk; ROMIO and memory do not.
+// Open MPI's own MPI-IO, as of 4.1, misreads the filtered chunks of this file on disk; ROMIO and memory do not.
+#ifdef OPEN_MPI
 #define LAST chunked
 #else
 #define LAST filtered
@@ -53,13 +45,13 @@ static void say_how(hid_t list) {
 
 CASE(several_at_once, "several datasets at once") {
     const hid_t f = create(file);
-    hid_t sets[SETS], types[SETS], in_file[SETS], in_memory[SETS], lists[SETS] = {untimed(), chunked(5, 4), chunked(ROWS, 3), untimed(), LAST(7, 5)};
+    hid_t lists[SETS] = {untimed(), chunked(5, 4), chunked(ROWS, 3), untimed(), LAST(7, 5)};
+    hid_t sets[SETS], types[SETS], in_file[SETS], in_memory[SETS];
     int values[SETS][CELLS];
     const void* from[SETS];
     void* to[SETS];
     for (int k = 0; k < SETS; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         sets[k] = grid(f, name, filled(lists[k]));
         types[k] = H5T_NATIVE_INT;
         from[k] = to[k] = values[k];
@@ -95,8 +87,7 @@ LOOK(several_at_once) {
     static double values[SETS][CELLS];
     void* to[SETS];
     for (int k = 0; k < SETS; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         sets[k] = TRY(H5Dopen2(f, name, H5P_DEFAULT));
         types[k] = H5T_NATIVE_DOUBLE;
         spaces[k] = H5S_ALL;
@@ -118,8 +109,7 @@ CASE(by_selections, "transfers by selections") {
     const hid_t f = create(file);
     const H5D_selection_io_mode_t modes[] = {H5D_SELECTION_IO_MODE_DEFAULT, H5D_SELECTION_IO_MODE_OFF, H5D_SELECTION_IO_MODE_ON};
     for (int k = 0; k < 24; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t x = grid(f, name, filled(k % 2 ? chunked(5, 4) : untimed()));
         const hid_t list = transfer(k / 2 % 2 ? H5FD_MPIO_INDEPENDENT : H5FD_MPIO_COLLECTIVE);
         const int converts = k / 4 % 2;
@@ -151,8 +141,7 @@ CASE(by_selections, "transfers by selections") {
 CASE(filtered_again, "filtered; ranks writing halves of one chunk") {
     const hid_t f = create(file);
     for (int k = 0; k < 6; ++k) {
-        char name[32];
-        snprintf(name, sizeof(name), "x%d", k);
+        const char* const name = numbered(k);
         const hid_t list = filtered(7, k % 2 ? COLUMNS : 3);
         if (k >= 2) H5Pset_alloc_time(list, k >= 4 ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR);
         const hid_t x = grid(f, name, k % 3 ? filled(list) : list);
