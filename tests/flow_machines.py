@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import hooks
+
 from wilkins.flow import FlowPolicy
 from wilkins.flow.machine import ChannelQueue, Ended, Go, Kept, Opened
 from wilkins.flow.machine import Wait as Waits
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask, native_library
+from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
 
 TABLE = Path(__file__).with_name("flow_cases.json")
 
@@ -106,7 +108,7 @@ class Native:
             [BoardChannel(0, 1, policy.every, policy.queue, policy.when_full, readers, rests={0: (first, begin)})],
             log=log,
         )
-        self._library = ctypes.CDLL(str(native_library()))
+        self._library = ctypes.CDLL(str(hooks.LIBRARY))
         error = ctypes.c_int()
         self._library.wilkins_board_attach.restype = ctypes.c_void_p
         self._handle = ctypes.c_void_p(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hooks import faults
 
 import wilkins
 from support import MPIEXEC, WILKINS, Finished, processes_in, run_tree, write_program
@@ -344,7 +345,7 @@ def run(case: Case, folder: Path) -> Finished:
     known = {**vars(case), "consumers": {name: vars(consumer) for name, consumer in case.consumers.items()}}
     (folder / "case.json").write_text(json.dumps(known))
     before = (MPIEXEC, "-n", str(case.ranks)) if case.one_job else ()
-    env = {"WILKINS_FAULTS": case.faults} if case.faults else {}
+    env = faults(case.faults) if case.faults else {}
     return run_tree([*before, *WILKINS, "run", "workflow.yaml"], LIMIT, folder, env)
 
 

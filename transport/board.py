@@ -128,7 +128,6 @@ def _native() -> ctypes.CDLL:
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_stop": (None, [pointer, text]),
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
-            "wilkins_fault_points": (ctypes.c_size_t, [text, ctypes.c_size_t]),
             "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
         }
@@ -138,14 +137,6 @@ def _native() -> ctypes.CDLL:
             function.argtypes = arguments
         _library = lib
     return _library
-
-
-def fault_points() -> list[str]:
-    """Where the variable WILKINS_FAULTS can let a process die or be late, in alphabetical order."""
-    room = _native().wilkins_fault_points(None, 0) + 1
-    names = ctypes.create_string_buffer(room)
-    _native().wilkins_fault_points(names, room)
-    return sorted(set(names.value.decode().split()))
 
 
 def _check(code: int, what: str, path: Path | None = None) -> None:

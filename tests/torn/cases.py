@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 import yaml
 from conftest import missing
+from hooks import faults
 from programs.build import SOURCES, build, parallel_c, serial_c
 from programs.whole import NAMES, PHASES, Told, of_file
 
@@ -158,8 +159,8 @@ def kill_at_point(case: Case, folder: Path, point: str, arrival: int) -> None:
     """Run the workflow, with a victim that kills itself when it is at a named point of the layer for the n-th time."""
     workflow(case, folder)
     only = f",rank={case.rank}" if case.ranks > 1 and case.victim != "launcher" else ""
-    faults = {"WILKINS_FAULTS": f"task={case.victim}{only},kill={point}:{arrival}"}
-    ran = run_tree([*WILKINS, "run", "workflow.yaml"], LIMIT, folder, faults)
+    env = faults(f"task={case.victim}{only},kill={point}:{arrival}")
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], LIMIT, folder, env)
     check(case, folder, ran, point)
 
 

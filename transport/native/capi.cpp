@@ -304,17 +304,6 @@ WILKINS_API size_t wilkins_report(const Board* board, char* text, size_t room) {
     }
 }
 
-// The names of the points at which tests can let a process die, one a line.
-WILKINS_API size_t wilkins_fault_points(char* text, size_t room) {
-    try {
-        std::string names;
-        for (const char* name : fault::points()) names += std::string(name) + "\n";
-        return hand_out(names, text, room);
-    } catch (const std::bad_alloc&) {
-        return 0;
-    }
-}
-
 WILKINS_API size_t wilkins_failure(const Board* board, char* text, size_t room) {
     Board::Lock lock(*board);
     return hand_out(board->head().failure, text, room);

@@ -119,6 +119,10 @@ void hit(const char* point) {
     errno = before;
 }
 
-std::vector<const char*> points() { return {__start_wilkins_faults, __stop_wilkins_faults}; }
-
 }  // namespace wilkins::fault
+
+// The names of all points, each at least once.
+extern "C" __attribute__((visibility("default"))) const char* const* wilkins_fault_points(size_t* count) {
+    *count = static_cast<size_t>(__stop_wilkins_faults - __start_wilkins_faults);
+    return __start_wilkins_faults;
+}

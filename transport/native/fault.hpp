@@ -9,10 +9,10 @@
 //     task=sim                    only the processes of this task; `task=launcher`: the launcher
 //     rank=1                      only this rank
 //
-// Off, a point costs a test of one flag. The points of a library are known without running it: see points().
+// Only a library that is built for tests has them (WILKINS_HOOKS); its points are known without running it.
 #pragma once
 
-#include <vector>
+#ifdef WILKINS_HOOKS
 
 namespace wilkins::fault {
 
@@ -24,14 +24,25 @@ void configure(const char* task, int rank);
 
 void hit(const char* point);
 
-// The names of all points, each at least once.
-std::vector<const char*> points();
-
 }  // namespace wilkins::fault
 
-// The name is kept in a section of its own, where points() finds it. For plain functions, not for inline ones or templates.
+// The name is kept in a section of its own, where wilkins_fault_points() finds it. For plain functions, not for inline ones or templates.
 #define WILKINS_FAULT_POINT(name)                                                                                    \
     do {                                                                                                             \
         static const char* const fault_point __attribute__((section("wilkins_faults"), used)) = name;                \
         if (__builtin_expect(::wilkins::fault::enabled, false)) ::wilkins::fault::hit(fault_point);                  \
     } while (false)
+
+#else
+
+namespace wilkins::fault {
+
+inline void configure(const char*, int) {}
+
+}  // namespace wilkins::fault
+
+#define WILKINS_FAULT_POINT(name) \
+    do {                          \
+    } while (false)
+
+#endif
