@@ -23,6 +23,10 @@ OWN_MOUNTS = ["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "-
 """Starts a command that may mount what nobody else sees; root needs no rights of its own making for that."""
 
 
+WAITS = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import waits"
+"""The first line of a program that goes on when another one waits (waits.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A tree of processes that has ended by itself."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_workflows import READ_ALL, Workflow
 
-from support import run_tree
+from support import WAITS, run_tree
 
 
 @pytest.fixture
@@ -92,8 +92,9 @@ def test_first_is_deterministic(flow: Workflow) -> None:
     flow.task(
         "reader",
         """
-        import os, time, h5py
-        time.sleep(1)
+        WAITS
+        import os, h5py
+        waits.until_published(0, 1)
         assert not os.path.exists("a.h5") and not h5py.is_hdf5("a.h5") and "a.h5" not in os.listdir(".")
         try:
             h5py.File("a.h5")
@@ -101,7 +102,7 @@ def test_first_is_deterministic(flow: Workflow) -> None:
         except FileNotFoundError:
             pass
         assert os.path.exists("a.h5") and "a.h5" in os.listdir(".")
-        """
+        """.replace("WAITS", WAITS)
         + textwrap.indent(READ_ALL.replace("NAME", "'a.h5'"), " " * 8),
         inports=[{"filename": "a.h5", "first": "missing"}],
     )
@@ -124,6 +125,7 @@ def test_a_loop_that_only_asks_goes_on_after_its_first_iteration(flow: Workflow)
     assert flow.got() == STEERED
 
 
+@pytest.mark.usual("2-names0", "3-names2")
 @pytest.mark.parametrize("names", [("out.h5", "out.h5"), ("*.h5", "out.h5"), ("plt*.h5", "plt{}.h5")])
 @pytest.mark.parametrize("opens", [2, 3])
 def test_opens_per_step(flow: Workflow, names: tuple[str, str], opens: int) -> None:

@@ -34,6 +34,7 @@ def test_all_steps_arrive(streams: Streams, policy: str) -> None:
     assert streams.got("ana") == steps("w", 9)
 
 
+@pytest.mark.usual("2-8-io_freq: {n}", "3-10-flow: {{some: {n}}}", "50-5-flow: {{every: {n}, queue: 1}}")
 @pytest.mark.parametrize("policy", ["io_freq: {n}", "flow: {{some: {n}}}", "flow: {{every: {n}, queue: 1}}"])
 @pytest.mark.parametrize(("n", "count"), [(2, 8), (3, 10), (4, 4), (50, 5)])
 def test_some_n_keeps_the_first_step_and_every_nth_after_it(streams: Streams, policy: str, n: int, count: int) -> None:
@@ -68,13 +69,14 @@ def test_drop_newest_keeps_the_oldest(streams: Streams) -> None:
         "read.py",
         "import os, time, h5py\nwhile True:\n    try:\n        file = h5py.File('out.h5', 'r')\n"
         "    except FileNotFoundError:\n        break\n    with file:\n"
-        "        print('got w', file['step'][()], flush=True)\n"
+        "        print('got w', file['step'][()], flush=True)\n        open('first-read', 'w').close()\n"
         "        while not os.path.exists('all-written'):\n            time.sleep(0.01)\n",
     )
     streams.program(
         "write.py",
-        "import time, h5py\nfor step in range(9):\n    with h5py.File('out.h5', 'w') as file:\n"
-        "        file['step'] = step\n    time.sleep(0 if step else 1)\nopen('all-written', 'w').close()\n",
+        "import os, time, h5py\nfor step in range(9):\n    with h5py.File('out.h5', 'w') as file:\n"
+        "        file['step'] = step\n    while not os.path.exists('first-read'):\n        time.sleep(0.01)\n"
+        "open('all-written', 'w').close()\n",
     )
     streams.run(write(9) + read("flow: {queue: 2, when_full: drop-newest}"))
     assert streams.got("ana") == steps("w", [0, 1, 2])

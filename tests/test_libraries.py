@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import WILKINS, run_tree, write_program
+from support import WAITS, WILKINS, run_tree, write_program
 
 PRODUCER = """
 import h5py, numpy as np
@@ -58,7 +58,7 @@ import pandas as pd, tables
 for step in range(3):
     while not os.path.exists(f"looking-{step}"):
         time.sleep(0.01)
-    time.sleep(0.2)  # most likely it has looked by now; it must get the step in any case
+    waits.until_waits(1)  # it has looked
     with pd.HDFStore(sys.argv[1].format(step), "w") as store:
         store["t"] = pd.DataFrame({"n": [step, step]})
 """
@@ -98,7 +98,7 @@ for step in range(4):
 )
 def test_libraries_that_look_wait_for_what_they_open(tmp_path: Path, reader: str, name: str) -> None:
     """They refuse a file that is missing, before HDF5 is asked: a step that is still to come is not missing."""
-    write_program(tmp_path / "produce.py", LATE_PRODUCER)
+    write_program(tmp_path / "produce.py", f"{WAITS}\n{LATE_PRODUCER}")
     write_program(tmp_path / "consume.py", READERS[reader] + EARLY_CONSUMER)
     (tmp_path / "workflow.yaml").write_text(
         f"tasks:\n- {{func: ./produce.py, nprocs: 1, args: ['{name}'], outports: [{{filename: 's*.h5'}}]}}\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
+import waits
 from channels.programs import WRITE, Tasks
 
-from support import MPIEXEC, WILKINS, started_tree, wait_for
+from support import MPIEXEC, WAITS, WILKINS, started_tree, wait_for
 
 
 @pytest.mark.needs(MPIEXEC)
@@ -61,15 +61,16 @@ def test_prefetch_lets_the_producer_go_on(tasks: Tasks) -> None:
     tasks.write(
         "read.py",
         """
+        WAITS
         import pathlib, time, wilkins.transport
         for step in wilkins.transport.open("x*.h5", prefetch=3):
             while step.index == 0 and not pathlib.Path("written-4").exists():
                 time.sleep(0.01)
             if step.index == 0:
-                time.sleep(0.3)
+                waits.until_waits(0)
                 print(pathlib.Path("written-5").exists())
         print(step.index)
-        """,
+        """.replace("WAITS", WAITS),
     )
     tasks.run(
         "func: write.py, outports: [{filename: 'x*.h5'}]",
@@ -84,6 +85,7 @@ def test_ctrl_c_reaches_a_task_that_waits(tasks: Tasks) -> None:
         "read.py",
         """
         import os, wilkins.transport
+        open("run", "w").write(os.environ["WILKINS_RUN"])
         open("pid", "w").write(str(os.getpid()))
         try:
             for step in wilkins.transport.open("x*.h5", prefetch=2):
@@ -96,6 +98,6 @@ def test_ctrl_c_reaches_a_task_that_waits(tasks: Tasks) -> None:
     with started_tree([*WILKINS, "run", "workflow.yaml"], tasks.folder):
         pid = tasks.folder / "pid"
         wait_for(lambda: pid.exists() and pid.read_text(), 40, "the task to start")
-        time.sleep(0.5)
+        waits.until_waits(1, (tasks.folder / "run").read_text())
         os.kill(int(pid.read_text()), signal.SIGINT)
         wait_for((tasks.folder / "interrupted").exists, 20, "the task to notice")
