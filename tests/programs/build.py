@@ -1,15 +1,17 @@
-"""Compiles the programs of this folder with the compilers of the machine, each once per test run."""
+"""Compiles the programs of this folder with the compilers of the machine, each once for all processes of a test run."""
 
 from __future__ import annotations
 
 import atexit
+import fcntl
+import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from threading import Lock
 
 SOURCES = Path(__file__).resolve().parent
 PYPI_MPICC = Path(sys.executable).parent / "mpicc"
@@ -19,38 +21,51 @@ NEWER = SOURCES.parents[1] / "build" / "hdf5-1.14"
 """Where `tools/newer-hdf5` has laid parallel HDF5 1.14; programs with it also need ``NEWER_LIBC``."""
 NEWER_LIBC = SOURCES / "newer_libc.c"
 
-_COMPILING = Lock()
-
 
 @cache
-def _folder() -> Path:
+def programs_folder() -> Path:
+    """One for all processes of a test run: the first makes it, and those that it starts find it."""
+    if given := os.environ.get("WILKINS_TEST_PROGRAMS"):
+        return Path(given)
     folder = Path(tempfile.mkdtemp(prefix="wilkins-programs-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["WILKINS_TEST_PROGRAMS"] = str(folder)
+    atexit.register(_remove, folder, os.getpid())
     return folder
 
 
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
 def build(source: str, *compiler: str, defines: tuple[str, ...] = ()) -> Path:
     """The executable made from a source file of this folder by a compiler command (its words, libraries last).
 
-    Threads may ask at the same time.
+    Processes and threads may ask for the same one at the same time.
 
     Raises:
         RuntimeError: it does not compile; with what the compiler said.
     """
-    with _COMPILING:
-        return _build(source, compiler, defines)
-
-
-@cache
-def _build(source: str, compiler: tuple[str, ...], defines: tuple[str, ...]) -> Path:
-    folder = Path(tempfile.mkdtemp(dir=_folder()))
+    key = hashlib.sha256(repr((source, compiler, defines)).encode()).hexdigest()[:16]
+    folder = programs_folder() / key
+    folder.mkdir(exist_ok=True)
     program = folder / Path(source).stem
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            _compile(source, compiler, defines, program)
+    return program
+
+
+def _compile(source: str, compiler: tuple[str, ...], defines: tuple[str, ...], program: Path) -> None:
     words, libraries = split_libraries(compiler)
-    command = [*words, "-O1", *(f"-D{name}" for name in defines), str(SOURCES / source), "-o", str(program), *libraries]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    made = program.with_suffix(".made")
+    command = [*words, "-O1", *(f"-D{name}" for name in defines), str(SOURCES / source), "-o", str(made), *libraries]
+    done = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return program
+    made.rename(program)
 
 
 def split_libraries(compiler: tuple[str, ...]) -> tuple[list[str], list[str]]:
