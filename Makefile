@@ -18,14 +18,18 @@ CASES ?= 300
 # ... and so many random HDF5 programs, a quarter of them of several ranks.
 PROGRAMS ?= 20000
 
-.PHONY: help demo install test lint native-test bench soak fuzz suites clean
+# `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
+SHARD ?= 1/1
+
+.PHONY: help demo install test test-all test-environment lint native-test bench soak fuzz suites clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
-	@echo "make test         install what the tests need and run them all"
+	@echo "make test         install what the tests need and show every promise once: 10 minutes on 2 cores"
+	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
 	@echo "make lint         ruff and mypy"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
-	@echo "make bench        measure against memcpy and files"
+	@echo "make bench        measure against memcpy and files, and judge what must be fast"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
 	@echo "make fuzz         run CASES=$(CASES) random workflows, and compare as much random MPI-IO with files; then run"
 	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs with files and with memory, and compare"
@@ -53,9 +57,14 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,test]' $(TORCH)
 	@touch $@
 
+test-environment: $(VENV)/.installed-test
+
 # The environment comes first on PATH for Python and PyPI's MPI; Debian's MPIs are called by their full names.
-test: $(VENV)/.installed-test
-	PYTHON=$(abspath $(BIN)/python) tools/test
+test:
+	@$(PYTHON) tools/test --venv $(VENV) --torch '$(TORCH)'
+
+test-all:
+	@$(PYTHON) tools/test --all --shard $(SHARD) --venv $(VENV) --torch '$(TORCH)'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check
@@ -68,14 +77,17 @@ native-test: $(VENV)/.installed-test
 	PYTHON=$(abspath $(BIN)/python) tools/native-test thread
 
 bench: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m bench
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.installed-test
 	-tools/newer-hdf5
+	PYTHON=$(abspath $(BIN)/python) tools/hooks
 	PYTHON=$(abspath $(BIN)/python) tools/soak $(ROUNDS)
 
 fuzz: $(VENV)/.installed-test
 	-tools/newer-hdf5
+	PYTHON=$(abspath $(BIN)/python) tools/hooks
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py

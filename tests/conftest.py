@@ -7,16 +7,18 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from programs.build import NEWER
+from hooks import LIBRARY
+from programs.build import NEWER, programs_folder
 
 from support import OWN_MOUNTS
 
 SYSTEM_PYTHON = "/usr/bin/python3"
+BEFORE = pytest.StashKey[set[Path]]()
+"""Segments of MPI that were there already."""
 
 os.environ.pop("PYTHONUNBUFFERED", None)
 """With it Python writes the words of a line one by one, and ``mpiexec`` mixes those of several ranks."""
@@ -27,12 +29,15 @@ if os.geteuid() == 0:
 
 @cache
 def missing(thing: str) -> bool:
-    """Whether the machine lacks a program, ``python:MODULE``, ``system-python:MODULE``, ``newer-hdf5``, or a right.
+    """Whether the machine lacks a thing: a program, ``python:MODULE``, ``system-python:MODULE``, or a right.
 
-    Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees. ``tools/newer-hdf5`` brings the former.
+    Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees. ``hooks`` and ``newer-hdf5`` are what
+    `tools/hooks` and `tools/newer-hdf5` bring.
     """
     if thing == "newer-hdf5":
         return not NEWER.exists()
+    if thing == "hooks":
+        return not LIBRARY.exists()
     if thing == "root":
         return os.geteuid() != 0
     if thing == "tmpfs":
@@ -60,13 +65,55 @@ def segments_of_mpi() -> set[Path]:
     return found
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _leave_nothing() -> Iterator[None]:
-    """Tests also kill MPI jobs that run without Wilkins; what those leave is removed at the end."""
-    before = segments_of_mpi()
-    yield
-    for segment in segments_of_mpi() - before:
-        segment.unlink(missing_ok=True)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `make test-all` is cut into."""
+    parser.addoption("--shard", metavar="K/N", help="run the K-th of N parts of the tests, each about as long")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What the processes of a test run share; and what MPI has in shared memory before jobs are killed."""
+    if not hasattr(config, "workerinput"):
+        programs_folder()
+        config.stash[BEFORE] = segments_of_mpi()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what killed MPI jobs have left."""
+    before = config.stash.get(BEFORE, None)
+    if before is not None:
+        for segment in segments_of_mpi() - before:
+            segment.unlink(missing_ok=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Which tests are nightly by their case, which may not run side by side, and of all tests, the shard asked for.
+
+    Neighbours take about as long as each other, so shards are dealt like cards.
+    """
+    found: dict[str, set[str]] = {}
+    for item in items:
+        if usual := item.get_closest_marker("usual"):
+            case = item.name.partition("[")[2].removesuffix("]")
+            found.setdefault(item.nodeid.partition("[")[0], set(usual.args)).discard(case)
+            if case not in usual.args:
+                item.add_marker(pytest.mark.nightly)
+        if starts_mpi(item):
+            item.add_marker(pytest.mark.xdist_group("mpi"))
+    unknown = [f"{test}: {', '.join(cases)}" for test, cases in found.items() if cases]
+    if unknown and config.args_source == pytest.Config.ArgsSource.TESTPATHS:
+        raise pytest.UsageError("marked as usual, but there is no such case: " + "; ".join(unknown))
+    if shard := config.getoption("--shard"):
+        number, _, of = shard.partition("/")
+        if not (number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of)):
+            raise pytest.UsageError(f"--shard {shard}: give the number of a shard and how many there are, as in 2/4")
+        config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % int(of) != int(number) - 1])
+        items[:] = items[int(number) - 1 :: int(of)]
+
+
+def starts_mpi(item: pytest.Item) -> bool:
+    """Whether a test starts MPI jobs, whose ranks spin while they wait: only one such test runs at a time."""
+    needs = [str(thing) for mark in item.iter_markers("needs") for thing in mark.args]
+    return item.get_closest_marker("mpi") is not None or any("mpiexec" in thing or "mpirun" in thing for thing in needs)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

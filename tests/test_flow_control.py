@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.flow_control import Cost, cost_of_latest, measure
 
+pytestmark = pytest.mark.bench
+
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("policy", ["all", "some", "latest"])

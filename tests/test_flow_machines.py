@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from wilkins.flow import FlowPolicy
 
+pytestmark = pytest.mark.needs("hooks")
+
 LOG = Path(tempfile.gettempdir()) / "no-such-folder" / "layer.log"
 
 POLICIES = st.builds(

@@ -228,6 +228,7 @@ def test_task_sim_beside_sim_analysis(streams: Streams) -> None:
     assert streams.got("ana-2") == steps("analysis", 4)
 
 
+@pytest.mark.usual("consumer first-plt{}.h5-patterns1", "producer first-out/plt{}.h5-patterns2")
 @pytest.mark.parametrize(
     ("written", "patterns"),
     [
@@ -255,6 +256,7 @@ def test_globs_on_either_side_in_any_order(
 class TestWhoReadsAndWrites:
     """All ranks, some, or only rank 0, on either side; a key only where the program's calls do not tell."""
 
+    @pytest.mark.usual("all-some", "zero-all", "each-zero")
     @MPICH
     @pytest.mark.parametrize("writers", ["all", "some", "zero"])
     @pytest.mark.parametrize("readers", ["all", "some", "zero", "each"])
@@ -525,6 +527,7 @@ else:
 """As ``programs/large.c``."""
 
 
+@pytest.mark.nightly
 @SERIAL
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("writer", "reader"), [("h5py", "c"), ("c", "h5py")])

@@ -105,6 +105,12 @@ FAMILIES = pytest.mark.parametrize("mpi", [pytest.param("mpich", marks=MPICH), p
 LINKED = pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 
 
+@pytest.mark.usual(
+    "earliest-alone-shared-mpich",
+    "latest-one-job-static-mpich",
+    "latest-alone-static-openmpi",
+    "earliest-one-job-shared-openmpi",
+)
 @H5PY
 @FAMILIES
 @LINKED
@@ -122,6 +128,12 @@ def test_parallel_c(tmp_path: Path, mpi: str, static: bool, launch: str, libver:
     assert f"h5py read {STEPS} steps" in done.out
 
 
+@pytest.mark.usual(
+    "mpi-one-job-shared-mpich",
+    "mpi_f08-alone-static-mpich",
+    "mpi_f08-one-job-shared-openmpi",
+    "mpi-alone-static-openmpi",
+)
 @FAMILIES
 @LINKED
 @LAUNCHES
@@ -227,6 +239,7 @@ def comparisons() -> list[tuple[int, int, int]]:
     return [(1, 1, 300), (1, 2, 300), (2, 3, 300), (3, 4, 300), (5, 5, 60)]
 
 
+@pytest.mark.usual("2-3-300-mpich", "2-3-300-openmpi")
 @FAMILIES
 @pytest.mark.parametrize(("ranks", "seed", "operations"), comparisons())
 def test_mpi_io_as_on_disk(tmp_path: Path, mpi: str, ranks: int, seed: int, operations: int) -> None:

@@ -56,6 +56,7 @@ def stream(folder: Path, steps: int, mib: int, cap: str) -> Path:
     return path
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_ten_gigabytes_through_a_gigabyte(tmp_path: Path) -> None:
     """80 steps of 128 MiB, cap 1 GiB: every step checked; what is resident and shared does not grow after step 10."""

@@ -172,6 +172,9 @@ def test_serial_c(tmp_path: Path, mode: str, static: bool) -> None:
     assert not hidden_in(tmp_path)
 
 
+@pytest.mark.usual(
+    "mpich-alone-shared-both", "mpich-one-job-static-file", "openmpi-alone-static-file", "openmpi-one-job-shared-both"
+)
 @MODES
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("launch", ["alone", "one-job"])
@@ -478,6 +481,7 @@ def test_ranks_read_back_and_delete(tmp_path: Path, mode: str, job: tuple[str, .
     assert not [name for name in left_in(tmp_path) if ".h5" in name or ".wilkins" in name]
 
 
+@pytest.mark.usual("quickstart-0", "quickstart-2")
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [

@@ -283,6 +283,7 @@ tables.open_file = open_file
 """
 
 
+@pytest.mark.usual("memory-netcdf-s%d.h5", "memory-pytables-s.h5", "memory-pytables polling-s%d.h5", "file-netcdf-s.h5")
 @pytest.mark.needs("h5cc", "python:netCDF4", "python:tables")
 @pytest.mark.parametrize("name", ["s%d.h5", "s.h5"])
 @pytest.mark.parametrize("reader", [NETCDF, TABLES, POLLED + TABLES], ids=["netcdf", "pytables", "pytables polling"])

@@ -77,6 +77,7 @@ def first_difference(one: dict[str, list[str]], other: dict[str, list[str]]) -> 
     return None
 
 
+@pytest.mark.usual("1-4")
 @pytest.mark.parametrize(("writers", "readers"), [(3, 2), (1, 4)])
 def test_a_step_is_what_the_file_would_be(tmp_path: Path, writers: int, readers: int) -> None:
     """Return codes, values and bytes, to another number of ranks; the tools of PnetCDF read steps, too."""

@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.scaling import measure
 
+pytestmark = pytest.mark.bench
+
 
 @pytest.mark.needs("gcc")
 @pytest.mark.timeout(300)

@@ -26,6 +26,7 @@ with h5py.File("traj.h5", "w", **OPTIONS) as f:
 FRAMES = [list(range(n + 1)) for n in range(5)]
 
 
+@pytest.mark.usual("traj.h5-{}", "*.h5-{'libver': 'latest', 'userblock_size': 1024}")
 @pytest.mark.parametrize(
     "options", ["{}", "{'libver': 'latest'}", "{'libver': 'latest', 'userblock_size': 1024}", "{'libver': 'v110'}"]
 )

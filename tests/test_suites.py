@@ -13,6 +13,7 @@ from support import run_tree
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.rig
 def test_the_last_outcome_counts_but_nothing_undoes_a_failure(tmp_path: Path) -> None:
     """A test fails if its set-up, a part of it or its tear-down does; one without an end has not passed."""
     lines = [
@@ -32,6 +33,7 @@ def test_the_last_outcome_counts_but_nothing_undoes_a_failure(tmp_path: Path) ->
     assert found == {"a": "passed", "b": "failed", "c": "failed", "d": "begun", "e": "skipped"}
 
 
+@pytest.mark.rig
 def test_shares_and_changes() -> None:
     """What fails on files does not count, what is not run any more does."""
     first = {"a": "passed", "b": "passed", "c": "failed", "d": "skipped", "e": "passed"}
@@ -41,6 +43,7 @@ def test_shares_and_changes() -> None:
     assert compared.changed == ("b", "c", "e")
 
 
+@pytest.mark.rig
 def test_exceptions_are_checked_in_both_directions(tmp_path: Path) -> None:
     """A lost test must be listed; a listed one must be lost. Brackets of parametrised tests are no patterns."""
     (tmp_path / "exceptions.yaml").write_text("lib:\n- {tests: ['t::a', 't::p[1-*'], reason: why}\n")
@@ -49,6 +52,7 @@ def test_exceptions_are_checked_in_both_directions(tmp_path: Path) -> None:
     assert outcomes.outdated({"t::a": "passed", "t::p[1-x]": "failed", "t::b": "passed"}, known) == ["t::a"]
 
 
+@pytest.mark.rig
 def test_every_exception_names_a_suite_and_a_reason() -> None:
     """The list is read by people."""
     known = outcomes.exceptions(ROOT / "tests" / "suites" / "exceptions.yaml")
@@ -56,6 +60,7 @@ def test_every_exception_names_a_suite_and_a_reason() -> None:
     assert all(len(group.reason) > 40 and group.tests for groups in known.values() for group in groups)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_a_part_of_h5pys_suite(tmp_path: Path) -> None:
     """The same outcomes under the layer; in memory, too, but for the exceptions."""

@@ -43,6 +43,7 @@ def writes(steps: int, name: str = "'out.h5'", before: str = "") -> str:
     )
 
 
+@pytest.mark.bench
 def test_waiting_ten_seconds_costs_ten_milliseconds(tmp_path: Path) -> None:
     """Both ways: a consumer that waits for data, a producer that waits for room."""
     consumer = "import h5py\n" + MEASURED.format("f = h5py.File('out.h5')")

@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("flow", "transport", "tasks", "workflows")
 SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "wilkins", *FOLDERS)
 
+pytestmark = pytest.mark.nightly
+
 LIBC = {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"}
 
 

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 import pytest
 from analysis_results import direct, numbers_in, read_png, rows_of
+from hooks import faults
 
 from support import MPIEXEC, WILKINS, must_run, processes_in, run_tree, started_tree, wait_for
 from wilkins import builtin
@@ -85,6 +86,7 @@ def test_pipeline_through_files(tmp_path: Path) -> None:
     assert (memory / "follow.csv").read_bytes() == (files / "follow.csv").read_bytes()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "table"), [("pipeline", "follow.csv"), ("ensemble", "diffusion.csv"), ("steering", "rod.csv")]
 )
@@ -99,6 +101,7 @@ def test_real_files_give_the_same(tmp_path: Path, name: str, table: str) -> None
     assert list(files.glob("*.h5"))
 
 
+@pytest.mark.usual("alone")
 @ONE_JOB
 def test_fanout(tmp_path: Path, job: bool) -> None:
     """Every step for one analysis, every third for another, the last for the one that takes the newest."""
@@ -150,6 +153,7 @@ def test_steering(tmp_path: Path, job: bool) -> None:
     assert all(b == pytest.approx(a + 0.15 * (37 - t), abs=1e-6) for a, b, t in steps)
 
 
+@pytest.mark.usual("alone")
 @ONE_JOB
 def test_analyse(tmp_path: Path, job: bool) -> None:
     """What comes along: statistics, a picture and a real file of every step."""
@@ -171,6 +175,7 @@ def test_analyse(tmp_path: Path, job: bool) -> None:
     assert len(list((memory / "results").glob("height-*.png"))) == len(kept)
 
 
+@pytest.mark.nightly
 @ONE_JOB
 @pytest.mark.needs("python:torch")
 @pytest.mark.timeout(300)
@@ -193,6 +198,7 @@ def test_train_online(tmp_path: Path, job: bool) -> None:
     assert not list(tmp_path.glob("*.h5"))
 
 
+@pytest.mark.nightly
 @ONE_JOB
 def test_checkpoint_stream(tmp_path: Path, job: bool) -> None:
     """Killed and run again it goes on, and ends as if nothing had been; the comets are where Kepler wants them."""
@@ -239,6 +245,7 @@ def bratu(heating: float, wall: float, points: int) -> Any:
     return wall + 2 * np.log(np.cosh(slope / 4) / np.cosh(z * slope / 2))
 
 
+@pytest.mark.nightly
 @ONE_JOB
 @pytest.mark.needs("python:torch")
 @pytest.mark.timeout(300)
@@ -265,18 +272,20 @@ def test_surrogate_switch(tmp_path: Path, job: bool) -> None:
     assert not list(tmp_path.glob("[!a]*.h5"))
 
 
-@pytest.mark.needs("python:torch")
+@pytest.mark.usual("1")
+@pytest.mark.needs("python:torch", "hooks")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_switch_never_stands_still(tmp_path: Path, seed: int) -> None:
     """Four tasks in a cycle, all held up at random: every question is answered, and all end."""
     words = [word for one in ("steps=12", "questions=3", "threshold=1", "passes=2") for word in ("--set", one)]
     command = [*WILKINS, "run", "--builtin", "surrogate-switch", "--timeout", "100", *words]
-    ran = run_tree(command, 120, tmp_path, {"WILKINS_FAULTS": f"seed={seed},delay=2ms,chance=0.3"})
+    ran = run_tree(command, 120, tmp_path, faults(f"seed={seed},delay=2ms,chance=0.3"))
     assert ran.code == 0, ran.err
     with h5py.File(tmp_path / "answers.h5") as file:
         assert len(file["y"]) == 36
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 def test_a_function_of_the_user_is_learned(tmp_path: Path) -> None:
     """With another `solve.py` in a copy, and every step verified as a whole, nothing is left to the network."""

@@ -183,6 +183,9 @@ def test_without_a_world_nothing_changes(mpi: Mpi, tmp_path: Path) -> None:
     assert sorted(bare[1].splitlines()) == sorted(preloaded[1].splitlines())
 
 
+@pytest.mark.usual(
+    "mpich-plain-0", "mpich-fails-5", "openmpi-late-0", "openmpi-abort-6", "pypi-mpich-quick-0", "pypi-mpich-fails-5"
+)
 @pytest.mark.parametrize(
     ("how", "status"),
     [("plain", 0), ("late", 0), ("quick", 0), ("fails", 5), ("abort", 6)],
@@ -231,6 +234,7 @@ def test_wrong_ranks_are_explained(mpi: Mpi, tmp_path: Path) -> None:
 
 
 @mpis(MPICH)
+@pytest.mark.bench
 def test_finalize_waits_without_work(mpi: Mpi, tmp_path: Path) -> None:
     """A task that has ended stays until the job does, and takes no time from the others."""
     program = build(mpi.cc, "world_ends.c", tmp_path)

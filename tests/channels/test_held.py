@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from channels.programs import PUBLISH, WRITE, Tasks
+from hooks import faults
 
 from support import WILKINS, processes_in, started_tree, wait_for
 
@@ -126,11 +127,12 @@ def stress(tasks: Tasks, env: dict[str, str], victim: str = "") -> list[Any]:
     return [tasks.said(task)[-1] for task in ("one", "two")]
 
 
+@pytest.mark.needs("hooks")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_values_never_change_under_an_array(tasks: Tasks, seed: int) -> None:
     """With everyone held up at random at the points of the store where others could get in between."""
     seed = int(os.environ.get("WILKINS_TEST_SEED", seed))
-    all_of_them, newest = stress(tasks, {"WILKINS_FAULTS": f"seed={seed},delay=1ms,chance=0.2"})
+    all_of_them, newest = stress(tasks, faults(f"seed={seed},delay=1ms,chance=0.2"))
     assert all_of_them == "80" and 0 < int(newest) <= 80
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.channels import measure
 
+pytestmark = pytest.mark.bench
+
 
 @pytest.mark.parametrize("torch", [False, pytest.param(True, marks=pytest.mark.needs("python:torch"))])
 def test_views_are_at_once_and_copy_nothing(tmp_path: Path, torch: bool) -> None:

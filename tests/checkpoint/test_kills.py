@@ -92,12 +92,22 @@ def killed_and_resumed(tmp_path: Path, ranks: int, point: str, count: int, rank:
     assert memory is None or not memory.exists()
 
 
+@pytest.mark.usual(
+    "3-save.captured",
+    "3-flush.block",
+    "3-commit.renamed",
+    "3-copy.begun",
+    "3-prune.hidden",
+    "3-memory.hidden",
+    "3-restore.verified",
+)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("count", [1, 3] if FULL else [3])
 def test_killed_at_every_point(tmp_path: Path, point: str, count: int) -> None:
     killed_and_resumed(tmp_path, 1, point, count, 0)
 
 
+@pytest.mark.usual("commit.voted-2")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(
     ("point", "rank"),
@@ -110,6 +120,7 @@ def test_a_rank_is_killed_at_a_point(tmp_path: Path, point: str, rank: int) -> N
     killed_and_resumed(tmp_path, 3, point, 3, rank)
 
 
+@pytest.mark.usual("0")
 @pytest.mark.parametrize("number", range(-(-KILLS // 3)))
 def test_killed_at_a_random_moment(tmp_path: Path, number: int, record_property: Callable[[str, object], None]) -> None:
     """Of saving, flushing, copying, committing, pruning and restoring, three times; one rank, or all at once."""

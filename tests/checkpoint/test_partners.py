@@ -202,6 +202,7 @@ def resumed(folder: Path, given: str, *, steps: int = 12) -> None:
     assert not [one for one in (folder / "versions").iterdir() if one.name.endswith((".new", ".old"))]
 
 
+@pytest.mark.usual("partners.renamed-0", "decode.piece-1")
 @needs
 @pytest.mark.parametrize(
     ("point", "rank"),

@@ -149,6 +149,7 @@ def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> 
             checkpointer.save(0, {"x": tensor})
 
 
+@pytest.mark.usual("2-others0")
 @pytest.mark.parametrize(
     ("saved", "others"),
     [(2, (2, 3, 4)), (4, (2, 3, 4))] if FULL else [(2, (2,)), (4, (3,))],
@@ -171,6 +172,7 @@ def test_a_node_of_torch_distributed_is_lost(tmp_path: Path) -> None:
     assert sorted(told) == sorted([*expected, "alone: all right; 0 folders in memory"])
 
 
+@pytest.mark.usual("commit.renamed-0")
 @pytest.mark.parametrize(("point", "rank"), [("flush.synced", 1), ("commit.renamed", 0)])
 def test_one_of_two_is_killed(tmp_path: Path, point: str, rank: int) -> None:
     """torch ends nobody: the other one is told, and what is there is whole."""

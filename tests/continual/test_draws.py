@@ -72,6 +72,7 @@ def chances() -> dict[str, tuple[float, bool]]:
     return {name: chance(exact, pattern, seed) for seed, (name, pattern) in enumerate(PATTERNS.items())}
 
 
+@pytest.mark.nightly
 def test_every_sample_is_equally_likely(chances: dict[str, tuple[float, bool]]) -> None:
     assert not rejected({name: value for name, (value, _) in chances.items()})
 
@@ -80,6 +81,7 @@ def test_no_sample_is_drawn_twice(chances: dict[str, tuple[float, bool]]) -> Non
     assert not any(twice for _, twice in chances.values())
 
 
+@pytest.mark.nightly
 def test_a_modulo_sampler_is_rejected() -> None:
     """The same test tells a sampler that wraps indices, wherever classes are not equally full."""
     uneven = ("empty ranks", "a new class on one rank", "unequal ranks", "emptied classes", "partly filled")

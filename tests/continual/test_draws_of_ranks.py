@@ -49,6 +49,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], list
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
 def test_every_sample_is_equally_likely(seen: dict[tuple[int, int], list[NDArray[np.int64]]]) -> None:

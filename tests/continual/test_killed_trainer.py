@@ -93,6 +93,7 @@ def outcome(folder: Path) -> tuple[dict[str, Any], list[list[str]]]:
     return {"step": step, **state}, table
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch", MPIEXEC)
 @pytest.mark.timeout(700)
 @pytest.mark.parametrize(

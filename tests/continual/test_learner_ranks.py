@@ -37,6 +37,7 @@ def joined(batch_of: Any, step: int, ranks: int) -> dict[str, Any]:
     return {name: np.concatenate([one[name] for one in every]) for name in ("x", "y")}
 
 
+@pytest.mark.usual("2")
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_unequal_shares(tmp_path: Path, ranks: int) -> None:
     """Also of ranks without samples, at times or always: nobody waits, and every sample counts the same."""
@@ -89,6 +90,7 @@ except Exception as error:
     assert "rank 1: BadBatch: training, port 'p-*.h5', step 5, tensor 'x': sample 2 holds NaN" in finished.out
 
 
+@pytest.mark.nightly
 def test_groups_one_after_the_other(tmp_path: Path) -> None:
     """Learners and process groups are made and ended many times: the threads of a group that ends wait for nobody."""
     program = write_program(

@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from benchmarks.rehearsal import measure
 
+pytestmark = pytest.mark.bench
+
 
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(300)

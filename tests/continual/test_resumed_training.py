@@ -112,6 +112,7 @@ def told(folder: Path, what: str) -> dict[str, Any]:
     return {path.name: path.read_text() for path in (folder / what).iterdir()}
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_every_version_once(tmp_path: Path) -> None:
     """Those that a reader has had are not given to it again, and are what they were if they are made again."""

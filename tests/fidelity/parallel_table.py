@@ -26,7 +26,7 @@ the data was compared, and the complete view that h5py (2.0 and 1.10) has of eac
 [fidelity.md](fidelity.md). The programs are in `tests/fidelity/pairs`, in `parallel` and, for what needs HDF5 1.14, in
 `parallel_newer`; HDF5 1.14 is Debian 13's, inside programs of Debian 12 (`tools/newer-hdf5`). This page is made by
 `cd tests && python -m fidelity.parallel_table`, which runs all of them in every column, with 3 ranks to 2 and 2 to 4.
-`make test` runs each with either MPI and HDF5, and 1 to 5 ranks; `WILKINS_FIDELITY=all python -m pytest
+`make test-all` runs each with either MPI and HDF5, and 1 to 5 ranks; `WILKINS_FIDELITY=all python -m pytest
 tests/fidelity/test_parallel.py` with all numbers up to 6.
 
 - **same**: nothing that any rank or reader saw differs.

@@ -77,6 +77,7 @@ def test_the_tools_of_hdf5_see_a_file(tmp_path: Path) -> None:
     assert of_step.count("h5diff: 0") >= len(SMALL) - 2 and "h5diff with another: 1" in of_step
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("h5diff")
 def test_archives_are_the_files_a_program_writes(tmp_path: Path) -> None:
     """Mode both: what lies on disk in the end is what the program writes alone."""

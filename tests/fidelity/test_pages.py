@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from fidelity import pages
 
+pytestmark = pytest.mark.rig
+
 
 def test_a_page_is_written_if_nothing_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "page.md"

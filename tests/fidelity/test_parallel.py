@@ -25,6 +25,7 @@ def combinations() -> list[Combination]:
 EACH = [pytest.param(each, id=str(each), marks=pytest.mark.needs(*each.column.needs)) for each in combinations()]
 
 
+@pytest.mark.usual("mpich-1.10-inside-2-to-1-part-2-of-3", "openmpi-1.10-inside-2-to-1-part-3-of-3")
 @pytest.mark.timeout(6 * parallel.LIMIT)  # its processes have limits of their own
 @pytest.mark.parametrize("combination", EACH)
 def test_a_parallel_step_is_what_the_file_would_be(combination: Combination, tmp_path: Path) -> None:
@@ -34,6 +35,7 @@ def test_a_parallel_step_is_what_the_file_would_be(combination: Combination, tmp
     assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())
 
 
+@pytest.mark.rig
 def test_usual_rounds_leave_nothing_out() -> None:
     """Every case is run with either MPI, and either version of HDF5 that has it."""
     usual = parallel.usual()
@@ -49,6 +51,7 @@ def test_the_table_is_up_to_date() -> None:
     assert written == parallel_table.page(), "cd tests && python -m fidelity.parallel_table"
 
 
+@pytest.mark.rig
 def test_cases_are_about_features_of_the_table() -> None:
     """No case is about a feature that has no row."""
     told = {feature for column in COLUMNS for case in column.cases for feature in case.features}

@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from hypothesis.strategies import SearchStrategy
 
 FAMILIES = {"serial": serial_batch, "ranks": ranks_batch}
 ROUND = {"serial": 6, "ranks": 10}
-"""Batches of an ordinary round of tests: 2,000 programs, 800 of them of several ranks."""
+"""Batches of a round of all tests: 2,000 programs, 800 of them of several ranks. `make test` has one of each,"""
+SHORTER = 4
+"""... of so many times fewer programs."""
 SHARE = {"serial": 0.75, "ranks": 0.25}
 """... and their part of fresh ones."""
 
@@ -39,29 +41,34 @@ def seeds(family: str) -> list[int]:
     return list(range(first, first + (-(-fresh // FAMILIES[family].COUNT) or ROUND[family])))
 
 
+USUAL = not any(name in os.environ for name in ("WILKINS_FUZZ_SEED", "WILKINS_FUZZ_PROGRAMS", "WILKINS_TEST_SEED"))
+
+
 def needs(named: Mapping[str, Any]) -> pytest.MarkDecorator:
     """Of a batch, by what it follows from."""
     return pytest.mark.needs(*(Column(named["mpi"], named["hdf5"]).needs if "mpi" in named else ("python:h5py",)))
 
 
-EACH = [
-    pytest.param(
-        family,
-        start,
-        id=f"{family}-{start}",
-        marks=needs(ranks_batch.combination(start) if family == "ranks" else {}),
-    )
-    for family in FAMILIES
-    for start in seeds(family)
-]
+def each() -> Iterator[Any]:
+    """Family, seed and number of programs of every batch."""
+    for family, module in FAMILIES.items():
+        starts = seeds(family)
+        if USUAL:
+            shorter = module.COUNT // SHORTER
+            marks = [needs(ranks_batch.combination(0) if family == "ranks" else {})]
+            yield pytest.param(family, 0, shorter, id=f"{family}-0-{shorter}", marks=marks)
+        for start in starts:
+            marks = [needs(ranks_batch.combination(start) if family == "ranks" else {})]
+            marks += [pytest.mark.nightly] if USUAL else []
+            yield pytest.param(family, start, module.COUNT, id=f"{family}-{start}", marks=marks)
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("family", "start"), EACH)
-def test_random_programs(tmp_path: Path, family: str, start: int) -> None:
+@pytest.mark.parametrize(("family", "start", "count"), list(each()))
+def test_random_programs(tmp_path: Path, family: str, start: int, count: int) -> None:
     """All of a batch agree; of one that does not, the smallest that Hypothesis finds is kept and told."""
     print(f"again with: WILKINS_FUZZ_SEED={family}-{start} python -m pytest tests/fidelity/test_random_programs.py")
-    batch, strategy = FAMILIES[family].make(start, FAMILIES[family].COUNT)
+    batch, strategy = FAMILIES[family].make(start, count)
     told = outcomes(tmp_path / "batch", batch)
     print(f"{told.count(SAME)} of {len(told)} programs agree; HDF5 itself dies of {told.count(DIED)}, with files")
     differing = [text for text in told if text not in AGREE]
@@ -94,6 +101,7 @@ def one(name: str, dtype: str) -> Program:
 NAMED = {"kind": "case", "write": "own", "read": "own", "queue": 4}
 
 
+@pytest.mark.rig
 def test_a_wrong_byte_is_seen(tmp_path: Path) -> None:
     """Of four files, one has a wrong bit in its values; which, and what its readers saw."""
 
@@ -112,6 +120,7 @@ def test_a_wrong_byte_is_seen(tmp_path: Path) -> None:
     assert "/links/x[1]/value" in told[2]
 
 
+@pytest.mark.rig
 def test_a_file_that_is_not_there_is_seen(tmp_path: Path) -> None:
     """A way that lacks a file differs, whatever else agrees."""
 
@@ -132,6 +141,7 @@ with open("out.txt", "w") as out:
 """
 
 
+@pytest.mark.rig
 def test_a_program_that_ends_its_process_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job of several ranks cannot perform each program in a process of its own: it runs again without the one."""
     batch = Batch(
@@ -152,6 +162,7 @@ def test_a_program_that_ends_its_process_is_left_out(tmp_path: Path, monkeypatch
     assert outcomes(tmp_path / "batch", batch) == [SAME, DIED, SAME, DIED]
 
 
+@pytest.mark.rig
 def test_what_differs_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis draws the programs of a seed again, and takes away what a difference does not need."""
 
@@ -172,12 +183,14 @@ def test_what_differs_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("programs", [random_serial.programs, random_ranks.programs])
+@pytest.mark.rig
 def test_a_seed_draws_the_same_programs(programs: Callable[..., SearchStrategy[Program]]) -> None:
     """In every process, so that the command in a report runs what failed."""
     strategy = programs(reopened=True)
     assert batches.draw(strategy, 20, 5) == batches.draw(strategy, 20, 5)
 
 
+@pytest.mark.rig
 def test_batches_have_all_numbers_of_ranks() -> None:
     """Fresh seeds have all pairs with either MPI and every HDF5; an ordinary round each number twice."""
     assert len({tuple(ranks_batch.combination(start).values()) for start in range(1000, 1150)}) == 150

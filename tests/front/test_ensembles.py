@@ -148,6 +148,7 @@ def test_a_plan_draws_2_to_5_and_5_to_2(case: Case) -> None:
     assert drawn(case.write(ensemble(3, 1))) == []
 
 
+@pytest.mark.bench
 def test_a_plan_of_1000_instances_is_short_and_quick(case: Case) -> None:
     case.write(ensemble(1000, 100))
     begun = time.process_time()

@@ -285,6 +285,7 @@ def test_existing_wilkins_files(case: Case) -> None:
         assert any(f"{key!r} is accepted and not used" in note for note in plan.notes), key
 
 
+@pytest.mark.bench
 def test_a_thousand_tasks_in_less_than_two_seconds(case: Case) -> None:
     lines = ["tasks:"]
     for n in range(1000):

@@ -125,6 +125,7 @@ def test_a_program_that_ignores_the_request_to_end(case: Case) -> None:
         case.assert_nothing_left()
 
 
+@pytest.mark.bench
 def test_a_waiting_launcher_sleeps(case: Case) -> None:
     case.program("sleep.sh", "#!/bin/sh\nsleep 1000\n")
     case.workflow("tasks:\n  - {name: sleep, func: ./sleep.sh}\n")

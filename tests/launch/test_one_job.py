@@ -181,6 +181,7 @@ def test_tasks_that_make_windows_at_the_same_time(case: Case, mpiexec: str) -> N
             assert case.log(f"t{ranks}.{rank}") == f"world of {ranks}: rank {rank} is well\n"
 
 
+@pytest.mark.usual("pypi-mpich-late", "debian-mpich-fail", "debian-openmpi-late")
 @pytest.mark.parametrize("mode", ["fail", "late"])
 def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
     job.build(case.folder)
@@ -199,6 +200,7 @@ def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
 
 
+@pytest.mark.usual("pypi-mpich-9", "debian-mpich-2", "debian-openmpi-15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: str(int(number)))
 def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -> None:
     job.build(case.folder)

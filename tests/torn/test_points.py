@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hooks import fault_points
 from torn.cases import Case, Reader, kill_at_point, kinds_here
 
-from wilkins.transport.board import fault_points
+pytestmark = pytest.mark.needs("hooks")
 
 FULL = "WILKINS_TEST_KILLS" in os.environ
 AT_ONCE = 3
@@ -142,7 +143,14 @@ def _case(scene: Scene, kind: str, here: tuple[str, ...], turn: int) -> Case:
 
 
 ATTEMPTS = list(enumerate(attempts()))
-BATCHES = [ATTEMPTS[first : first + BATCH] for first in range(0, len(ATTEMPTS), BATCH)]
+BATCHES = [
+    pytest.param(
+        ATTEMPTS[first : first + BATCH],
+        id=f"{ATTEMPTS[first][1][0]}-to-{ATTEMPTS[first : first + BATCH][-1][1][0]}",
+        marks=[] if first == 0 or FULL else pytest.mark.nightly,
+    )
+    for first in range(0, len(ATTEMPTS), BATCH)
+]
 
 
 def attempt(folder: Path, point: str, case: Case, arrival: int) -> str:
@@ -161,7 +169,7 @@ def test_every_point_has_a_scene() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0][1][0]}-to-{batch[-1][1][0]}")
+@pytest.mark.parametrize("batch", BATCHES)
 def test_killed_at_a_point(tmp_path: Path, batch: list[tuple[int, tuple[str, Case, int]]]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         said = pool.map(lambda one: attempt(tmp_path / str(one[0]), *one[1]), batch)
