@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -232,7 +231,7 @@ def test_a_killed_process(case: Case, mpiexec: str, victim: str) -> None:
         programs = [pid for pid in processes_in(case.folder) if _first_word(pid).endswith("/sum")]
         launcher = _parent(programs[0])
         if victim == "first launcher":
-            launcher = json.loads((case.run_folder() / "job.json").read_text())["leader"]
+            launcher = int((case.run_folder() / "leader").read_text())
         os.kill(programs[0] if victim == "program" else launcher, signal.SIGKILL)
         finished = tree.wait(20)
         assert finished.code != 0

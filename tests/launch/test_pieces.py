@@ -102,6 +102,14 @@ def test_jobs_have_different_keys() -> None:
     assert job_key({}) == job_key({})
 
 
+def test_steps_of_an_allocation_have_different_keys_where_their_launcher_cannot_be_seen() -> None:
+    """As in a container with processes of its own; a job that is started again has its old numbers, and its count."""
+    job = {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}
+    assert (
+        len({job_key(job), job_key({**job, "SLURM_STEP_ID": "1"}), job_key({**job, "SLURM_RESTART_COUNT": "1"})}) == 3
+    )
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (128_000_000, "128 MB"), (1.5e9, "1.5 GB"), (2e15, "2e+03 TB")],

@@ -35,8 +35,6 @@ class JobSetting:
 
     records: str
     """The run directory."""
-    leader: int
-    """Process of the first rank's launcher."""
     quiet: bool
     timeout: float | None
     master_ports: dict[str, int]
@@ -185,7 +183,7 @@ class JobRank:
             done = self._meeting.verdict() is not None or now > self._results_by + _LAST_RESULTS
             if not done and now >= self._look_at:
                 self._look_at = now + _LOOK
-                if not Path(f"/proc/{self._setting.leader}").exists():
+                if not self._meeting.leader_lives():
                     self._supervisor.stop(1, "rank 0's launcher was killed; the run cannot go on")
                     done = self._told
         return None if done else _TURN

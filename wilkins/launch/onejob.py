@@ -20,6 +20,7 @@ from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hooks import run_hooks
 from wilkins.launch.jobrank import JobRank, JobSetting
 from wilkins.launch.options import RunOptions
+from wilkins.launch.output import say
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.launch.rundir import RunDirectory
@@ -94,7 +95,7 @@ def _refuse_nodes(here: Rank) -> int:
 
 
 def _say(error: WilkinsError) -> int:
-    print("\n".join(f"wilkins: {line}" for line in str(error).splitlines()), file=sys.stderr, flush=True)
+    say(str(error))
     return error.exit_code
 
 
@@ -127,10 +128,9 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         records = RunDirectory.create(plan, options.run_dir, resumption)
         make_folders(plan)
         run_hooks(plan)
-        board = create_board(plan, records.layer_log, records.trace, meeting.path)
+        board = meeting.make(lambda path: create_board(plan, records.layer_log, records.trace, path))
         setting = JobSetting(
             records=str(records.path),
-            leader=os.getpid(),
             quiet=options.quiet,
             timeout=options.timeout,
             master_ports={str(task.index): env.free_port() for task in plan.tasks},
@@ -143,7 +143,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         meeting.open(asdict(setting))
     except BaseException as error:
         code = _say(error) if isinstance(error, WilkinsError) else 1
-        meeting.open({"failed": code})
+        meeting.refuse(code)
         meeting.close(failed=True)
         if isinstance(error, WilkinsError):
             return code
@@ -156,9 +156,11 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         code = rank.run()
         code = _sum_up(rank, meeting, board, records, time.monotonic() - started)
     finally:
-        meeting.decide(code)
-        meeting.close(failed=code != 0)
-        board.remove()
+        try:
+            meeting.decide(code)
+        finally:
+            meeting.close(failed=code != 0)
+            board.close()
     return code
 
 

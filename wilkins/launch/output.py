@@ -11,6 +11,12 @@ _CHUNK = 65536
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
 
+def say(message: str) -> None:
+    """Show lines of the launcher itself, if anybody can read them."""
+    with contextlib.suppress(OSError, ValueError):
+        print("\n".join(f"wilkins: {line}" for line in message.splitlines()), file=sys.stderr, flush=True)
+
+
 class Terminal:
     """The launcher's terminal: tasks' lines on stdout, the launcher's own on stderr."""
 
@@ -39,8 +45,7 @@ class Terminal:
 
     def say(self, message: str) -> None:
         """Show lines of the launcher itself."""
-        with contextlib.suppress(OSError, ValueError):
-            print("\n".join(f"wilkins: {line}" for line in message.splitlines()), file=sys.stderr, flush=True)
+        say(message)
 
     def table(self, text: str) -> None:
         """Show a block as it is."""

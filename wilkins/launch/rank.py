@@ -15,8 +15,10 @@ _FAMILIES = (
     ("PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_SIZE", "mpiexec"),
     ("SLURM_PROCID", "SLURM_NTASKS", "", "srun"),
 )
-_JOB_IDS = ("PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PALS_APID", "SLURM_JOB_ID", "SLURM_STEP_ID")
-_PROXIES = ("hydra_pmi_proxy",)
+_ALLOCATION_IDS = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT")
+_JOB_IDS = ("PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PALS_APID", "SLURM_STEP_ID")
+_LAUNCHERS = ("hydra_pmi_proxy", "slurmstepd")
+"""The processes, one per job and node, that start the ranks where the variables may not tell one job from another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +57,50 @@ def _integer(text: str | None) -> int | None:
 def job_key(environment: Mapping[str, str] = os.environ) -> str:
     """A word that is the same for all ranks of this job on this node, and different for any other job.
 
-    From the ids the launcher gives, where it gives any, and the process that all the ranks descend from.
+    From all the ids that the launcher gives, and the process that started the ranks. The ids alone do not do: an
+    allocation may run many jobs at once, and MPICH's mpiexec gives no id of its own. The process alone does not either:
+    it cannot be seen from a container with processes of its own.
     """
-    parts = [str(os.getuid()), *(environment.get(name, "") for name in _JOB_IDS)]
-    if not any(parts[1:]):
-        ancestor = _ancestor()
-        parts += [str(ancestor), _start_time(ancestor)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    parts = [str(os.getuid()), *(environment.get(name, "") for name in (*_ALLOCATION_IDS, *_JOB_IDS))]
+    launcher = _known_launcher()
+    if launcher is None and not any(name in environment for name in _JOB_IDS):
+        launcher = _starter(environment)
+    if launcher is not None:
+        parts += [str(launcher), _start_time(launcher), str(Path("/proc/self/ns/pid").stat().st_ino)]
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:24]
 
 
-def _ancestor() -> int:
-    """The launcher's process on this node: the nearest known proxy, else the parent."""
+def _known_launcher() -> int | None:
+    """The nearest ancestor that is known to start the ranks of one job."""
     pid = os.getpid()
-    while pid > 1:
-        pid = int(_stat(pid)[1])
+    while (pid := _parent(pid)) > 1:
         try:
             name = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
-            break
-        if name in _PROXIES:
+            return None
+        if name in _LAUNCHERS:
             return pid
-    return os.getppid()
+    return None
+
+
+def _starter(environment: Mapping[str, str]) -> int:
+    """The nearest ancestor that is not this rank: what stands between a launcher and a rank, such as a shell, has the
+    rank's variables."""
+    mine = {f"{rank}={environment[rank]}" for rank, *_ in _FAMILIES if rank in environment}
+    pid = _parent(os.getpid())
+    while pid > 1 and mine:
+        try:
+            its = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
+        except OSError:  # another user's, as the daemon of a scheduler is
+            break
+        if not mine.issubset(its):
+            break
+        pid = _parent(pid)
+    return pid
+
+
+def _parent(pid: int) -> int:
+    return int(_stat(pid)[1])
 
 
 def _start_time(pid: int) -> str:

@@ -1,27 +1,34 @@
 """Where the launchers of one job's ranks meet: a folder in shared memory that the first rank makes and removes.
 
-It is the folder of the run's board. `job.json` appears in it when all is set up, or when that has failed. `ranks` holds
-two bytes per rank of the job. The first only grows: RUNNING, OVER (the program has done its last; the layer inside it
-writes this before it waits in MPI_Finalize, and its exit status into the second byte), ENDED (the launcher of the rank
-has left its result), SEEN (it has seen the verdict). Two more bytes tell that `stopped` and `verdict` are there.
+It is the folder of the run's board. All ranks know its name (`rank.job_key`). Only who made it writes into it as the
+first rank, or removes it. `leader` is locked by the first rank as long as that lives; others enter no folder where it
+is not, and each of them claims its number there by `rank.<number>`, which nobody else may have done.
+
+`job.json` appears in it when all is set up, or when that has failed. `ranks` holds two bytes per rank of the job. The
+first only grows: RUNNING, OVER (the program has done its last; the layer inside it writes this before it waits in
+MPI_Finalize, and its exit status into the second byte), ENDED (the launcher of the rank has left its result), SEEN (it
+has seen the verdict). Two more bytes tell that `stopped` and `verdict` are there.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError
-from wilkins.transport.board import remove_run
+from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
 
-_SHM = Path("/dev/shm")
 _PATIENCE = 120.0
 _FAREWELL = 5.0
 
@@ -30,29 +37,68 @@ class Rendezvous:
     """The folder, as one rank's launcher uses it."""
 
     def __init__(self, key: str, rank: int, size: int) -> None:
-        self.path = _SHM / f"wilkins-{os.getuid()}-{key}"
+        self.path = SHARED_MEMORY / f"wilkins-{os.getuid()}-{key}"
         self.rank = rank
         self.size = size
         self.leave_at = 0.0
         """Monotonic time, the same for all ranks, at which they may go."""
+        self._made = False
         self._ranks = -1
+        self._leader = -1
+
+    def make(self, create: Callable[[Path], Board]) -> Board:
+        """First rank: make the folder, with the run's board in it.
+
+        Args:
+            create: makes a board in a folder of this name, which it makes, too.
+
+        Raises:
+            ResourceError: the folder is there already, so it is another run's.
+        """
+        if self.path.exists():
+            raise self._taken()
+        board = create(self.path)
+        self._made = True
+        return board
 
     def open(self, job: dict[str, Any]) -> None:
-        """First rank: let the others in. Makes the folder if the set-up did not come so far."""
-        self.path.mkdir(mode=0o700, exist_ok=True)
-        self._ranks = os.open(self.path / "ranks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.ftruncate(self._ranks, 2 * self.size + 2)
+        """First rank: let the others in."""
+        self._furnish(self.path)
         self._write("job.json", job)
+
+    def refuse(self, code: int) -> None:
+        """First rank: let the others know that the set-up has failed, unless the folder is another run's."""
+        with contextlib.suppress(OSError):  # then they end as their mpiexec sees this rank fail
+            if not self._made:
+                new = self.path.with_name(f"{self.path.name}.new")
+                new.mkdir(mode=0o700)
+                try:
+                    self._furnish(new)
+                    new.rename(self.path)
+                except OSError:
+                    shutil.rmtree(new, ignore_errors=True)
+                    raise
+                self._made = True
+            elif self._ranks < 0:
+                self._furnish(self.path)
+            self._write("job.json", {"failed": code})
+
+    def _furnish(self, folder: Path) -> None:
+        self._leader = os.open(folder / "leader", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._leader, fcntl.LOCK_EX)
+        os.write(self._leader, f"{os.getpid()}\n".encode())
+        self._ranks = os.open(folder / "ranks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._ranks, 2 * self.size + 2)
 
     def enter(self) -> dict[str, Any]:
         """Other ranks: wait until the first has let them in.
 
         Raises:
-            ResourceError: it did not, or the folder is not this user's.
+            ResourceError: it did not, or the folder is not this job's.
         """
         until = time.monotonic() + _PATIENCE
         pause = 0.002
-        while (job := self._read("job.json")) is None:
+        while (job := self._entered()) is None:
             if time.monotonic() > until:
                 raise ResourceError(
                     f"rank {self.rank}: rank 0 of the job did not set up the run within {_PATIENCE:g} s; "
@@ -60,11 +106,52 @@ class Rendezvous:
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
-        state = self.path.lstat()
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-            raise ResourceError(f"{self.path}: belongs to somebody else; remove it or ask its owner to")
-        self._ranks = os.open(self.path / "ranks", os.O_RDWR | os.O_CLOEXEC)
         return job
+
+    def _entered(self) -> dict[str, Any] | None:
+        """What the first rank has decided, if it has, and lives."""
+        try:
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._foreign() from error
+        try:
+            state = os.fstat(folder)
+            if state.st_uid != os.getuid() or stat.S_IMODE(state.st_mode) & 0o077:
+                raise self._foreign()
+            job = _read_json("job.json", folder)
+            if job is None:
+                return None
+            leader = os.open("leader", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+            if not _is_locked(leader):  # left by a run that was killed
+                os.close(leader)
+                return None
+            self._leader = leader
+            self._ranks = os.open("ranks", os.O_RDWR | os.O_CLOEXEC, dir_fd=folder)
+            os.close(
+                os.open(f"rank.{self.rank}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            )
+        except FileExistsError as error:
+            raise self._taken() from error
+        except FileNotFoundError:  # it is being removed
+            return None
+        finally:
+            os.close(folder)
+        return job
+
+    def _foreign(self) -> ResourceError:
+        return ResourceError(f"{self.path}: belongs to somebody else; remove it or ask its owner to")
+
+    def _taken(self) -> ResourceError:
+        return ResourceError(
+            f"rank {self.rank}: {self.path}: another run meets there, and what started this job does not tell the two "
+            "apart; start one after the other, or with the mpiexec of MPICH or Open MPI, or with srun"
+        )
+
+    def leader_lives(self) -> bool:
+        """Other ranks: whether the first rank's launcher does."""
+        return _is_locked(self._leader)
 
     def mark(self, state: int) -> None:
         """Say how far this rank is."""
@@ -133,7 +220,20 @@ class Rendezvous:
             time.sleep(0.002)
 
     def close(self, failed: bool) -> None:
-        """First rank: remove the folder once every rank has seen how it ended; after a failure, say when all go."""
+        """First rank: remove the folder once every rank has seen how it ended; after a failure, say when all go.
+
+        Does nothing if the folder is another run's.
+        """
+        if not self._made:
+            return
+        try:
+            if self._ranks >= 0:
+                self._see_off(failed)
+        finally:
+            remove_run(self.path)
+            self._made = False
+
+    def _see_off(self, failed: bool) -> None:
         self.mark(SEEN)
         until = time.monotonic() + _FAREWELL
         while min(self.ranks()) < SEEN and time.monotonic() < until:
@@ -142,7 +242,6 @@ class Rendezvous:
             self.leave_at = time.monotonic() + 0.2 + 0.005 * self.size
             self._write("leave", {"at": self.leave_at})
             time.sleep(0.1)
-        remove_run(self.path)
 
     def _news(self, number: int) -> bool:
         return os.pread(self._ranks, 1, 2 * self.size + number) == b"1"
@@ -153,8 +252,26 @@ class Rendezvous:
         new.replace(self.path / name)
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            value: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
+        return _read_json(self.path / name)
+
+
+def _read_json(path: str | Path, folder: int | None = None) -> dict[str, Any] | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return None
-        return value
+        raise
+    with os.fdopen(descriptor, encoding="utf-8") as file:
+        value: dict[str, Any] = json.load(file)
+    return value
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether another process holds the lock on a file that only its maker takes alone."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
