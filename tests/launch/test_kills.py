@@ -143,3 +143,63 @@ def test_a_waiting_launcher_sleeps(case: Case) -> None:
 def _cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+FAILS_ON_DEMAND = """\
+tasks:
+  - {name: produce, func: ./produce.py, args: [HOW], outports: [{filename: "step*.h5"}]}
+  - {name: consume, func: ./read.py, inports: [{filename: "step*.h5"}]}
+"""
+
+ON_DEMAND = """\
+import os, sys, time
+from pathlib import Path
+import h5py
+Path("run-folder").write_text(os.environ["WILKINS_RUN"])
+for step in range(3):
+    with h5py.File(f"step{step}.h5", "w") as file:
+        file["x"] = [step]
+until = time.monotonic() + 60
+while not Path("go").exists():
+    assert time.monotonic() < until
+    time.sleep(0.02)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["alone", "one job"])
+@pytest.mark.parametrize(("how", "code"), [("7", 1), ("0", 0)], ids=["fails", "succeeds"])
+def test_a_killed_guard_does_not_change_how_the_run_ends(
+    case: Case, how: str, code: int, kind: str, mpiexec: str
+) -> None:
+    """The launcher says that it is on its own, and cleans up."""
+    case.program("produce.py", ON_DEMAND)
+    case.workflow(FAILS_ON_DEMAND.replace("HOW", f'"{how}"'))
+    before = [mpiexec, "-n", "2"] if kind == "one job" else []
+    with started_tree([*before, *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        _running(case, tree)
+        guards = _guards(case)
+        assert len(guards) == (2 if before else 1)
+        for guard in guards:
+            os.kill(guard, signal.SIGKILL)
+        (case.folder / "go").touch()
+        finished = tree.wait(30)
+        assert finished.code == code, finished.err
+        assert finished.err.count("the process that cleans up") == len(guards)
+        assert finished.err.count("produce: failed: exit code 7") == code
+        assert "Traceback" not in finished.err
+        case.assert_nothing_left()
+
+
+def _guards(case: Case) -> list[int]:
+    """The processes that a launcher has forked."""
+    found = []
+    for pid in processes_in(case.folder):
+        try:
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()[1])
+            words = [Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, parent)]
+        except OSError:  # it has ended
+            continue
+        if words[0] == words[1] and b"wilkins" in words[0]:
+            found.append(pid)
+    return found

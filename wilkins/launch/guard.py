@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from wilkins.launch import process
+from wilkins.launch.output import say
 from wilkins.transport.board import sweep
 
 VARIABLE = "WILKINS_LAUNCHER"
@@ -21,13 +22,17 @@ _DONE = b"done"
 
 
 class Guard:
-    """Watches over a run while the block lasts; acts only if the launcher dies inside it."""
+    """Watches over a run while the block lasts; acts only if the launcher dies inside it.
+
+    The run does not depend on it: if it is killed, the launcher says so, once, and does its own part as always.
+    """
 
     def __init__(self) -> None:
         self.token = secrets.token_hex(8)
         """Value of `VARIABLE` in every process that belongs to the launcher."""
         self._pipe = -1
         self._pid = 0
+        self._lost = False
 
     def __enter__(self) -> Guard:
         read_end, self._pipe = os.pipe()
@@ -45,15 +50,27 @@ class Guard:
 
     def note(self, segment: Path) -> None:
         """Let the guard know of shared memory that it must remove too."""
-        os.write(self._pipe, os.fsencode(segment) + b"\n")
+        self._tell(os.fsencode(segment) + b"\n")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.write(self._pipe, _DONE + b"\n")
+        self._tell(_DONE + b"\n")
         os.close(self._pipe)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
+
+    def _tell(self, line: bytes) -> None:
+        if self._lost:
+            return
+        try:
+            os.write(self._pipe, line)
+        except BrokenPipeError:
+            self._lost = True
+            say(
+                "the process that cleans up should this launcher be killed was killed itself; the launcher cleans up "
+                "at the end of the run all the same, and after a kill `wilkins clean` does"
+            )
 
 
 def _watch(pipe: int, token: str) -> None:
