@@ -8,54 +8,39 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from wilkins import streams
 from wilkins.errors import UsageError, WilkinsError, count_of
+from wilkins.reporting import VARIABLE, report, show_tracebacks
 
 _JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_NUM_TASKS")
 _INTERRUPTED = 130
+_DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    streams.settle()
     try:
         code = _main(arguments)
     finally:
-        told = _flush()
-    return code or told
+        cut_short = streams.finish()
+    return code or cut_short
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parsed = _parser().parse_args(arguments)
     try:
+        parsed = _parser().parse_args(arguments)
+        show_tracebacks(parsed.debug)
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
-    except WilkinsError as error:
-        message = str(error)
-        print(message if ": error: " in message else f"wilkins: error: {message}", file=sys.stderr)
-        return error.exit_code
+    except SystemExit as done:  # argparse has said why
+        return int(done.code or 0)
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except OSError as error:
-        return _refused(error)
-
-
-def _flush() -> int:
-    """Write out what is buffered, before Python does and words a failure in its own way; returns the exit code."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        return _refused(error)
-    return 0
-
-
-def _refused(error: OSError) -> int:
-    """Nobody who reads the output any more is no error; whatever else the system refuses is one."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if isinstance(error, BrokenPipeError):
-        return 0
-    where = f"{error.filename}: " if error.filename else ""
-    print(f"wilkins: error: cannot go on: {where}{error.strerror}; mend what the system refuses", file=sys.stderr)
-    return WilkinsError.exit_code
+    except Exception as error:
+        return report(error)
 
 
 def in_job(environment: Mapping[str, str] = os.environ) -> bool:
@@ -110,7 +95,7 @@ def _resume(parsed: argparse.Namespace) -> int:
     from wilkins.resume.resumption import resume
 
     resumption = resume(run, "alone")
-    print(resumption.told, flush=True)
+    streams.show(resumption.told)
     return launch.run(resumption.plan, replace(options, resumption=resumption.record))
 
 
@@ -130,7 +115,7 @@ def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
 def _list(_: argparse.Namespace) -> int:
     from wilkins import builtin
 
-    print(builtin.listed())
+    streams.show(builtin.listed())
     return 0
 
 
@@ -140,9 +125,9 @@ def _check(parsed: argparse.Namespace) -> int:
     file, folder = _workflow(parsed)
     plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
     for note in plan.notes:
-        print(note, file=sys.stderr)
+        streams.tell(note)
     counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
-    print(f"{file}: all right: {', '.join(count_of(*count) for count in counts)}")
+    streams.show(f"{file}: all right: {', '.join(count_of(*count) for count in counts)}")
     return 0
 
 
@@ -151,7 +136,7 @@ def _plan(parsed: argparse.Namespace) -> int:
     from wilkins.show import plan_table
 
     file, folder = _workflow(parsed)
-    print(plan_table(plan_file(file, parsed.set, folder=folder, files=parsed.files)))
+    streams.show(plan_table(plan_file(file, parsed.set, folder=folder, files=parsed.files)))
     return 0
 
 
@@ -186,7 +171,7 @@ def _trace(parsed: argparse.Namespace) -> int:
 def _schema(parsed: argparse.Namespace) -> int:
     from wilkins import schema
 
-    print(schema.reference() if parsed.format == "markdown" else schema.json_text(), end="")
+    streams.show(schema.reference() if parsed.format == "markdown" else schema.json_text(), end="")
     return 0
 
 
@@ -202,21 +187,21 @@ def _ckpt(parsed: argparse.Namespace) -> int:
 
     try:
         if parsed.action == "list":
-            print(command.listed(parsed.folder))
+            streams.show(command.listed(parsed.folder))
         elif parsed.action == "show":
-            print(command.shown(parsed.folder, parsed.version))
+            streams.show(command.shown(parsed.folder, parsed.version))
         elif parsed.action == "prune":
-            print(command.pruned(parsed.folder, parsed.keep))
+            streams.show(command.pruned(parsed.folder, parsed.keep))
         elif parsed.action == "export":
             only = parsed.only or []
-            print(
+            streams.show(
                 command.exported(
                     parsed.folder, parsed.file, parsed.version, only=only, root=parsed.root, rank=parsed.rank
                 )
             )
         else:
             text, good = command.verified(parsed.folder, parsed.version)
-            print(text)
+            streams.show(text)
             return 0 if good else WilkinsError.exit_code
     except NotThere as error:
         raise UsageError(str(error)) from error
@@ -241,7 +226,7 @@ def _init(parsed: argparse.Namespace) -> int:
         raise UsageError(f"{path} exists already; give another name: wilkins init other.yaml") from None
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; give a name in a folder of yours") from error
-    print(f"wrote {path}; edit it, then: wilkins run {path / 'workflow.yaml' if parsed.source else path}")
+    streams.show(f"wrote {path}; edit it, then: wilkins run {path / 'workflow.yaml' if parsed.source else path}")
     return 0
 
 
@@ -262,29 +247,41 @@ def _count(text: str) -> int:
     return int(text)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Writes its help and its errors as everything else is written."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (streams.show if file is sys.stdout else streams.tell)(message, end="")
+
+
 class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         import wilkins
 
-        print(f"wilkins {wilkins.__version__}")
+        streams.show(f"wilkins {wilkins.__version__}")
         parser.exit()
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="wilkins",
         description="Couples unmodified HDF5 programs in memory, from one workflow file.",
         epilog="Exit codes: 0 done, 1 a task failed, 2 bad workflow file or usage, 3 wrong resources, 4 "
         "stuck or timed out.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    parser.add_argument("--debug", action="store_true", help=_DEBUG)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add_debug(child: argparse.ArgumentParser) -> None:
+        child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
 
     def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         child.set_defaults(command=command)
+        add_debug(child)
         return child
 
     def add_file(child: argparse.ArgumentParser) -> None:
@@ -363,6 +360,7 @@ def _parser() -> argparse.ArgumentParser:
         ("prune", "remove all but the newest versions"),
     ):
         child = actions.add_parser(action, help=help_text, allow_abbrev=False)
+        add_debug(child)
         child.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
         if action == "prune":
             child.add_argument("--keep", metavar="K", type=_count, required=True, help="how many to keep")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -61,6 +62,36 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.position}: error: {self.message}"
+
+
+_CURES = {
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some space there",
+    errno.EACCES: "give yourself the right to, or name another place",
+    errno.EPERM: "give yourself the right to, or name another place",
+    errno.EROFS: "name another place",
+    errno.EMFILE: "let more files be open at once: ulimit -n",
+    errno.ENFILE: "let more files be open at once on this machine",
+    errno.EAGAIN: "let more processes run at once: ulimit -u",
+    errno.ENOMEM: "free some memory",
+    errno.EIO: "see to the disk",
+    errno.ENAMETOOLONG: "use a shorter name",
+}
+
+
+def is_of_the_machine(error: OSError) -> bool:
+    """Whether the system lacks something, or forbids it, so that its user can mend it whatever was attempted."""
+    return error.errno in _CURES
+
+
+def cure(error: OSError) -> str:
+    """How to mend what the system refuses."""
+    return _CURES.get(error.errno or 0, "see what has become of it")
+
+
+def refused(path: object, act: str, error: OSError) -> ResourceError:
+    """The error that the system refuses an act on a file: which one, what was attempted, why not, and the cure."""
+    return ResourceError(f"{path}: cannot {act}: {error.strerror}; {cure(error)}")
 
 
 def count_of(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wilkins import streams
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Timeline
 
@@ -79,7 +80,7 @@ def output_text(text: str, target: Path | None) -> None:
         UsageError: it cannot be written there.
     """
     if target is None:
-        print(text)
+        streams.show(text)
         return
     try:
         target.write_text(text + "\n", encoding="utf-8")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from wilkins import streams
 from wilkins.errors import UsageError
 from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
@@ -27,9 +27,8 @@ def timeline_of_run(folder: Path) -> Timeline:
     except BrokenTraceError as error:
         if not error.before:
             raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
-        print(
-            f"note: {error}; what comes before that line is shown. A disk that was full breaks a trace like this",
-            file=sys.stderr,
+        streams.tell(
+            f"note: {error}; what comes before that line is shown. A disk that was full breaks a trace like this"
         )
         events = error.before
     except (OSError, ValueError) as error:

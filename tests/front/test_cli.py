@@ -157,4 +157,6 @@ def test_output_to_a_full_disk_is_an_error(pair: Pair, unbuffered: str) -> None:
     line = f"{sys.executable} -m wilkins plan {pair().path} > /dev/full"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("wilkins: error: cannot go on: No space left on device;"), done.stderr
+    assert done.stderr.startswith("wilkins: error: standard output: cannot write to it: No space left on device;"), (
+        done.stderr
+    )

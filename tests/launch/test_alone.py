@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from launch.conftest import ONE_STEP, Case
 
-from support import WILKINS, run_tree
+from support import WILKINS, mounted, run_tree
 
 TWO = """\
 tasks:
@@ -262,3 +262,25 @@ def test_a_script_may_open_its_step_with_several_programs(case: Case) -> None:
     assert [line.split("saw ")[1] for line in finished.out.splitlines() if "saw " in line] == list("000111222"), (
         finished.out
     )
+
+
+@pytest.mark.needs("root", "mount")
+def test_a_full_disk_under_the_records(case: Case, tmp_path: Path) -> None:
+    """The run ends, and says which file could not be written, and why."""
+    case.workflow("tasks:\n  - {func: /usr/bin/head, args: [-c, 2M, /dev/zero]}\n")
+    with mounted(tmp_path / "disk", "1m") as disk:
+        finished = case.run("--run-dir", str(disk / "run"))
+    assert finished.code == 3
+    log = disk / "run" / "head.log"
+    assert finished.err == (
+        f"wilkins: error: {log}: cannot write there what the task prints: No space left on device; "
+        "free some space there\n"
+    )
+
+
+def test_records_that_somebody_removes_during_the_run(case: Case) -> None:
+    case.program("remove.sh", "#!/bin/sh\nrm -r wilkins-runs/*/\n")
+    case.workflow("tasks:\n  - {func: ./remove.sh}\n")
+    finished = case.run()
+    assert finished.code == 3
+    assert "summary.json: cannot write this record of the run: No such file or directory; see what" in finished.err

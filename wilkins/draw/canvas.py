@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from wilkins import streams
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Activity
 
@@ -73,7 +74,7 @@ def save(figure: Any, file_format: str, target: Path | None) -> None:
     if target is None:
         if sys.stdout.isatty():
             raise UsageError(f"cannot show a picture on a terminal; name a file: -o picture.{file_format}")
-        sys.stdout.buffer.write(image.getvalue())
+        streams.show_bytes(image.getvalue())
         return
     try:
         target.write_bytes(image.getvalue())

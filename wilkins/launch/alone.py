@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+from wilkins import streams
 from wilkins.errors import ResourceError
 from wilkins.launch import environment as env
 from wilkins.launch import process, summary
@@ -140,7 +141,7 @@ def clean() -> int:
     """Remove what dead runs of this user left in shared memory, and say what was removed."""
     folders = sweep()
     for folder in folders:
-        print(f"removed {folder}")
+        streams.show(f"removed {folder}")
     if not folders:
-        print("nothing to remove: no dead run left anything in shared memory")
+        streams.show("nothing to remove: no dead run left anything in shared memory")
     return 0

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from wilkins.errors import ResourceError, UsageError, WilkinsError
+from wilkins import streams
+from wilkins.errors import ResourceError, UsageError
 from wilkins.launch import environment as env
 from wilkins.launch import planfile, summary
 from wilkins.launch.boardmap import create_board
@@ -20,12 +21,12 @@ from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hooks import run_hooks
 from wilkins.launch.jobrank import JobRank, JobSetting
 from wilkins.launch.options import RunOptions
-from wilkins.launch.output import say
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
 from wilkins.plan import Plan
+from wilkins.reporting import report
 from wilkins.transport.board import Board, sweep
 
 _HOLD = 0.2
@@ -54,8 +55,8 @@ def main(path: Path, options: RunOptions) -> int:
     with Guard() as guard:
         try:
             code = _follow(meeting, guard) if here.rank else _lead(path, options, here, meeting, guard)
-        except WilkinsError as error:
-            code = _say(error)
+        except Exception as error:
+            code = report(error)
         finally:
             end_members(guard.token)
     if code:
@@ -91,12 +92,7 @@ def _refuse_nodes(here: Rank) -> int:
     if here.rank:
         time.sleep(1.0)  # an mpiexec ends all ranks when one fails; the first is to speak before
         return ResourceError.exit_code
-    return _say(ResourceError(f"this job's {here.size} ranks are on several nodes, which is not supported yet"))
-
-
-def _say(error: WilkinsError) -> int:
-    say(str(error))
-    return error.exit_code
+    return report(ResourceError(f"this job's {here.size} ranks are on several nodes, which is not supported yet"))
 
 
 def _follow(meeting: Rendezvous, guard: Guard) -> int:
@@ -142,10 +138,10 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
                 board.task_started(task.index)
         meeting.open(asdict(setting))
     except BaseException as error:
-        code = _say(error) if isinstance(error, WilkinsError) else 1
+        code = report(error) if isinstance(error, Exception) else 1
         meeting.refuse(code)
         meeting.close(failed=True)
-        if isinstance(error, WilkinsError):
+        if isinstance(error, Exception):
             return code
         raise
     code = 1
@@ -177,7 +173,7 @@ def _plan(path: Path, options: RunOptions, here: Rank) -> tuple[Plan, dict[str, 
 
     resumption = resume(options.resume, "one-job")
     _check(resumption.plan, options.resume, here)
-    print(resumption.told, flush=True)
+    streams.show(resumption.told)
     return resumption.plan, resumption.record
 
 

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from wilkins.errors import refused
+
 _CHUNK = 65536
 _COLOURS = (36, 33, 35, 32, 34, 31)
 
@@ -54,23 +56,37 @@ class Terminal:
 
 
 class Log:
-    """A task's log file, which goes on over its starts."""
+    """A task's log file, which goes on over its starts.
+
+    Raises:
+        ResourceError: it cannot be made.
+    """
 
     def __init__(self, name: str, path: Path, terminal: Terminal) -> None:
         self.name = name
         self.path = path
         self._terminal = terminal
         self._shown = True
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise refused(path, "make this log of a task", error) from error
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
 
     def write(self, data: bytes) -> None:
-        """Append to the file."""
-        while data:
-            data = data[os.write(self._file, data) :]
+        """Append to the file.
+
+        Raises:
+            ResourceError: the system refuses it.
+        """
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            raise refused(self.path, "write there what the task prints", error) from error
 
     def mute(self) -> None:
         """Show nothing more on the terminal."""

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wilkins.errors import ResourceError
+from wilkins.errors import ResourceError, refused
 from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
@@ -68,7 +68,7 @@ class Rendezvous:
 
     def refuse(self, code: int) -> None:
         """First rank: let the others know that the set-up has failed, unless the folder is another run's."""
-        with contextlib.suppress(OSError):  # then they end as their mpiexec sees this rank fail
+        with contextlib.suppress(OSError, ResourceError):  # then they end as their mpiexec sees this rank fail
             if not self._made:
                 new = self.path.with_name(f"{self.path.name}.new")
                 new.mkdir(mode=0o700)
@@ -248,8 +248,11 @@ class Rendezvous:
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         new = self.path / f".{name}.{self.rank}"
-        new.write_text(json.dumps(value), encoding="utf-8")
-        new.replace(self.path / name)
+        try:
+            new.write_text(json.dumps(value), encoding="utf-8")
+            new.replace(self.path / name)
+        except OSError as error:
+            raise refused(self.path / name, "tell the other ranks of the job", error) from error
 
     def _read(self, name: str) -> dict[str, Any] | None:
         return _read_json(self.path / name)

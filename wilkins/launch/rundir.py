@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wilkins.errors import ResourceError, UsageError
+from wilkins.errors import ResourceError, UsageError, refused
 from wilkins.flow.trace import FILE_NAME
 from wilkins.launch import planfile
 from wilkins.plan import Plan
@@ -109,8 +109,15 @@ class RunDirectory:
             shutil.rmtree(Path(run) / KEPT, ignore_errors=True)
 
     def write_json(self, name: str, value: Any) -> None:
-        """Leave a record."""
-        (self.path / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        """Leave a record.
+
+        Raises:
+            ResourceError: the system refuses it.
+        """
+        try:
+            (self.path / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise refused(self.path / name, "write this record of the run", error) from error
 
 
 def _given(path: Path) -> Path:
