@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from itertools import pairwise
@@ -101,7 +102,7 @@ def read_trace(path: str | Path) -> list[Event]:
     """
     path = Path(path)
     path = path / FILE_NAME if path.is_dir() else path
-    whole, _, _ = path.read_text(encoding="utf-8", errors="surrogateescape").rpartition("\n")
+    whole, _, _ = os.fsdecode(path.read_bytes()).rpartition("\n")
     events: list[Event] = []
     for number, text in _once(whole.split("\n") if whole else []):
         words = text.split("\t")

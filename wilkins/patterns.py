@@ -1,11 +1,12 @@
 """Shell patterns of file names: which names they match, and whether two of them can match the same name.
 
 Patterns are compared on their last components, as many as the shorter one has; an absolute pattern is a whole name.
-``*`` and ``?`` do not match a ``/``.
+``*`` and ``?`` do not match a ``/``. Names are bytes, as for the layer in the tasks: ``?`` stands for one of them.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 from bisect import bisect_left
 from collections import defaultdict
@@ -17,7 +18,7 @@ MAX_BYTES = 511
 
 
 class _Class(NamedTuple):
-    """A set of characters as ranges of code points."""
+    """A set of bytes as ranges."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -26,13 +27,13 @@ Item = TypeVar("Item")
 
 _STAR = None
 _Token = _Class | None
-_LAST = 0x10FFFF
+_LAST = 0xFF
 _ANY = _Class(((0, 0x2E), (0x30, _LAST)))
 
 
 def pattern_problem(pattern: str) -> str | None:
     """What keeps a text from being the name or pattern of files, with its cure; None if nothing does."""
-    if len(pattern.encode(errors="replace")) > MAX_BYTES:
+    if len(_bytes(pattern)) > MAX_BYTES:
         return f"a file name may have at most {MAX_BYTES} bytes; shorten it"
     if pattern.endswith("/") or posixpath.normpath(pattern) in (".", "..", "/"):
         return "this names a folder; give the name or pattern of files, such as 'out/*.h5'"
@@ -43,10 +44,15 @@ def pattern_problem(pattern: str) -> str | None:
     return None
 
 
+def _bytes(name: str) -> str:
+    """The bytes of a name, each as a letter."""
+    return name if name.isascii() else os.fsencode(name).decode("latin-1")
+
+
 @cache
 def components(pattern: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether the normalised pattern is absolute, and its components, the last one first."""
-    normal = posixpath.normpath(pattern)
+    """Whether the normalised pattern is absolute, and the bytes of its components, the last one first."""
+    normal = posixpath.normpath(_bytes(pattern))
     return normal.startswith("/"), tuple(part for part in reversed(normal.split("/")) if part)
 
 
@@ -94,7 +100,7 @@ class PatternIndex(Generic[Item]):
 
 def covers(one: str, other: str) -> bool:
     """True if two dataset paths meet: equal, matching as patterns, or one a group above the other."""
-    mine, others = ([part for part in path.split("/") if part] for path in (one, other))
+    mine, others = ([part for part in _bytes(path).split("/") if part] for path in (one, other))
     return all(_component(a, b) for a, b in zip(mine, others, strict=False))
 
 

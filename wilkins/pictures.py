@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wilkins import streams
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Timeline
+from wilkins.names import text_of
 
 if TYPE_CHECKING:
     import networkx
@@ -83,6 +84,6 @@ def output_text(text: str, target: Path | None) -> None:
         streams.show(text)
         return
     try:
-        target.write_text(text + "\n", encoding="utf-8")
+        target.write_text(text_of(text) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{target}: cannot write it: {error.strerror}; name another file with -o") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import yaml
 
 from wilkins.errors import Problem, WorkflowError
+from wilkins.names import own_form
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 32
@@ -42,9 +44,13 @@ def compose_option(text: str, option: str) -> yaml.Node:
     """The node of a value given on the command line; its position is the option.
 
     Raises:
-        WorkflowError: not YAML.
+        WorkflowError: not YAML, or not UTF-8.
     """
     empty = yaml.ScalarNode("tag:yaml.org,2002:str", "")
+    try:
+        text = os.fsencode(text).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WorkflowError([Problem(Position(option), "not UTF-8 text; write it in UTF-8")]) from error
     root = compose(text, option, first_line=0) if text.strip() else empty
     stack = [root]
     while stack:
@@ -93,7 +99,7 @@ def read_text(path: Path) -> str:
 
 
 def compose(text: str, name: str, first_line: int = 1) -> yaml.Node:
-    """The root node of a YAML text, checked against the limits.
+    """The root node of a YAML text, checked against the limits, with its scalars as names in this process's own form.
 
     Raises:
         WorkflowError: not YAML, or beyond a limit.
@@ -136,7 +142,21 @@ def compose(text: str, name: str, first_line: int = 1) -> yaml.Node:
     bomb = _expansion_problem(node)
     if bomb:
         raise fail(node.start_mark, bomb)
+    if not text.isascii():
+        _take_own_form(node)
     return node
+
+
+def _take_own_form(root: yaml.Node) -> None:
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, yaml.ScalarNode):
+            node.value = own_form(node.value)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.extend(_children(node))
 
 
 def _expansion_problem(root: yaml.Node) -> str | None:

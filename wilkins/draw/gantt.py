@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from wilkins.draw.canvas import COLOURS, INK, VERMILION, new_figure
 from wilkins.flow.timeline import Activity, Timeline
+from wilkins.names import text_of
 
 _ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
 _BAR = 0.62
@@ -72,7 +73,7 @@ def _panel(ax: Any, title: str, timeline: Timeline, end: float) -> None:
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(0, end * 1.01 or 1)
     ax.set_xlabel("time, s")
-    ax.set_title(title, fontsize=9.5, loc="left")
+    ax.set_title(text_of(title), fontsize=9.5, loc="left")
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color="#E5E5E5", linewidth=0.6)
     ax.set_axisbelow(True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wilkins.draw.canvas import BLUE, INK, VERMILION, new_figure, text_width
 from wilkins.draw.layout import LINE, Box, Bundle, Layout, Placed, arrange
 from wilkins.errors import count_of
+from wilkins.names import text_of
 from wilkins.plan import Mode
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _pattern(graph: networkx.MultiDiGraph[str], name: str, side: str, pattern: s
     """A port's pattern as the workflow file has it, the same for all instances."""
     node = graph.nodes[name]
     ports = getattr(node["task"], side)
-    return next((p.filename for p in ports if p.pattern(node["instance"]) == pattern), pattern)
+    return text_of(next((p.filename for p in ports if p.pattern(node["instance"]) == pattern), pattern))
 
 
 def _draw_bundle(ax: Any, placed: Placed) -> None:

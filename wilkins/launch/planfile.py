@@ -9,6 +9,7 @@ from typing import Any
 
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
+from wilkins.names import own_form
 from wilkins.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
@@ -30,7 +31,7 @@ def loads(text: str) -> Plan:
         ValueError: the text is not a plan of this version.
     """
     try:
-        data = json.loads(text)
+        data = _own_forms(json.loads(text))
         plan: Plan = _restore(
             Plan,
             {
@@ -43,6 +44,15 @@ def loads(text: str) -> Plan:
         return plan
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a plan of this version: {error}") from error
+
+
+def _own_forms(value: Any) -> Any:
+    """What was written under another locale, with the names as they are under this one."""
+    if isinstance(value, str):
+        return own_form(value)
+    if isinstance(value, dict):
+        return {own_form(key): _own_forms(item) for key, item in value.items()}
+    return [_own_forms(item) for item in value] if isinstance(value, list) else value
 
 
 def _restore(kind: Any, data: dict[str, Any]) -> Any:
