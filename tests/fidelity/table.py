@@ -34,10 +34,10 @@ late files, stale ones of their names on disk, second files that are copied from
 calls. A quarter of them have several ranks: parallel HDF5 1.10 under MPICH and Open MPI, 1..5 ranks that write to 1..5
 that read, with collective and independent transfers, objects that ranks make, resize and delete together, metadata that
 some of them read, and files of half the ranks. Hypothesis draws all these, 20,000 in a run (2,000 of them in every
-`make test-all`), and shrinks what differs to a file in `tests/fidelity/regressions`, which `make test` runs from then on.
-A program that HDF5 itself dies of with files, or whose file it fails to finish, says nothing and is left out; so is what
-two runs with files do not agree on. Nor do they do what a step answers in its own way: SWMR, opening a file that is
-open with another driver, its size while the core driver holds it ([names.md](names.md)), a file whose close fails
+`make test-all`), and shrinks what differs to a file in `tests/fidelity/regressions`, which `make test` runs from then
+on. A program that HDF5 itself dies of with files, or whose file it fails to finish, says nothing and is left out; so is
+what two runs with files do not agree on. Nor do they do what a step answers in its own way: SWMR, opening a file that
+is open with another driver, its size while the core driver holds it ([names.md](names.md)), a file whose close fails
 ([publishing.md](publishing.md)).
 
 Files that several ranks write and read together have [a page of their own](fidelity-parallel.md).
