@@ -1,9 +1,10 @@
 """Which samples are drawn: pure functions on counts and random generators.
 
 Representatives are drawn uniformly without replacement over the samples of all ranks. Every rank knows how many samples
-of each class each rank holds; written one after the other, these counts number all samples 0 .. N-1. A set of r of
-these numbers is drawn exactly (every set is equally likely), and a search in the cumulative counts tells which sample a
-number means. Nothing is approximated, so empty ranks, new classes and unequal ranks need no special case.
+of each class each rank holds; written one after the other, these counts number all samples 0 .. N-1. A sequence of r of
+these numbers is drawn exactly (every set, in every order, is equally likely), and a search in the cumulative counts
+tells which sample a number means. Nothing is approximated, so empty ranks, new classes and unequal ranks need no
+special case. Samples are fetched in ascending order, rank by rank, and given back in the order they were drawn in.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 class Located(NamedTuple):
-    """Where drawn samples are: three arrays of one length, sorted by rank."""
+    """Where samples are: three arrays of one length, in the order of their numbers."""
 
     rank: Ints
     entry: Ints
@@ -48,11 +49,18 @@ def draw_candidates(rng: np.random.Generator, samples: int, batch: int, candidat
 
 
 def draw_numbers(rng: np.random.Generator, population: int, representatives: int) -> Ints:
-    """Distinct numbers below `population`, every set equally likely; all of them if there are not as many."""
+    """Distinct numbers below `population`, every set and every order of it equally likely; all if there are no more."""
     count = min(population, representatives)
     if count == 0:
         return np.empty(0, np.int64)
-    return np.sort(rng.choice(population, size=count, replace=False, shuffle=False)).astype(np.int64)
+    return rng.choice(population, size=count, replace=False).astype(np.int64)
+
+
+def places(numbers: Ints) -> Ints:
+    """Where each of distinct numbers stands when they are in ascending order."""
+    found = np.empty(len(numbers), np.int64)
+    found[np.argsort(numbers)] = np.arange(len(numbers))
+    return found
 
 
 def locate(numbers: Ints, counts: Sequence[Ints]) -> Located:

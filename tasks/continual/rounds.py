@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from wilkins.tasks.continual.arrays import Array, Kind, Rows, unpack, with_nan
-from wilkins.tasks.continual.draw import Ints, locate
+from wilkins.tasks.continual.draw import Ints, locate, places
 from wilkins.tasks.continual.errors import BadSample, RankFailed, RehearsalError
 from wilkins.tasks.continual.exchange import Exchange, Fetched
 from wilkins.tasks.continual.part import Part
@@ -74,7 +74,8 @@ def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tu
         return None, so_far
 
     population = sum(int(table[:, 1].sum()) for table in tables)
-    located = locate(part.draw(population), [table[:, 1] for table in tables])
+    numbers = part.draw(population)
+    located = locate(np.sort(numbers), [table[:, 1] for table in tables])
     wanted = [
         np.stack([located.entry[here], located.position[here]], axis=1)
         for here in (located.rank == rank for rank in range(exchange.size))
@@ -86,6 +87,7 @@ def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tu
         _stacked(fetched, range(exchange.rank), part.layout),
         part.population.slots(mine[:, 0], mine[:, 1]),
         _stacked(fetched, range(exchange.rank + 1, exchange.size), part.layout),
+        places(numbers),
     )
     drawn = Drawn(rows, unpack(rows, part.layout, offer.kinds), offer.kinds)
     placement = part.insert(offer.rows, offer.labels)

@@ -27,8 +27,8 @@ class Store(Protocol):
     def host(self, slots: Ints) -> HostRows:
         """A copy of rows, in host memory."""
 
-    def join(self, before: HostRows, slots: Ints, after: HostRows) -> Rows:
-        """Rows from elsewhere and own ones, in order, where the store is."""
+    def join(self, before: HostRows, slots: Ints, after: HostRows, order: Ints) -> Rows:
+        """Rows from elsewhere and own ones, taken together in this order, where the store is."""
 
 
 class HostStore:
@@ -44,8 +44,8 @@ class HostStore:
     def host(self, slots: Ints) -> HostRows:
         return self._rows[slots]
 
-    def join(self, before: HostRows, slots: Ints, after: HostRows) -> Rows:
-        return np.concatenate([before, self._rows[slots], after])
+    def join(self, before: HostRows, slots: Ints, after: HostRows, order: Ints) -> Rows:
+        return np.concatenate([before, self._rows[slots], after])[order]
 
 
 class DeviceStore:
@@ -66,9 +66,9 @@ class DeviceStore:
         rows: HostRows = self._rows.index_select(0, self._index(slots)).cpu().numpy()
         return rows
 
-    def join(self, before: HostRows, slots: Ints, after: HostRows) -> Rows:
+    def join(self, before: HostRows, slots: Ints, after: HostRows, order: Ints) -> Rows:
         own = self._rows.index_select(0, self._index(slots))
-        return torch().cat([self._moved(before), own, self._moved(after)])
+        return torch().cat([self._moved(before), own, self._moved(after)]).index_select(0, self._index(order))
 
     def _moved(self, rows: HostRows) -> Any:
         return torch().from_numpy(rows).to(self.device)

@@ -186,8 +186,8 @@ class DarkReplay(Rehearsal):
 
     The objective of a step is the loss of the batch, plus `alpha` times the mean squared difference of outputs and kept
     outputs of r representatives (DER), plus `beta` times the loss of r others (DER++, if `beta` is not 0). The two
-    draws of DER++ are one draw of 2 r samples without replacement, split at random. In every epoch samples are
-    offered again, with the outputs of that moment, as in the paper.
+    draws of DER++ are the halves of one draw of 2 r samples without replacement, which come in random order. In every
+    epoch samples are offered again, with the outputs of that moment, as in the paper.
     """
 
     keeps_outputs = True
@@ -208,16 +208,6 @@ class DarkReplay(Rehearsal):
         self.name = "der++" if beta else "der"
         draws = 2 if beta else 1
         super().__init__(replace(options, representatives=draws * options.representatives), comm, port=port)
-        rank = comm.rank if comm is not None else 0
-        self._order = torch.Generator().manual_seed((options.seed << 16) + rank)
-
-    def recall(self) -> Batch:
-        drawn = self.buffer.take()
-        if not self.beta or not drawn:
-            return drawn
-        samples = len(next(iter(drawn.values())))
-        order = torch.randperm(samples, generator=self._order)  # the buffer's are in the order of the ranks
-        return {name: tensor[order.to(tensor.device)] for name, tensor in drawn.items()}
 
     def portions(self, new: int, recalled: int) -> tuple[Portion, ...]:
         if not self.beta:
@@ -228,12 +218,6 @@ class DarkReplay(Rehearsal):
             Portion(new, middle, kept_outputs=True, weight=self.alpha),
             Portion(middle, new + recalled, weight=self.beta),
         )
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"order": self._order.get_state()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._order.set_state(state["order"])
 
 
 def make_strategy(

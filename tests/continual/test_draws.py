@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -96,8 +96,19 @@ def test_every_set_is_equally_likely() -> None:
     seen = np.zeros(len(sets), np.int64)
     rng = np.random.default_rng(5)
     for _ in range(DRAWS // 3):
-        seen[sets[tuple(draw_numbers(rng, 7, 3).tolist())]] += 1
+        seen[sets[tuple(sorted(draw_numbers(rng, 7, 3).tolist()))]] += 1
     assert not rejected({"sets": equal_cells(seen)})
+
+
+@pytest.mark.parametrize(("population", "representatives"), [(5, 3), (4, 9)], ids=["some", "all there are"])
+def test_every_order_is_equally_likely(population: int, representatives: int) -> None:
+    """Of a set that is drawn, any sample may come first, second, last."""
+    orders = {chosen: k for k, chosen in enumerate(permutations(range(population), min(population, representatives)))}
+    seen = np.zeros(len(orders), np.int64)
+    rng = np.random.default_rng(6)
+    for _ in range(20_000):
+        seen[orders[tuple(draw_numbers(rng, population, representatives).tolist())]] += 1
+    assert not rejected({"orders": equal_cells(seen)})
 
 
 def test_ranks_draw_independently() -> None:

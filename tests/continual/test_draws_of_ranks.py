@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from continual.chance import rejected, two_sided, uniform_inclusion
+from continual.chance import equal_cells, rejected, two_sided, uniform_inclusion
 from numpy.typing import NDArray
 
 from support import MPIEXEC, run_tree
@@ -25,10 +25,15 @@ PHASES = {
 """By ranks: a start with unequal and empty ranks, a new class, and more of an old class where there was little."""
 
 
+Counts = dict[tuple[int, int], list[NDArray[np.int64]]]
+"""By number of ranks and phase, for each rank."""
+
+
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], list[NDArray[np.int64]]]:
-    """Counts by number of ranks and phase, for each rank."""
-    found = {}
+def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Counts, Counts]:
+    """How often each sample was drawn; and how often it was the first, the middle and the last one of a draw."""
+    found: Counts = {}
+    places: Counts = {}
     for ranks, phases in PHASES.items():
         folder = tmp_path_factory.mktemp(f"{ranks}-ranks")
         words = [
@@ -45,14 +50,21 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], list
         finished = run_tree(words, 150, folder)
         assert finished.code == 0, finished.out + finished.err
         for phase in range(len(phases)):
-            found[ranks, phase] = [np.load(folder / f"phase-{phase}.rank-{rank}.npy") for rank in range(ranks)]
-    return found
+            names = [f"phase-{phase}.rank-{rank}" for rank in range(ranks)]
+            found[ranks, phase] = [np.load(folder / f"{name}.npy") for name in names]
+            places[ranks, phase] = [np.load(folder / f"{name}.places.npy") for name in names]
+    return found, places
+
+
+@pytest.fixture
+def seen(counted: tuple[Counts, Counts]) -> Counts:
+    return counted[0]
 
 
 @pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
-def test_every_sample_is_equally_likely(seen: dict[tuple[int, int], list[NDArray[np.int64]]]) -> None:
+def test_every_sample_is_equally_likely(seen: Counts) -> None:
     """For every number of ranks and every filling; for all ranks' draws together, and for each rank's own."""
     chances = {}
     for (ranks, phase), counts in seen.items():
@@ -66,7 +78,19 @@ def test_every_sample_is_equally_likely(seen: dict[tuple[int, int], list[NDArray
 
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
-def test_as_many_ranks_as_you_like(seen: dict[tuple[int, int], list[NDArray[np.int64]]]) -> None:
+def test_every_sample_comes_first_as_often_as_last(counted: tuple[Counts, Counts]) -> None:
+    """Whoever takes the representatives apart, or only the first of them, gets a uniform draw: not those of rank 0."""
+    chances = {}
+    for (ranks, phase), tables in counted[1].items():
+        for rank, table in enumerate(tables):
+            for place, counts in zip(("first", "middle", "last"), table, strict=True):
+                chances[f"{ranks} ranks, phase {phase}, rank {rank}, {place}"] = equal_cells(counts)
+    assert not rejected(chances)
+
+
+@pytest.mark.needs(MPIEXEC)
+@pytest.mark.timeout(600)
+def test_as_many_ranks_as_you_like(seen: Counts) -> None:
     """The counts of 1, 2, 3 and 4 ranks do not differ by more than chance."""
     chances = {}
     for phase in range(3):

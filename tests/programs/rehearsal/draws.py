@@ -37,13 +37,15 @@ def main() -> None:
             buffer.update({name: np.array(values, np.int64) for name, values in mine.items()})
             none = {name: np.empty(0, np.int64) for name in mine}
             buffer.update(none)
-            seen = np.zeros(number, np.int64)
+            seen, places = np.zeros(number, np.int64), np.zeros((3, number), np.int64)
             rounds = draws // (r * world.size)
             for _ in range(rounds):
                 drawn = buffer.update(none)["number"]
                 assert len(set(drawn.tolist())) == len(drawn) == r, "a sample was drawn twice, or too few"
                 seen[drawn] += 1
+                places[range(3), drawn[[0, r // 2, -1]]] += 1
             np.save(folder / f"phase-{phase}.rank-{world.rank}.npy", seen)
+            np.save(folder / f"phase-{phase}.rank-{world.rank}.places.npy", places)
 
 
 if __name__ == "__main__":
