@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
@@ -47,7 +48,7 @@ def listed(folder: Path) -> str:
             lines.append(f"{version.name:<28} {version.step:>10} damaged: {error}")
             continue
         manifest = part.manifest
-        when = datetime.datetime.fromtimestamp(manifest.time).isoformat(" ", "seconds")
+        when = _date(manifest.time)
         size = sum(manifest.files.values()) + sum(one.index_bytes for one in manifest.streams)
         mark = "  latest" if version.name == target else _part_of(part)
         lines.append(
@@ -57,6 +58,13 @@ def listed(folder: Path) -> str:
     if note := in_memory(folder):
         lines.append(note)
     return "\n".join(lines)
+
+
+def _date(seconds: float) -> str:
+    try:
+        return datetime.datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
+    except (ValueError, OverflowError, OSError):
+        return "at no date that there is"
 
 
 def _part_of(part: Part) -> str:
@@ -77,9 +85,23 @@ def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
     """A line per version, or for one, after reading every byte; and whether all is as it was written."""
     found = _found(folder) if name is None else [_one(folder, name)]
     answers = [_read(version) for version in found]
-    return "\n".join(f"{one.name}: {text}" for one, (text, _) in zip(found, answers, strict=True)), all(
-        good for _, good in answers
-    )
+    lines = [f"{one.name}: {text}" for one, (text, _) in zip(found, answers, strict=True)]
+    good = all(good for _, good in answers)
+    if not good:
+        lines.append("A damaged version is never restored; bring its files back from a copy, or remove its folder.")
+    return "\n".join(lines), good
+
+
+@contextlib.contextmanager
+def _explained(version: Version) -> Iterator[None]:
+    """Say what to do about a version that cannot be read."""
+    try:
+        yield
+    except Damaged as error:
+        raise CheckpointError(
+            f"{version.name} is damaged: {error}; bring its files back from a copy, or name another version "
+            f"(`wilkins ckpt verify {version.path.parent}` says which are whole)"
+        ) from error
 
 
 def _read(version: Version) -> tuple[str, bool]:
@@ -94,7 +116,7 @@ def _read(version: Version) -> tuple[str, bool]:
 def shown(folder: Path, name: str | None = None) -> str:
     """What a version holds, by default the newest one: every array of every rank."""
     version = _one(folder, name)
-    with Contents(version.path) as contents:
+    with _explained(version), Contents(version.path) as contents:
         count = f"{contents.ranks} rank{'' if contents.ranks == 1 else 's'}"
         part = read_part(version.path)
         lines = [f"{version.name}: step {version.step}, saved by {count}{_part_of(part).replace('  here', '; here')}"]
@@ -123,10 +145,12 @@ def shown(folder: Path, name: str | None = None) -> str:
 
 def program_of(contents: Contents) -> dict[str, str]:
     """Of a version that holds a program's own file: what it is called here, and what the program called it."""
-    index = contents.index(0)
-    if index.entries or contents.manifest.streams[0].file == "data-0.bin":
+    index, stream = contents.index(0), contents.manifest.streams[0]
+    if index.entries or stream.file == "data-0.bin":
         return {}
     found = decode(index.tree, lambda _: None)
+    if not isinstance(found, dict) or found.get("file") != stream.file or not isinstance(found.get("name"), str):
+        raise Damaged(f"{contents.path / stream.index} does not say what the program's file {stream.file} is")
     return {name: found[name] for name in ("file", "name")}
 
 
@@ -139,18 +163,19 @@ def exported(
         CheckpointError: see `wilkins.tasks.checkpoint.export`; or the version is a program's own file.
     """
     version = _one(folder, name)
-    if read_part(version.path).sheet is not None:
-        raise CheckpointError(
-            f"{version.name} is in the memory of several nodes, and {folder} has one node's part; let a job with "
-            "memory= restore it, which brings it to storage, and export it from there"
-        )
-    with Contents(version.path) as contents:
-        if program := program_of(contents):
+    with _explained(version):
+        if read_part(version.path).sheet is not None:
             raise CheckpointError(
-                f"{version.name} is a program's own file, and nothing is known of its arrays; copy "
-                f"{version.path / program['file']} instead"
+                f"{version.name} is in the memory of several nodes, and {folder} has one node's part; let a job with "
+                "memory= restore it, which brings it to storage, and export it from there"
             )
-    done = to_safetensors(version.path, file, only=only, root=root, rank=rank)
+        with Contents(version.path) as contents:
+            if program := program_of(contents):
+                raise CheckpointError(
+                    f"{version.name} is a program's own file, and nothing is known of its arrays; copy "
+                    f"{version.path / program['file']} instead"
+                )
+        done = to_safetensors(version.path, file, only=only, root=root, rank=rank)
     tied = "".join(f"\n{name} is {other}" for name, other in done.tied.items())
     count = f"{len(done.names)} array{'' if len(done.names) == 1 else 's'}"
     return f"wrote {count} of {done.version} to {file}, {done.bytes:,} bytes{tied}"

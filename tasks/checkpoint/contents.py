@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,37 @@ from typing import Any
 
 import numpy as np
 
+from wilkins.tasks.checkpoint import schema
 from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.reading import open_regular, read_small
 from wilkins.tasks.checkpoint.sources import Bytes, Spec
-from wilkins.tasks.checkpoint.tree import array_paths
+from wilkins.tasks.checkpoint.tree import array_paths, check_tree
 from wilkins.tasks.checkpoint.versions import Manifest, Stream, read_manifest
+
+_SHAPE = schema.items(schema.whole())
+_WIDEST = 16
+"""Bytes of an element of torch's, at most."""
+_INDEX = schema.record(
+    {
+        "tree": lambda value, _: value,  # `check_tree` looks at it
+        "arrays": schema.items(
+            schema.record(
+                {
+                    "key": schema.text,
+                    "library": schema.one_of("torch", "numpy"),
+                    "dtype": schema.text,
+                    "shape": _SHAPE,
+                    "placement": schema.one_of("local", "replica", "shard"),
+                    "whole": _SHAPE,
+                    "offsets": _SHAPE,
+                    "grad": schema.truth,
+                    "parameter": schema.truth,
+                    "parts": schema.items(schema.items(schema.whole())),
+                }
+            )
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +54,11 @@ class Entry:
     spec: Spec
     parts: tuple[tuple[int, int, int, int], ...]
     """Where its bytes stand: rank whose stream it is, offset there, first byte of the array, bytes."""
+
+    @property
+    def stored(self) -> int:
+        """Bytes that were written of it."""
+        return sum(part[3] for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +83,7 @@ class Contents:
         self.manifest: Manifest = read_manifest(path)
         self._files: dict[str, int] = {}
         self._indices: dict[int, Index] = {}
-        self._buffer = bytearray(self.manifest.block)
+        self._buffer = bytearray()
         self._held: tuple[int, int] | None = None
 
     def __enter__(self) -> Contents:
@@ -76,13 +108,14 @@ class Contents:
     def index(self, rank: int) -> Index:
         """What a rank saved."""
         if rank not in self._indices:
-            self._indices[rank] = _parse(self._index_bytes(self.manifest.streams[rank]), self.path)
+            stream = self.manifest.streams[rank]
+            self._indices[rank] = _parse(self._index_bytes(stream), self.path / stream.index, self.manifest)
         return self._indices[rank]
 
     def _index_bytes(self, stream: Stream) -> bytes:
         file = self.path / stream.index
         try:
-            raw = file.read_bytes()
+            raw = read_small(file, stream.index_bytes)
         except OSError as error:
             raise Damaged(f"{file} cannot be read: {error.strerror}") from error
         if len(raw) != stream.index_bytes or hashlib.sha256(raw).hexdigest() != stream.index_sha256:
@@ -95,11 +128,7 @@ class Contents:
         for rank in range(self.ranks) if ranks is None else ranks:
             stream = self.manifest.streams[rank]
             total += len(self._index_bytes(stream))
-            size = self._size(stream.file)
-            if size != self.manifest.files[stream.file]:
-                raise Damaged(
-                    f"{self.path / stream.file} has {size} bytes, and {self.manifest.files[stream.file]} were written"
-                )
+            self._open(stream.file)
             for block in range(len(stream.crc32)):
                 total += len(self._block(rank, block))
         return total
@@ -107,19 +136,13 @@ class Contents:
     def read(self, entry: Entry, into: Bytes | None = None) -> Bytes:
         """The bytes of an array, in the order of its elements; written to `into` if that is given."""
         data = np.empty(entry.spec.nbytes, np.uint8) if into is None else into
-        done = 0
+        if len(data) != entry.stored:
+            raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {entry.stored} were written")
         for rank, offset, start, length in entry.parts:
-            if not (0 <= rank < self.ranks and start >= 0 and start + length <= len(data)):
-                raise Damaged(f"{self.path}: the index of {entry.spec.key} leads to bytes that are not there")
-            done += length
             for block, within, size in self._cuts(offset, length):
                 held = self._block(rank, block)
-                if within + size > len(held):
-                    raise Damaged(f"{self.path}: the index of {entry.spec.key} leads to bytes that are not there")
                 data[start : start + size] = np.frombuffer(held, np.uint8, size, within)
                 start += size
-        if done != len(data):
-            raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {done} were written")
         return data
 
     def _cuts(self, offset: int, length: int) -> Iterator[tuple[int, int, int]]:
@@ -133,15 +156,16 @@ class Contents:
     def _block(self, rank: int, block: int) -> memoryview:
         """A block of a stream, compared with its digest. It is overwritten by the next one."""
         stream = self.manifest.streams[rank]
-        if not 0 <= block < len(stream.crc32):
-            raise Damaged(f"{self.path}: an index leads past the end of rank {rank}'s data")
         begin = block * self.manifest.block
-        view = memoryview(self._buffer)[: min(self.manifest.block, stream.bytes - begin)]
+        descriptor, size = self._open(stream.file), min(self.manifest.block, stream.bytes - begin)
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        view = memoryview(self._buffer)[:size]
         if self._held == (rank, block):
             return view
         self._held = None
         try:
-            read = os.preadv(self._open(stream.file), [view], stream.offset + begin)
+            read = os.preadv(descriptor, [view], stream.offset + begin)
             if read != len(view) or zlib.crc32(view) != stream.crc32[block]:
                 raise Damaged(
                     f"{self.path / stream.file} is not what was written: bytes {stream.offset + begin} to "
@@ -153,26 +177,55 @@ class Contents:
         return view
 
     def _open(self, name: str) -> int:
+        """A file of streams, of as many bytes as were written."""
         if name not in self._files:
+            path, written = self.path / name, self.manifest.files[name]
             try:
-                self._files[name] = os.open(self.path / name, os.O_RDONLY)
+                descriptor = self._files[name] = open_regular(path)
             except OSError as error:
-                raise Damaged(f"{self.path / name} cannot be read: {error.strerror}") from error
+                raise Damaged(f"{path} cannot be read: {error.strerror}") from error
+            if (size := os.fstat(descriptor).st_size) != written:
+                raise Damaged(f"{path} has {size} bytes, and {written} were written")
         return self._files[name]
 
-    def _size(self, name: str) -> int:
-        return os.fstat(self._open(name)).st_size
 
-
-def _parse(raw: bytes, path: Path) -> Index:
+def _parse(raw: bytes, path: Path, manifest: Manifest) -> Index:
+    """What stands in an index; where it says that bytes are, the manifest's streams have some."""
     try:
-        values = json.loads(raw)
+        values = _INDEX(schema.parse(raw), "")
         entries = []
-        for one in values["arrays"]:
-            parts = tuple(tuple(map(int, part)) for part in one.pop("parts"))
-            for name in ("shape", "whole", "offsets"):
-                one[name] = tuple(map(int, one[name]))
-            entries.append(Entry(Spec(**one), parts))  # type: ignore[arg-type]
+        for number, one in enumerate(values["arrays"]):
+            parts = one.pop("parts")
+            entries.append(Entry(Spec(**one), parts))
+            _check_entry(entries[-1], f"arrays[{number}]", manifest)
+        check_tree(values["tree"], len(entries))
         return Index(values["tree"], tuple(entries), array_paths(values["tree"]))
-    except (ValueError, LookupError, TypeError) as error:
-        raise Damaged(f"{path} holds an index that this Wilkins cannot read ({error})") from error
+    except (schema.Wrong, Damaged) as error:
+        raise Damaged(f"{path} holds an index that this Wilkins cannot read: {error}") from error
+
+
+def _check_entry(entry: Entry, where: str, manifest: Manifest) -> None:
+    """Compare what is said of an array: its shape, its bytes, and those of the streams.
+
+    Raises:
+        Wrong: no array is written like this. What is none would take memory for bytes that are nowhere.
+    """
+    spec, end = entry.spec, 0
+    for part in entry.parts:
+        if len(part) != 4 or part[0] >= len(manifest.streams) or part[1] + part[3] > manifest.streams[part[0]].bytes:
+            raise schema.Wrong(f"{where}.parts lead to bytes that are not there")
+    for _, _, start, length in sorted(entry.parts, key=lambda part: part[2]):
+        if start != end:
+            raise schema.Wrong(f"{where}.parts do not hold each byte of it once")
+        end += length
+    count = math.prod(spec.shape)
+    if spec.library == "numpy":
+        fits = spec.nbytes == entry.stored
+    else:  # how many bytes an element has is known to torch alone, which need not be there
+        fits = count <= entry.stored <= _WIDEST * count and (not count or entry.stored % count == 0)
+    if not fits:
+        raise schema.Wrong(f"{where}.shape has {count} elements of {spec.dtype}, and {entry.stored} bytes were written")
+    alike = len(spec.shape) == len(spec.whole) == len(spec.offsets)
+    inside = alike and all(map(lambda at, size, full: at + size <= full, spec.offsets, spec.shape, spec.whole))
+    if not (inside or not count) or (spec.placement != "shard" and spec.whole != spec.shape):
+        raise schema.Wrong(f"{where} does not lie in an array of shape {spec.whole}")

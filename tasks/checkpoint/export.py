@@ -19,7 +19,7 @@ from wilkins.tasks.checkpoint.contents import Contents, Entry
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.files import cannot
 from wilkins.tasks.checkpoint.plan import matches
-from wilkins.tasks.checkpoint.restore import fill_box
+from wilkins.tasks.checkpoint.restore import check_boxes, fill_box
 from wilkins.tasks.checkpoint.sources import Bytes, Spec, numpy_dtype
 from wilkins.tasks.checkpoint.tree import leaves
 from wilkins.tasks.whole import whole_file
@@ -211,6 +211,7 @@ def _bytes_of(contents: Contents, array: _Array) -> Bytes:
     """An array's elements in order, little-endian, compared with their digests."""
     spec = array.entry.spec
     if spec.placement == "shard":
+        check_boxes(contents, array.path, spec)
         whole = np.empty(spec.whole, np.dtype(f"V{array.itemsize}"))
         fill_box(contents, array.path, spec, whole, (0,) * len(spec.whole))
         memory: Bytes = whole.reshape(-1).view(np.uint8) if whole.size else np.empty(0, np.uint8)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.layout import PAGE, Place, up
 
 _LOG = logging.getLogger("wilkins.checkpoint")
@@ -109,6 +110,8 @@ def tidied(folder: Path, keep: int, rank: int = 0) -> None:
 
 def cannot(error: Exception, path: Path) -> str:
     """What to tell of whatever kept a rank from writing: the others must hear of it, or they would wait for ever."""
+    if isinstance(error, CheckpointError):
+        return str(error)
     if not isinstance(error, OSError):
         return f"writing {path} failed: {type(error).__name__}: {error}"
     cure = {

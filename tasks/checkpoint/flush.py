@@ -14,11 +14,13 @@ from typing import Any
 
 from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import NOTHING, Filled, Job, calm, clear, digest
+from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
 from wilkins.tasks.checkpoint.partners import NodeMemories
 from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.reading import INDICES
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.versions import Manifest, Stream
 from wilkins.tasks.checkpoint.vote import Dissent, compare, explain
@@ -149,9 +151,14 @@ class Flush:
             finally:
                 file.close()
             text = job.plan.index.filled(job.plain)
+            raw = text.encode()
+            if len(raw) > INDICES:
+                raise CheckpointError(
+                    f"what the state of rank {rank} holds beside its arrays takes {len(raw):,} bytes as JSON, and may "
+                    f"take {INDICES:,}; give what is large as arrays"
+                )
             versions.write_whole(path / index, text)
             sync(path)
-            raw = text.encode()
             stream = Stream(
                 name, place.offset, job.plan.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
             )

@@ -19,17 +19,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint import schema, versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, places, up
 from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.reading import open_regular, read_small
 from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
 from wilkins.tasks.whole import sync
 
 MEMORY = Path("/dev/shm")
 _WHERE = ".memory"
+_LONGEST = 1 << 24
+_REMEMBERED = schema.record({"memory": schema.text, "nodes": schema.items(schema.text)})
 
 
 def memory_of(folder: Path) -> Path:
@@ -67,12 +70,13 @@ def forgotten(storage: Path) -> None:
 def in_memory(storage: Path) -> str:
     """What to tell whoever looks at a storage folder alone: newer versions are, or may be, in memory. Or nothing."""
     try:
-        values = json.loads((storage / _WHERE).read_bytes())
-        memory, nodes = Path(values["memory"]), [str(one) for one in values["nodes"]]
-    except (OSError, ValueError, LookupError, TypeError):
+        values = _REMEMBERED(schema.parse(read_small(storage / _WHERE, _LONGEST)), "")
+        memory, nodes = Path(values["memory"]), list(values["nodes"])
+        newest = versions.newest(memory)
+    except (OSError, ValueError):
         return ""
     cure = "; a job with memory= sees them"
-    if (newest := versions.newest(memory)) > versions.newest(storage):
+    if newest > versions.newest(storage):
         return f"newer versions, up to number {newest}, are in memory, in {memory}{cure}"
     if nodes in ([], [os.uname().nodename]):
         return ""
@@ -180,8 +184,10 @@ def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, 
         file.sync()
     finally:
         file.close()
-    with _opened(source / stream.index) as opened:
-        text = opened.read()
+    try:
+        text = read_small(source / stream.index, stream.index_bytes)
+    except OSError as error:
+        raise Damaged(f"{source / stream.index} cannot be read: {error.strerror}") from error
     if hashlib.sha256(text).hexdigest() != stream.index_sha256:
         raise Damaged(f"{source / stream.index} does not match its digest")
     versions.write_whole(target / new.index, text.decode())
@@ -190,6 +196,6 @@ def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, 
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        return path.open("rb")
+        return os.fdopen(open_regular(path), "rb")
     except OSError as error:
         raise Damaged(f"{path} cannot be read: {error.strerror}") from error

@@ -108,7 +108,7 @@ class NodeMemories:
         sheet = Sheet(manifest.seal, self.nodes.here, self._rows, code, tuple(map(tuple, digests)))
         try:
             versions.write_whole(path / SHEET, sheet.text())
-            versions.write_whole(path / versions.MANIFEST, manifest.text())
+            versions.write_manifest(path, manifest)
             sync(path)
         except Exception as error:
             return cannot(error, path)

@@ -10,6 +10,7 @@ MEMORY/000012-step-4000/manifest.json    of the whole version, the same on all n
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,15 +18,36 @@ from pathlib import Path
 
 import numpy as np
 
-from wilkins.tasks.checkpoint import versions
+from wilkins.tasks.checkpoint import schema, versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.erasure import Stripes, chunk_bytes, spans
 from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.reading import SHEETS, read_small
 from wilkins.tasks.checkpoint.rows import Files, Row
 from wilkins.tasks.checkpoint.versions import Manifest
 
 SHEET, PARITY = "partners.json", "parity.bin"
 FORMAT, FORMAT_VERSION = "wilkins-partners", 1
+_NUMBERS = schema.items(schema.whole())
+_SHEET = schema.record(
+    {
+        "format": schema.text,
+        "version": schema.whole(),
+        "manifest": versions.SHA256,
+        "here": schema.whole(),
+        "nodes": schema.items(schema.record({"name": schema.text, "ranks": _NUMBERS}), least=1),
+        "code": schema.nothing_or(
+            schema.record(
+                {
+                    "parity": schema.whole(1),
+                    "piece": schema.whole(1, versions.LARGEST_BLOCK),
+                    "groups": schema.items(schema.record({"nodes": _NUMBERS, "chunk": schema.whole()})),
+                }
+            )
+        ),
+        "crc32": schema.items(schema.items(versions.CRC32)),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +113,7 @@ def read_sheet(path: Path) -> Sheet | None:
     """
     file = path / SHEET
     try:
-        return parsed(file.read_bytes(), file)
+        return parsed(read_small(file, SHEETS), file)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -105,17 +127,37 @@ def parsed(text: str | bytes, file: Path) -> Sheet:
         Damaged: it is not what was written.
     """
     try:
-        values = versions.unsealed(text, file, FORMAT, FORMAT_VERSION)
+        values = _SHEET(versions.unsealed(text, FORMAT, FORMAT_VERSION), "")
+        nodes = tuple(Node(one["name"], one["ranks"]) for one in values["nodes"])
         code = values["code"]
         if code is not None:
-            found = tuple(Group(tuple(one["nodes"]), one["chunk"]) for one in code["groups"])
-            code = Code(code["parity"], code["piece"], found)
-        nodes = tuple(Node(one["name"], tuple(one["ranks"])) for one in values["nodes"])
-        return Sheet(values["manifest"], values["here"], nodes, code, tuple(map(tuple, values["crc32"])))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        if isinstance(error, Damaged):
-            raise
-        raise Damaged(f"{file} is no sheet of a checkpoint's part") from error
+            groups = tuple(Group(one["nodes"], one["chunk"]) for one in code["groups"])
+            code = Code(code["parity"], code["piece"], groups)
+        sheet = Sheet(values["manifest"], values["here"], nodes, code, values["crc32"])
+        _check_sheet(sheet)
+    except schema.Wrong as error:
+        raise Damaged(f"{file} is not what was written: {error}") from error
+    return sheet
+
+
+def _check_sheet(sheet: Sheet) -> None:
+    """See whether a sheet's numbers lead to what is there.
+
+    Raises:
+        Wrong: they do not.
+    """
+    if sheet.here >= len(sheet.nodes):
+        raise schema.wrong("here", sheet.here, "the number of a node")
+    if sheet.code is None:
+        return
+    if sorted(one for group in sheet.code.groups for one in group.nodes) != list(range(len(sheet.nodes))):
+        raise schema.Wrong("code.groups do not have each node once")
+    if any(len(group.nodes) <= sheet.code.parity for group in sheet.code.groups):
+        raise schema.Wrong("code.groups have no more nodes than parity")
+    group = sheet.code.group_of(sheet.here)
+    pieces = -(-group.chunk // sheet.code.piece)
+    if [len(one) for one in sheet.crc32] != [pieces] * len(group.nodes):
+        raise schema.Wrong("crc32 has not a digest for each piece of each chunk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,18 +229,18 @@ def read_part(path: Path, name: str = "") -> Part:
     written = versions.name_of(manifest.serial, manifest.step)
     if written != (name or path.name):
         raise Damaged(f"{path} was written as {written}, and has been renamed; give it its name back")
-    if sheet is not None and sheet.manifest != manifest.seal:
-        raise Damaged(f"{path / SHEET} belongs to another version")
-    if sheet is None and not all(
-        (path / one.file).exists() and (path / one.index).exists() for one in manifest.streams
-    ):
+    if sheet is not None:
+        ranks = sorted(rank for node in sheet.nodes for rank in node.ranks)
+        if sheet.manifest != manifest.seal or ranks != list(range(len(manifest.streams))):
+            raise Damaged(f"{path / SHEET} belongs to another version")
+    elif not all((path / one.file).exists() and (path / one.index).exists() for one in manifest.streams):
         raise Damaged(f"{path} has neither {SHEET} nor all files of the version")
     return Part(path, manifest, sheet)
 
 
 def has_parts(folder: Path) -> bool:
     """Whether a folder holds versions of which parts are on other nodes."""
-    return any((one.path / SHEET).exists() for one in versions.versions(folder))
+    return any(os.path.lexists(one.path / SHEET) for one in versions.versions(folder))
 
 
 def code_of(

@@ -6,6 +6,7 @@ Only who holds the folder's lock may do that.
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 from wilkins.tasks.checkpoint import versions
@@ -66,7 +67,7 @@ def damage(version: Version) -> str:
     Of one that has parts on several nodes, the part in this folder is read.
     """
     try:
-        if (version.path / SHEET).exists():
+        if os.path.lexists(version.path / SHEET):
             return read_part(version.path).damage()
         with Contents(version.path) as contents:
             contents.verify()

@@ -140,8 +140,8 @@ class Remembered:
         trouble = ""
         if self._ranks.rank == 0:
             try:
-                versions.write_whole(new / versions.MANIFEST, target.text())
-            except OSError as error:
+                versions.write_manifest(new, target)
+            except Exception as error:
                 trouble = cannot(error, new)
         self._agree(new, "", trouble)
         hit("decode.written", self._ranks.rank)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +131,10 @@ def _verify(version: Version, ranks: Ranks) -> str:
     try:
         with Contents(version.path) as contents:
             misnamed(version, contents)
-            contents.verify(range(ranks.rank, contents.ranks, ranks.size))
+            mine = range(ranks.rank, contents.ranks, ranks.size)
+            contents.verify(mine)
+            for rank in mine:
+                contents.index(rank)
     except Damaged as error:
         return str(error)
     return ""
@@ -208,6 +212,7 @@ class _Loader:
             self._missing.append(spec.key)
             return MISSING
         if spec.placement == "shard" and not self._same:
+            check_boxes(self._contents, spec.key, spec)
             array, memory = empty(spec, spec.whole)
             fill_box(self._contents, spec.key, spec, _elements(memory, spec, spec.whole), (0,) * len(spec.whole))
             return finished(spec, array)
@@ -242,6 +247,21 @@ class _Loader:
             self._contents.read(entry, memory)
         if direct is None:
             _copy_back(array, memory, spec, given.shape)
+
+
+def check_boxes(contents: Contents, key: str, spec: Spec) -> None:
+    """See whether ranks saved enough of a sharded array to fill all of it, before memory is taken for that.
+
+    Raises:
+        CheckpointError: they did not.
+    """
+    saved = 0
+    for rank in range(contents.ranks):
+        index = contents.index(rank)
+        if key in index.paths:
+            saved += math.prod(index.entries[index.paths[key]].spec.shape)
+    if saved < math.prod(spec.whole):
+        raise CheckpointError(f"{key}: the ranks saved {saved} elements of an array of shape {spec.whole}, not all")
 
 
 def fill_box(contents: Contents, key: str, spec: Spec, box: NDArray[Any], offsets: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wilkins.tasks.checkpoint.files import reserve
+from wilkins.tasks.checkpoint.reading import open_regular
 from wilkins.tasks.checkpoint.sources import Bytes
 from wilkins.tasks.checkpoint.versions import Manifest
 
@@ -105,5 +106,6 @@ class Files:
 
     def _descriptor(self, file: str) -> int:
         if file not in self._open:
-            self._open[file] = os.open(self._folder / file, self._flags, 0o600)
+            path = self._folder / file
+            self._open[file] = os.open(path, self._flags, 0o600) if self._flags else open_regular(path)
         return self._open[file]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wilkins.tasks.checkpoint.errors import Damaged, Unsupported
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
 
 Bytes = NDArray[np.uint8]
 Placement = Literal["local", "replica", "shard"]
 
+_DESCRIPTION = re.compile(r"[<>|=][a-zA-Z][0-9]*(\[[0-9]*[a-zA-Z]+(/[0-9]+)?\])?")
+"""Of a NumPy dtype that is one thing; NumPy reads much else as a dtype."""
 SMALL = 65536
 """Bytes that are copied within microseconds."""
 
@@ -260,8 +263,10 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         Damaged: there is none, or it holds objects.
     """
     try:
+        if not isinstance(name, str) or not _DESCRIPTION.fullmatch(name):
+            raise ValueError
         found = np.dtype(name)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise Damaged(f"NumPy knows no dtype {name!r}") from error
     if found.hasobject:
         raise Damaged(f"a checkpoint holds no objects, and this one names the dtype {name!r}")
@@ -269,13 +274,27 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def empty(spec: Spec, shape: Sequence[int]) -> tuple[Any, Bytes]:
-    """A new tensor or array of `shape`, in main memory, and its bytes."""
-    if spec.library == "torch":
-        import torch
+    """A new tensor or array of `shape`, in main memory, and its bytes.
 
-        tensor = torch.empty(tuple(shape), dtype=torch_dtype(spec.dtype))
-        return tensor, bytes_of(tensor)
-    array = np.empty(tuple(shape), numpy_dtype(spec.dtype))
+    Raises:
+        Damaged: there is none of this type and shape.
+        CheckpointError: there is no memory for it.
+    """
+    array: Any
+    try:
+        if spec.library == "torch":
+            import torch
+
+            array = torch.empty(tuple(shape), dtype=torch_dtype(spec.dtype))
+        else:
+            array = np.empty(tuple(shape), numpy_dtype(spec.dtype))
+    except MemoryError as error:
+        raise CheckpointError(f"{spec.key}: there is no memory for {spec.dtype} of shape {tuple(shape)}") from error
+    except (RuntimeError, ValueError, OverflowError) as error:
+        if isinstance(error, Damaged):
+            raise
+        text = str(error).partition("\n")[0]
+        raise Damaged(f"{spec.key}: no array can be made of {spec.dtype} and shape {tuple(shape)}: {text}") from error
     return array, bytes_of(array)
 
 
@@ -297,6 +316,9 @@ def finished(spec: Spec, value: Any) -> Any:
         return value
     import torch
 
-    if spec.parameter:
-        return torch.nn.Parameter(value, requires_grad=spec.grad)
-    return value.requires_grad_() if spec.grad else value
+    try:
+        if spec.parameter:
+            return torch.nn.Parameter(value, requires_grad=spec.grad)
+        return value.requires_grad_() if spec.grad else value
+    except RuntimeError as error:
+        raise Damaged(f"{spec.key} needs a gradient, which {spec.dtype} cannot have") from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wilkins.tasks.checkpoint import schema
 from wilkins.tasks.checkpoint.errors import Damaged, Unsupported
 from wilkins.tasks.checkpoint.sources import Shard, is_tensor, numpy_dtype, torch_dtype
 
@@ -94,6 +96,80 @@ def _encode_other(value: Any, key: str) -> Any:
     )
 
 
+def check_tree(tree: Any, arrays: int) -> None:
+    """See whether JSON is an encoded state that refers to so many arrays; all functions below take that for granted.
+
+    Raises:
+        Wrong: it is none.
+    """
+    _check(tree, "tree", schema.whole(0, arrays - 1), 0)
+
+
+def _check(tree: Any, where: str, array: schema.Check, depth: int) -> None:
+    if tree is None or isinstance(tree, (bool, int, float, str)):
+        return
+    if depth > DEPTH:
+        raise schema.Wrong(f"{where[:80]}... is nested more than {DEPTH} deep")
+    if not isinstance(tree, dict) or not tree:
+        raise schema.wrong(where, tree, "a value, or an object that says of what kind it is")
+    kind, value = next(iter(tree.items()))
+    if len(tree) > 1 and list(tree) != ["ordered", "metadata"]:
+        raise schema.wrong(where, tree, "an object of one key, the kind of the value")
+    where = f"{where}.{kind[:40]}"
+    if kind == "array":
+        array(value, where)
+    elif kind in ("dict", "ordered"):
+        for number, pair in enumerate(_listed(value, where)):
+            name, one = _listed(pair, f"{where}[{number}]", 2)
+            _check_key(name, f"{where}[{number}][0]", depth)
+            _check(one, f"{where}[{number}][1]", array, depth + 1)
+        if kind == "ordered":
+            _check(tree.get("metadata"), f"{where}.metadata", array, depth + 1)
+    elif kind in ("list", "tuple"):
+        for number, one in enumerate(_listed(value, where)):
+            _check(one, f"{where}[{number}]", array, depth + 1)
+    elif kind in _PLAIN:
+        _PLAIN[kind](value, where)
+    else:
+        raise schema.Wrong(f"{where} is of an unknown kind")
+
+
+def _check_key(name: Any, where: str, depth: int) -> None:
+    if name is None or isinstance(name, (bool, int, float, str)):
+        return
+    if depth > DEPTH or not isinstance(name, dict) or list(name) != ["tuple"]:
+        raise schema.wrong(where, name, "a key: a string, a number, or a tuple of them")
+    for number, one in enumerate(_listed(name["tuple"], where)):
+        _check_key(one, f"{where}[{number}]", depth + 1)
+
+
+def _listed(value: Any, where: str, length: int | None = None) -> list[Any]:
+    if type(value) is not list or length not in (None, len(value)):
+        raise schema.wrong(where, value, "a list" if length is None else f"a list of {length}")
+    return value
+
+
+def _made(kind: str) -> schema.Check:
+    """What can be made without torch is made, to see that it can."""
+
+    def check(value: Any, where: str) -> Any:
+        try:
+            return _decode_other(kind, value)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise schema.Wrong(f"{where} cannot be made: {error}") from error
+
+    return check
+
+
+_PLAIN: dict[str, schema.Check] = {
+    **{kind: _made(kind) for kind in ("float", "complex", "bytes", "scalar")},
+    "size": schema.items(schema.whole()),
+    "dtype": schema.text,
+    "device": schema.like(re.compile("[a-z_]+(:[0-9]+)?"), "a device"),
+}
+"""What stands under a kind of value that is no dict, list, tuple or array."""
+
+
 def decode(tree: Any, leaf: Callable[[int], Any], wanted: Callable[[str], bool] = lambda _: True) -> Any:
     """The state that was encoded; `leaf` gives the array of a number, or `MISSING`.
 
@@ -149,7 +225,10 @@ def _decode_other(kind: str, value: Any) -> Any:
     if kind == "bytes":
         return base64.b64decode(value, validate=True)
     if kind == "scalar":
-        return np.frombuffer(base64.b64decode(value[1], validate=True), numpy_dtype(value[0]))[0]
+        raw, dtype = base64.b64decode(value[1], validate=True), numpy_dtype(value[0])
+        if len(raw) != dtype.itemsize:
+            raise ValueError(f"a {dtype} has {dtype.itemsize} bytes, and {len(raw)} were written")
+        return np.frombuffer(raw, dtype)[0] if raw else dtype.type()
     import torch
 
     if kind == "size":
@@ -157,7 +236,12 @@ def _decode_other(kind: str, value: Any) -> Any:
     if kind == "dtype":
         return torch_dtype(value)
     if kind == "device":
-        return torch.device(value)
+        try:
+            return torch.device(value)
+        except RuntimeError as error:
+            raise Damaged(
+                f"torch {torch.__version__} has no device {value!r}; read it with the torch that wrote it"
+            ) from error
     raise Damaged(f"the index of a checkpoint holds a value of an unknown kind, {kind!r}")
 
 

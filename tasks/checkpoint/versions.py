@@ -21,14 +21,17 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from wilkins.tasks.checkpoint import schema
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.reading import INDICES, SHEETS, read_small
 from wilkins.tasks.whole import sync
 
 _LOG = logging.getLogger("wilkins.checkpoint")
@@ -36,12 +39,41 @@ FORMAT = "wilkins-checkpoint"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 LATEST = "latest"
-_NAME = re.compile(r"(?P<serial>\d{6,})-step-(?P<step>\d+)")
-_UNFINISHED = re.compile(r"\.\d{6,}-step-\d+\.([0-9a-f]+\.new|old)|\.(latest|memory)\.new")
-_HIDDEN = re.compile(r"\.(?P<name>\d{6,}-step-\d+)\.[0-9a-f]+\.new")
-_FILES = re.compile(r"[^/.][^/]*")
-_INDICES = re.compile(r"index-\d+\.json")
+LARGEST_BLOCK = 1 << 30
+"""Bytes: who reads a version holds one block of it in memory."""
+NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""What the system says where one may only read."""
+_NAME = re.compile(r"(?P<serial>[0-9]{6,18})-step-(?P<step>[0-9]+)")
+_UNFINISHED = re.compile(r"\.[0-9]{6,18}-step-[0-9]+\.([0-9a-f]+\.new|old)|\.(latest|memory)\.new")
+_HIDDEN = re.compile(r"\.(?P<name>[0-9]{6,18}-step-[0-9]+)\.[0-9a-f]+\.new")
 _LOCKED: set[Path] = set()
+SHA256 = schema.like(re.compile("[0-9a-f]{64}"), "a SHA-256 digest")
+CRC32 = schema.whole(0, 2**32 - 1)
+_MANIFEST = schema.record(
+    {
+        "format": schema.text,
+        "version": schema.whole(),
+        "serial": schema.whole(),
+        "step": schema.whole(0, None),
+        "time": schema.real,
+        "block": schema.whole(1, LARGEST_BLOCK),
+        "files": schema.table(schema.file_name, schema.whole()),
+        "streams": schema.items(
+            schema.record(
+                {
+                    "file": schema.file_name,
+                    "offset": schema.whole(),
+                    "bytes": schema.whole(),
+                    "crc32": schema.items(CRC32),
+                    "index": schema.like(re.compile("index-[0-9]+[.]json"), "the name of an index"),
+                    "index_bytes": schema.whole(0, INDICES),
+                    "index_sha256": SHA256,
+                }
+            ),
+            least=1,
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +172,29 @@ def read_manifest(path: Path) -> Manifest:
     """
     file = path / MANIFEST
     try:
-        return parsed(file.read_bytes(), file)
+        return parsed(read_small(file, SHEETS), file)
     except OSError as error:
         raise Damaged(f"{file} cannot be read: {error.strerror}") from error
 
 
-def unsealed(text: str | bytes, file: Path, kind: str, version: int) -> dict[str, Any]:
+def unsealed(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
     """What is written in a file with its own digest, its kind of file and the version of that; for `parsed`.
 
     Raises:
-        Damaged: it is not what was written, or of another kind or version.
-        ValueError, LookupError, TypeError, AttributeError: nothing with a digest is written there.
+        Wrong: it is not what was written, or of another kind or version.
     """
-    values: dict[str, Any] = json.loads(text)
-    seal = values.pop("sha256")
-    if values.get("format") != kind or seal_of(values) != seal:
-        raise Damaged(f"{file} is not what was written: its digest does not match")
-    if values["version"] != version:
-        raise Damaged(f"{file} has version {values['version']} of the format; this Wilkins reads {version}")
+    values = schema.parse(text)
+    if not isinstance(values, dict):
+        raise schema.wrong("", values, "an object")
+    seal = values.pop("sha256", None)
+    try:
+        written = seal_of(values)
+    except RecursionError:
+        raise schema.Wrong("it is nested more deeply than Wilkins writes anything") from None
+    if values.get("format") != kind or written != seal:
+        raise schema.Wrong("its digest does not match")
+    if values.get("version") != version:
+        raise schema.Wrong(f"it has version {values.get('version')} of the format; this Wilkins reads {version}")
     return values
 
 
@@ -168,15 +205,17 @@ def parsed(text: str | bytes, file: Path) -> Manifest:
         Damaged: it is not what was written.
     """
     try:
-        values = unsealed(text, file, FORMAT, FORMAT_VERSION)
-        streams = tuple(Stream(**{**one, "crc32": tuple(one["crc32"])}) for one in values["streams"])
-        if not all(_FILES.fullmatch(one.file) and _INDICES.fullmatch(one.index) for one in streams):
-            raise Damaged(f"{file} names files that no version has")
-        return Manifest(values["serial"], values["step"], values["time"], values["block"], values["files"], streams)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        if isinstance(error, Damaged):
-            raise
-        raise Damaged(f"{file} is no manifest of a checkpoint") from error
+        values = _MANIFEST(unsealed(text, FORMAT, FORMAT_VERSION), "")
+        files, block = values["files"], values["block"]
+        streams = tuple(Stream(**one) for one in values["streams"])
+        for number, one in enumerate(streams):
+            if one.offset + one.bytes > files.get(one.file, -1):
+                raise schema.Wrong(f"streams[{number}] is no part of any of the files")
+            if len(one.crc32) != -(-one.bytes // block):
+                raise schema.Wrong(f"streams[{number}].crc32 has {len(one.crc32)} digests for {one.bytes} bytes")
+        return Manifest(values["serial"], values["step"], values["time"], block, files, streams)
+    except schema.Wrong as error:
+        raise Damaged(f"{file} is not what was written: {error}") from error
 
 
 class Lock:
@@ -196,7 +235,7 @@ class Lock:
         file = self._folder / ".lock"
         if self._folder in _LOCKED:
             raise CheckpointError(f"checkpoints in {folder} are written by this process already; close() that first")
-        self._file: IO[str] = file.open("a+")
+        self._file: IO[str] = os.fdopen(_opened_lock(file), "r+", encoding="utf-8", errors="replace")
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -207,13 +246,13 @@ class Lock:
                     error.strerror,
                 )
             else:
-                self._file.seek(0)
-                who = self._file.read().strip() or "another process"
+                who = self._file.read(200).strip() or "another process"
                 self._file.close()
                 raise CheckpointError(
                     f"checkpoints in {folder} are being written by {who}; wait for it to end, or give another folder"
                 ) from error
         self._file.truncate(0)
+        self._file.seek(0)
         self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
         self._file.flush()
         _LOCKED.add(self._folder)
@@ -224,6 +263,24 @@ class Lock:
         self._file.close()
 
 
+def _opened_lock(path: Path) -> int:
+    """Open the file that is locked, which is made if it is missing; what a link leads to is not written over."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
+    descriptor = -1
+    try:
+        descriptor = os.open(path, flags, 0o666)
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        regular = False
+    if not regular:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise CheckpointError(f"{path} is to be the file that a job locks, and is none; remove it")
+    return descriptor
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a small file and make its bytes last."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -231,6 +288,22 @@ def write_whole(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write a version's manifest.
+
+    Raises:
+        CheckpointError: it is longer than anyone would read.
+    """
+    text = manifest.text()
+    if len(text) > SHEETS:
+        blocks = sum(len(one.crc32) for one in manifest.streams)
+        raise CheckpointError(
+            f"the manifest of step {manifest.step} takes {len(text):,} bytes for {blocks:,} blocks of "
+            f"{manifest.block:,}, and may take {SHEETS:,}; give larger ones (block=)"
+        )
+    write_whole(path / MANIFEST, text)
 
 
 def is_unfinished(name: str) -> bool:
@@ -290,7 +363,7 @@ def drop(path: Path) -> None:
 def commit(path: Path, manifest: Manifest) -> Version:
     """Make what was written and synced under a temporary name a version, and let `latest` lead to it."""
     folder = path.parent
-    write_whole(path / MANIFEST, manifest.text())
+    write_manifest(path, manifest)
     sync(path)
     hit("commit.manifest", 0)
     final = folder / name_of(manifest.serial, manifest.step)

@@ -353,6 +353,6 @@ def test_on_the_command_line(
     assert code == 1 and "1 pieces of parity do not match their digests" in text
     assert ckpt("prune", node, "--keep", "1")[0] == 1
     (node / "000008-step-7" / SHEET).write_text("{}")
-    assert "is no sheet of a checkpoint's part" in ckpt("list", node)[1]
+    assert f"{SHEET} is not what was written: its digest does not match" in ckpt("list", node)[1]
     code, text = ckpt("prune", folder / "memory-node1", "--keep", "1")
     assert code == 0 and [one.step for one in versions.versions(folder / "memory-node1")] == [7], text
