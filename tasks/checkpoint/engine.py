@@ -50,6 +50,8 @@ class Checkpointer:
     read after `save` has returned, until `wait_captured` returns: they must not be changed in between. Small ones
     (64 KiB), and those named by `eager`, are copied by `save` itself and may change at once.
 
+    A folder with versions that may only be read is opened for `restore`; `save` then raises.
+
     Args:
         folder: where the versions are; made if it is missing, shared by all ranks.
         ranks: None for one process, an mpi4py communicator, or `torch` for torch.distributed's default group.
@@ -97,8 +99,8 @@ class Checkpointer:
         block: int = BLOCK,
         niceness: int = 5,
     ) -> None:
-        if block < PAGE or block % PAGE:
-            raise CheckpointError(f"block={block}: give a multiple of {PAGE} bytes")
+        if not PAGE <= block <= versions.LARGEST_BLOCK or block % PAGE:
+            raise CheckpointError(f"block={block}: give a multiple of {PAGE} bytes, up to {versions.LARGEST_BLOCK}")
         if keep < 1 or storage_every < 1 or (files is not None and files < 1) or (rate is not None and rate <= 0):
             raise CheckpointError(
                 f"keep={keep}, storage_every={storage_every}, files={files}, rate={rate}: each must be positive"
@@ -130,6 +132,7 @@ class Checkpointer:
         )
         self._schedule = Schedule(when, time.monotonic())
         self._locks: list[versions.Lock] = []
+        self._unwritable = ""
         self._capture: Capture | None = None
         self._flush: Flush | None = None
         self._ring: Ring | None = None
@@ -146,6 +149,7 @@ class Checkpointer:
         nodes = find_nodes(self._ranks, self._node) if self._memory is not None else None
         try:
             self._together(self._open_storage)
+            self._unwritable = self._ranks.tell(self._unwritable)[0]
             if self._memory is None or nodes is None:
                 return
             parts = self._ranks.tell(str(int(nodes.is_agent and has_parts(self._memory))))
@@ -184,12 +188,19 @@ class Checkpointer:
             raise CheckpointError(trouble)
 
     def _open_storage(self) -> None:
-        if self._ranks.rank == 0:
+        if self._ranks.rank != 0:
+            return
+        try:
             self._locks.append(versions.Lock(self.folder))
             recover(self.folder)
+        except OSError as error:
+            if error.errno not in versions.NOT_WRITABLE or not versions.versions(self.folder):
+                raise
+            self._unwritable = f"{self.folder} cannot be written to ({error.strerror})"
+            _LOG.warning("%s; the checkpoints there can be restored, and none can be saved", self._unwritable)
 
     def _remember(self, nodes: Nodes) -> None:
-        if self._ranks.rank == 0 and self._memory is not None:
+        if self._ranks.rank == 0 and self._memory is not None and not self._unwritable:
             levels.remember(self.folder, self._memory, nodes.names)
 
     def _open_memory(self) -> None:
@@ -209,9 +220,11 @@ class Checkpointer:
         """Hand a state over; returns before it is copied. Collective.
 
         Raises:
-            CheckpointError: an earlier version could not be written.
+            CheckpointError: an earlier version could not be written, or the folder may only be read.
             Unsupported: the state holds what cannot be kept exactly.
         """
+        if self._unwritable:
+            raise CheckpointError(f"step {step} cannot be saved: {self._unwritable}; give another folder")
         self.wait_captured()
         began = time.monotonic()
         while len(self._jobs) >= IN_FLIGHT:
@@ -302,7 +315,7 @@ class Checkpointer:
     def _mend(self, folders: Sequence[Path]) -> None:
         """Some version does not verify: `latest` must not lead to it. For rank 0, which has the locks."""
         try:
-            for folder in folders if self._ranks.rank == 0 else ():
+            for folder in folders if self._ranks.rank == 0 and not self._unwritable else ():
                 mend(folder)
         except OSError as error:
             _LOG.warning("`latest` in %s cannot be mended: %s", self.folder, error.strerror)
