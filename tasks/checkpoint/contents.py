@@ -39,8 +39,10 @@ _INDEX = schema.record(
                     "offsets": _SHAPE,
                     "grad": schema.truth,
                     "parameter": schema.truth,
+                    "order": _SHAPE,
                     "parts": schema.items(schema.items(schema.whole())),
-                }
+                },
+                optional=("order",),
             )
         ),
     }
@@ -226,6 +228,8 @@ def _check_entry(entry: Entry, where: str, manifest: Manifest) -> None:
     if not fits:
         raise schema.Wrong(f"{where}.shape has {count} elements of {spec.dtype}, and {entry.stored} bytes were written")
     alike = len(spec.shape) == len(spec.whole) == len(spec.offsets)
+    if spec.order and not (alike and sorted(spec.order) == list(range(len(spec.shape)))):
+        raise schema.Wrong(f"{where}.order is {spec.order}, and the array has {len(spec.shape)} axes")
     inside = alike and all(map(lambda at, size, full: at + size <= full, spec.offsets, spec.shape, spec.whole))
     if not (inside or not count) or (spec.placement != "shard" and spec.whole != spec.shape):
         raise schema.Wrong(f"{where} does not lie in an array of shape {spec.whole}")

@@ -53,7 +53,7 @@ class IndexText:
         for part in self._own:
             where[part.array].append((self._rank, part.offset, part.start, part.length))
         return [
-            {**{name: getattr(one, name) for name in Spec.__slots__}, "parts": parts}
+            {**{name: getattr(one, name) for name in Spec.__slots__ if name != "order" or one.order}, "parts": parts}
             for one, parts in zip(self._specs, where, strict=True)
         ]
 

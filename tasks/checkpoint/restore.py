@@ -232,7 +232,7 @@ class _Loader:
         if given.whole != spec.whole:
             raise CheckpointError(f"{key} was saved with shape {spec.whole}, and is to be restored to {given.whole}")
         array = _array_of(target)
-        direct = array if is_tensor(array) and array.is_contiguous() and array.device.type == "cpu" else None
+        direct = array if is_tensor(array) and array.device.type == "cpu" and _is_plain(array) else None
         if direct is None and isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable:
             direct = array
         memory = np.empty(given.nbytes, np.uint8) if direct is None else bytes_of(direct)
@@ -319,12 +319,21 @@ def _array_of(target: Any) -> Any:
     return target
 
 
+def _is_plain(tensor: Any) -> bool:
+    """Whether its values are its memory's, one after the other; not if they are conjugated or negated when read."""
+    return bool(tensor.is_contiguous()) and not tensor.is_conj() and not tensor.is_neg()
+
+
 def _copy_back(array: Any, memory: Bytes, spec: Spec, shape: Sequence[int]) -> None:
     """Copy to memory that is not contiguous, or on a GPU."""
     if is_tensor(array):
         whole, data = empty(spec, shape)
         data[...] = memory
-        array.copy_(whole)
+        try:
+            array.copy_(whole)
+        except RuntimeError as error:
+            text = str(error).partition("\n")[0]
+            raise CheckpointError(f"{spec.key} cannot be restored to this tensor: {text}") from error
     else:
         if not array.flags.writeable:
             raise CheckpointError(f"{spec.key} is to be restored to an array that may not be written; give another")

@@ -131,7 +131,12 @@ def items(of: Check, *, least: int = 0) -> Check:
     def check(value: Any, where: str) -> tuple[Any, ...]:
         if type(value) is not list or len(value) < least:
             raise wrong(where, value, f"a list of {least} or more" if least else "a list")
-        return tuple(of(one, f"{where}[{number}]") for number, one in enumerate(value))
+        try:
+            return tuple([of(one, "") for one in value])
+        except Wrong:  # only then it matters where
+            for number, one in enumerate(value):
+                of(one, f"{where}[{number}]")
+            raise
 
     return check
 
@@ -153,12 +158,18 @@ def record(fields: Mapping[str, Check], optional: Sequence[str] = ()) -> Check:
     def check(value: Any, where: str) -> dict[str, Any]:
         if type(value) is not dict:
             raise wrong(where, value, "an object")
-        within = f"{where}." if where else ""
         if missing := [name for name in fields if name not in value and name not in optional]:
             raise Wrong(f"{where or 'it'} has no {missing[0]!r}")
         if strange := [name for name in value if name not in fields]:
             raise Wrong(f"{where or 'it'} has {strange[0][:40]!r}, which this Wilkins does not know")
-        return {name: of(value[name], f"{within}{name}") for name, of in fields.items() if name in value}
+        try:
+            return {name: of(value[name], "") for name, of in fields.items() if name in value}
+        except Wrong:  # only then it matters where
+            within = f"{where}." if where else ""
+            for name, of in fields.items():
+                if name in value:
+                    of(value[name], f"{within}{name}")
+            raise
 
     return check
 

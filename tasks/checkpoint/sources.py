@@ -10,7 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -60,6 +60,8 @@ class Spec:
     """Where this rank's box begins in it."""
     grad: bool = False
     parameter: bool = False
+    order: tuple[int, ...] = ()
+    """The axes as they lie in memory, the one with the longest steps first; empty: in their own order."""
 
     @property
     def itemsize(self) -> int:
@@ -183,7 +185,7 @@ def source_of(key: str, value: Any, *, replica: bool) -> Source:
 
 
 def _placed(spec: Spec, placement: Placement, whole: tuple[int, ...], offsets: tuple[int, ...]) -> Spec:
-    return Spec(spec.key, spec.library, spec.dtype, spec.shape, placement, whole, offsets, spec.grad, spec.parameter)
+    return replace(spec, placement=placement, whole=whole, offsets=offsets)
 
 
 def _numpy_source(key: str, value: NDArray[Any], placement: Placement) -> Source:
@@ -194,7 +196,10 @@ def _numpy_source(key: str, value: NDArray[Any], placement: Placement) -> Source
             f"{key}: an array of dtype {value.dtype} is not kept, only numbers, times and strings of fixed length are; "
             "convert it, or give its parts as arrays of their own"
         )
-    spec = Spec(key, "numpy", value.dtype.str, value.shape, placement, value.shape, (0,) * value.ndim)
+    spec = Spec(
+        key, "numpy", value.dtype.str, value.shape, placement, value.shape, (0,) * value.ndim,
+        order=_order(value.shape, value.strides),
+    )  # fmt: skip
     return Source(spec, value, None)
 
 
@@ -203,14 +208,15 @@ def _torch_source(key: str, value: Any, placement: Placement) -> Source:
 
     whole: tuple[int, ...] | None = None
     offsets: tuple[int, ...] = ()
+    _check_kind(key, value)
     tensor = value.detach()
     if type(tensor).__name__ == "DTensor":
         tensor, whole, offsets, placement = _local_of(tensor)
     if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
         raise Unsupported(f"{key}: a {type(value).__name__} is not kept; give plain tensors")
-    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
-        what = "meta" if tensor.device.type == "meta" else "quantised" if tensor.is_quantized else str(tensor.layout)
-        raise Unsupported(f"{key}: a {what} tensor is not kept; give its values as plain (strided) tensors")
+    _check_kind(key, tensor)
+    if tensor._is_zerotensor():
+        raise Unsupported(f"{key}: a tensor without memory is not kept; give its clone()")
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     shape = tuple(tensor.shape)
@@ -218,9 +224,50 @@ def _torch_source(key: str, value: Any, placement: Placement) -> Source:
     dtype = _dtype_name(tensor.dtype)
     spec = Spec(
         key, "torch", dtype, shape, placement, whole or shape, offsets or (0,) * len(shape),
-        bool(value.requires_grad) and value.is_leaf, parameter,
+        bool(value.requires_grad) and value.is_leaf, parameter, _order(shape, tensor.stride()),
     )  # fmt: skip
     return Source(spec, tensor, tensor._version)
+
+
+def _check_kind(key: str, tensor: Any) -> None:
+    """Refuse what has no values of its own at one address, before anything is asked that such tensors do not know.
+
+    Raises:
+        Unsupported: it is of such a kind.
+    """
+    import torch
+
+    layout, found = tensor.layout, ("", "")
+    if torch.nn.parameter.is_lazy(tensor):
+        found = "parameter that is not initialised", "give the model its first batch, or its shapes, before"
+    elif tensor.is_nested:
+        found = "nested tensor", "give its parts (unbind()), or to_padded_tensor()"
+    elif tensor.is_quantized:
+        found = "quantised tensor", "give its dequantize(), or its int_repr(), scale and zero point"
+    elif tensor.device.type == "meta":
+        found = "meta tensor", "it has no values: give it some on a device (to_empty)"
+    elif layout is not torch.strided:
+        parts = {
+            torch.sparse_coo: "indices(), values() and shape",
+            torch.sparse_csr: "crow_indices(), col_indices(), values() and shape",
+            torch.sparse_csc: "ccol_indices(), row_indices(), values() and shape",
+            torch.sparse_bsr: "crow_indices(), col_indices(), values() and shape",
+            torch.sparse_bsc: "ccol_indices(), row_indices(), values() and shape",
+        }.get(layout)
+        found = f"{layout} tensor", f"give its to_dense(){f', or its {parts}' if parts else ''}"
+    if found[0]:
+        raise Unsupported(f"{key}: a {found[0]} is not kept; {found[1]}")
+
+
+def _order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """How axes lie in memory, as torch's `preserve_format` and NumPy's order `K` see it; empty for their own order.
+
+    Of steps of the same length, that over an axis of one element is the inner one, as in torch's `channels_last`.
+    """
+    if any((step == 0 and size > 1) or not size for size, step in zip(shape, strides, strict=True)):
+        return ()
+    axes = sorted(range(len(shape)), key=lambda axis: (-abs(strides[axis]), shape[axis] == 1))
+    return tuple(axes) if axes != sorted(axes) else ()
 
 
 def _local_of(tensor: Any) -> tuple[Any, tuple[int, ...], tuple[int, ...], Placement]:
@@ -311,10 +358,18 @@ def bytes_of(array: Any) -> Bytes:
 
 
 def finished(spec: Spec, value: Any) -> Any:
-    """A restored tensor as it was: a parameter, or one that needs a gradient."""
+    """A restored array as it was: its axes in the order they had in memory; a parameter, or one that needs a gradient.
+
+    Raises:
+        Damaged: no such tensor can be a parameter.
+    """
+    back = tuple(sorted(range(len(spec.order)), key=spec.order.__getitem__))
     if spec.library != "torch":
-        return value
+        return np.ascontiguousarray(value.transpose(spec.order)).transpose(back) if back else value
     import torch
+
+    if back:
+        value = value.permute(spec.order).clone(memory_format=torch.contiguous_format).permute(back)
 
     try:
         if spec.parameter:

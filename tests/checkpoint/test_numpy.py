@@ -47,6 +47,16 @@ def test_a_state_comes_back_as_it_was(opened: Opener) -> None:
     assert same(restored.state, state)
 
 
+def test_arrays_in_fortran_s_order_come_back_in_it(opened: Opener) -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+    state = {"f": np.asfortranarray(values), "turned": values.transpose(1, 0, 2), "back": values[::-1], "c": values}
+    checkpointer = opened()
+    checkpointer.save(1, state)
+    restored = checkpointer.restore()
+    assert restored is not None and same(restored.state, state)
+    assert all(restored.state[name].strides == one.copy(order="K").strides for name, one in state.items())
+
+
 def test_what_cannot_be_kept_exactly_is_refused_by_its_path(opened: Opener) -> None:
     checkpointer = opened()
     for value, words in (

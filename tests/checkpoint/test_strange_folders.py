@@ -180,6 +180,7 @@ CASES: dict[str, tuple[Damage, str]] = {
         array(shape=[2**40], whole=[2**40]),
         "arrays[0].shape has 1099511627776 elements",
     ),
+    "an array with axes that it has not": (array(order=[0, 1]), "arrays[0].order is (0, 1), and the array has 1 axes"),
     "an array with a type of objects": (array(dtype="|O8"), "a checkpoint holds no objects"),
     "an array with a type that is code": (array(dtype="{'names':['a'],'formats':['O']}"), "NumPy knows no dtype"),
     "an array whose bytes are elsewhere": (
@@ -222,6 +223,7 @@ def test_a_version_that_is_strange(told: dict[str, Any], name: str) -> None:
     first, second, cure = answer["verify"]["told"].splitlines()
     assert first.startswith("000001-step-1: all right") and second.startswith("000002-step-2: damaged: ")
     assert words in second and "bring its files back from a copy, or remove its folder" in cure
+    assert answer["prune"]["code"] == 1 and "none of the newest 1 versions" in answer["prune"]["told"]
     for action in ("show", "export"):
         if "data that is" in name and action == "show":
             continue  # it reads no data

@@ -137,16 +137,77 @@ def test_a_change_before_the_capture_is_found(torch: Any, opened: Opener) -> Non
     assert restored is not None and restored.step == 2 and bool((restored.state["x"] == 1).all())
 
 
-@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor:UserWarning")
-def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["first", "recognised"])
+def test_memory_formats_come_back(torch: Any, opened: Opener, again: bool) -> None:
+    """What a model's layers are made for: a tensor's axes lie in memory in the order in which they did."""
+    images = torch.randn(2, 3, 40, 50)
+    last = images.to(memory_format=torch.channels_last)
+    state = {
+        "last": last,
+        "three axes": torch.randn(2, 3, 4, 5, 6).to(memory_format=torch.channels_last_3d),
+        "one channel": images[:, :1].to(memory_format=torch.channels_last),
+        "one pixel": images[:, :, :1, :1].to(memory_format=torch.channels_last),
+        "turned": images.permute(3, 1, 0, 2),
+        "parameter": torch.nn.Parameter(last.clone()),
+        "conjugate": torch.randn(40, 50, dtype=torch.complex64).t().conj(),
+        "part": images[:, :, ::2].transpose(1, 3),
+        "plain": images,
+        "none": last[:0],
+        "number": torch.tensor(1.5),
+    }
     checkpointer = opened()
+    for step in range(1 + again):
+        checkpointer.save(step, state)
+    restored = checkpointer.restore()
+    assert restored is not None
+    for name, saved in state.items():
+        found = restored.state[name]
+        assert same(torch, saved.clone().detach(), found.detach()), name
+        assert name == "none" or found.stride() == saved.clone().stride(), name
+    assert restored.state["last"].is_contiguous(memory_format=torch.channels_last)
+    assert isinstance(restored.state["parameter"], torch.nn.Parameter)
+
+
+def test_what_is_filled_keeps_its_memory_format(torch: Any, opened: Opener) -> None:
+    """Also where a tensor is conjugated or negated when it is read: it has the values then, not their opposites."""
+    images, numbers = torch.randn(2, 3, 40, 50), torch.randn(6, 7, dtype=torch.complex64)
+    state = {"a": images, "b": images.to(memory_format=torch.channels_last), "c": numbers, "d": numbers.imag}
+    target = {
+        "a": torch.zeros_like(images, memory_format=torch.channels_last),
+        "b": torch.zeros_like(images),
+        "c": torch.zeros_like(numbers).conj(),
+        "d": torch.zeros(6, 7)._neg_view(),
+    }
+    before = {name: one.stride() for name, one in target.items()}
+    checkpointer = opened()
+    checkpointer.save(1, state)
+    checkpointer.restore(target)
+    assert all(torch.equal(target[name].resolve_conj().resolve_neg(), one) for name, one in state.items())
+    assert {name: one.stride() for name, one in target.items()} == before
+    with pytest.raises(CheckpointError, match=r"a cannot be restored to this tensor: .*single memory location"):
+        checkpointer.restore({"a": torch.zeros(2, 3, 40, 1).expand(2, 3, 40, 50)})
+
+
+@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor:UserWarning")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
+def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> None:
     for tensor, words in (
         (torch.eye(3).to_sparse(), "torch.sparse_coo tensor"),
         (torch.empty(3, device="meta"), "meta tensor"),
-        (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "quantised tensor"),
+        (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "quantised tensor is not kept; .*dequantize"),
+        (torch.eye(3).to_sparse_csr(), "torch.sparse_csr tensor is not kept; .*crow_indices"),
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "nested tensor is not kept; .*unbind"),
+        (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "nested tensor is not kept; .*unbind"),
+        (torch.nn.UninitializedParameter(), "parameter that is not initialised is not kept; .*first batch"),
+        (torch._efficientzerotensor(3), "tensor without memory is not kept; .*clone"),
     ):
-        with pytest.raises(Unsupported, match=f"x: a {words}"):
-            checkpointer.save(0, {"x": tensor})
+        checkpointer = opened()
+        with pytest.raises(Unsupported, match=f"^a/x: a {words}"):
+            checkpointer.save(0, {"a": {"x": tensor}})
+        checkpointer.save(1, {"a": {"x": torch.ones(3)}})
+        with pytest.raises(CheckpointError, match=f"a/x: a {words}"):
+            checkpointer.restore({"a": {"x": tensor}})
 
 
 @pytest.mark.usual("2-others0")

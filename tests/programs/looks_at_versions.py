@@ -17,12 +17,12 @@ from typing import Any
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 
-ACTIONS = ("list", "verify", "show", "export")
+ACTIONS = ("list", "verify", "show", "export", "prune")
 
 
 def asked(folder: Path, action: str) -> dict[str, Any]:
     """What `wilkins ckpt` says, and its exit code."""
-    words = [str(folder), str(folder.with_suffix(".safetensors"))] if action == "export" else [str(folder)]
+    words = [str(folder), *{"export": [f"{folder}.safetensors"], "prune": ["--keep", "1"]}.get(action, [])]
     out, err, code = io.StringIO(), io.StringIO(), -1
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
