@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import math
 import os
 import time
 from collections import deque
@@ -24,7 +26,7 @@ from wilkins.tasks.checkpoint.partners import PIECE, NodeMemories
 from wilkins.tasks.checkpoint.parts import has_parts
 from wilkins.tasks.checkpoint.plan import Planner
 from wilkins.tasks.checkpoint.ranks import make_ranks
-from wilkins.tasks.checkpoint.recover import mend, recover
+from wilkins.tasks.checkpoint.recover import make_room, mend, recover
 from wilkins.tasks.checkpoint.rescue import remembered
 from wilkins.tasks.checkpoint.restore import Restored, restore
 from wilkins.tasks.checkpoint.ring import Ring
@@ -71,7 +73,7 @@ class Checkpointer:
         ring: bytes of memory set aside for capturing; left out: what the first state takes on this rank.
         rate: bytes per second and rank that storage is written at and partners are sent to, at most.
         when: which steps `save_if_due` saves.
-        block: bytes that are copied, digested and written at once; a multiple of 4096.
+        block: bytes that are copied, digested and written at once; a multiple of 4096, up to 1 GiB.
         niceness: of the threads that copy and write, on top of the program's.
 
     Raises:
@@ -200,7 +202,14 @@ class Checkpointer:
             _LOG.warning("%s; the checkpoints there can be restored, and none can be saved", self._unwritable)
 
     def _remember(self, nodes: Nodes) -> None:
-        if self._ranks.rank == 0 and self._memory is not None and not self._unwritable:
+        if self._ranks.rank != 0 or self._memory is None or self._unwritable:
+            return
+        try:
+            levels.remember(self.folder, self._memory, nodes.names)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            make_room(self.folder, self._keep, math.inf, 1)
             levels.remember(self.folder, self._memory, nodes.names)
 
     def _open_memory(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import queue
 import threading
 import zlib
@@ -17,10 +18,11 @@ from wilkins.tasks.checkpoint.capture import NOTHING, Filled, Job, calm, clear, 
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
-from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, places, share_bytes, up
+from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
 from wilkins.tasks.checkpoint.partners import NodeMemories
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.reading import INDICES
+from wilkins.tasks.checkpoint.recover import make_room
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.versions import Manifest, Stream
 from wilkins.tasks.checkpoint.vote import Dissent, compare, explain
@@ -57,6 +59,8 @@ class Flush:
         self._niceness = niceness
         self._report = report
         self._broken = ""
+        self._failed = False
+        """The version before was given up, maybe for want of room."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="checkpoint-flush", daemon=True)
         self._thread.start()
@@ -79,6 +83,7 @@ class Flush:
             except Exception as error:
                 # Ranks that do not answer any more cannot agree on later versions either.
                 trouble = self._broken = f"the ranks cannot agree on a version: {error}"
+            self._failed = bool(trouble)
             self._drain(job)
             job.sources.clear()
             self._report(job, trouble)
@@ -119,6 +124,9 @@ class Flush:
         begun, trouble = ["", 0], ""
         if self._ranks.rank == 0:
             try:
+                if self._memories is None:
+                    size = math.inf if self._failed else sum(up(one["bytes"], PAGE) for one in told)
+                    make_room(self._folder, self._keep, size, names_of(len(told)))
                 serial, path = versions.begin(self._folder, job.step, max(one["newest"] for one in told))
                 begun = [path.name, serial]
             except Exception as error:
@@ -259,7 +267,7 @@ class Flush:
             return ""
         trouble = levels.copy(
             name, self._memory, self._storage, self._ranks, self._pace, self._keep,
-            files=self._files, leaders=self._leaders,
+            files=self._files, leaders=self._leaders, failed=self._failed,
         )  # fmt: skip
         return f"it is in memory only: {trouble}" if trouble else ""
 

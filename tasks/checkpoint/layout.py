@@ -112,6 +112,11 @@ def places(lengths: Sequence[int], files: int) -> tuple[list[Place], list[int]]:
     return found, sizes
 
 
+def names_of(ranks: int) -> int:
+    """Files and folders that a version has at most: data and index of each rank, manifest, folder and link."""
+    return 2 * ranks + 3
+
+
 def led_by(rank: int, files: Sequence[str]) -> list[int]:
     """The streams that a rank writes if each file has a leader; `files` says where each rank's stream goes.
 

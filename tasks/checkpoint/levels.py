@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import mmap
 import os
 import shutil
@@ -23,9 +24,10 @@ from wilkins.tasks.checkpoint import schema, versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
-from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, places, up
+from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, names_of, places, up
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.reading import open_regular, read_small
+from wilkins.tasks.checkpoint.recover import make_room
 from wilkins.tasks.checkpoint.versions import Manifest, read_manifest
 from wilkins.tasks.whole import sync
 
@@ -109,9 +111,20 @@ def relaid(manifest: Manifest, files: int) -> Manifest:
 
 
 def copy(
-    name: str, memory: Path, storage: Path, ranks: Ranks, pace: Pace, keep: int, *, files: int, leaders: bool = False
+    name: str,
+    memory: Path,
+    storage: Path,
+    ranks: Ranks,
+    pace: Pace,
+    keep: int,
+    *,
+    files: int,
+    leaders: bool = False,
+    failed: bool = False,
 ) -> str:
     """Copy a version from memory to storage, and remove old ones there; returns why that failed, or nothing.
+
+    `failed` tells that the one before could not be written.
 
     Collective. Each rank copies its own stream, or with `leaders` one rank all streams of a file; every block is
     compared with its digest on the way.
@@ -119,7 +132,14 @@ def copy(
     trouble, new = "", Path()
     if ranks.rank == 0:
         try:
-            new = storage / name if (storage / name).exists() else versions.hidden(storage, name)
+            if (storage / name).exists():
+                new = storage / name
+            else:
+                size = math.inf if failed else sum(one.bytes for one in read_manifest(memory / name).streams)
+                make_room(storage, keep, size, names_of(ranks.size))
+                new = versions.hidden(storage, name)
+        except Damaged as error:
+            trouble = f"the version in memory has changed: {error}"
         except Exception as error:
             trouble = cannot(error, storage)
     made, trouble = json.loads(ranks.tell(json.dumps([new.name, trouble]))[0])

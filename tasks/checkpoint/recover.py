@@ -12,11 +12,14 @@ from pathlib import Path
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.files import tidied
 from wilkins.tasks.checkpoint.parts import SHEET, read_part
 from wilkins.tasks.checkpoint.versions import LATEST, Version
 from wilkins.tasks.whole import sync
 
 _LOG = logging.getLogger("wilkins.checkpoint")
+_BESIDE = 1 << 20
+"""Bytes that a version takes beside its arrays, or a little more."""
 
 
 def recover(folder: Path) -> None:
@@ -42,6 +45,39 @@ def recover(folder: Path) -> None:
         newest = found[-1].name if found else ""
         if not newest or not latest.exists() or latest.readlink().name != newest:
             mend(folder)
+
+
+def make_room(folder: Path, keep: int, size: float, names: int) -> None:
+    """Remove versions beyond `keep` now, rather than when one more is there, if there is no room for that.
+
+    As many as `keep` that verify stay, and all that are newer than these; they are read to find out.
+
+    Args:
+        folder: the versions'.
+        keep: how many versions are promised.
+        size: bytes of the next one; infinity: what the file system says of its room is not to be trusted.
+        names: how many files and folders it has.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found = versions.versions(folder)
+    if len(found) <= keep or _has_room(folder, size, names):
+        return
+    whole = 0
+    for place in reversed(range(len(found))):
+        whole += not damage(found[place])
+        if whole == keep:
+            if place:
+                _LOG.warning("no room for a version more in %s: those beyond the %d to keep go now", folder, keep)
+                tidied(folder, len(found) - place)
+            return
+
+
+def _has_room(folder: Path, size: float, names: int) -> bool:
+    room = os.statvfs(folder)
+    free = room.f_bavail * room.f_frsize
+    return free >= size + size / 64 + _BESIDE and (not room.f_files or room.f_favail >= names)
 
 
 def mend(folder: Path) -> Version | None:

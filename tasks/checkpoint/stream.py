@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import math
 import os
 import queue
 import signal
@@ -25,8 +26,8 @@ from wilkins.tasks.checkpoint.capture import calm
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
-from wilkins.tasks.checkpoint.layout import BLOCK, Place
-from wilkins.tasks.checkpoint.recover import recover
+from wilkins.tasks.checkpoint.layout import BLOCK, Place, names_of
+from wilkins.tasks.checkpoint.recover import make_room, recover
 from wilkins.tasks.checkpoint.schedule import Schedule, When
 from wilkins.tasks.checkpoint.tree import encode
 from wilkins.tasks.checkpoint.versions import Lock, Manifest, Stream
@@ -95,6 +96,8 @@ class Keeper:
         self._requests: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._taking = self._over = False
         self._trouble = ""
+        self._failed = False
+        """The step before was not stored, maybe for want of room."""
         self._taken = self._stored = 0
         self._newest: Path | None = None
 
@@ -164,6 +167,7 @@ class Keeper:
     def _try(self, held: Held) -> None:
         stored = False
         try:
+            make_room(self._folder, self._keep, math.inf if self._failed else held.step.size, names_of(1))
             self._newest = store(held, self._folder, self._filename, self._pace)
             self._stored += 1
             stored = True
@@ -173,6 +177,7 @@ class Keeper:
             self._trouble = cannot(error, self._folder)
             what = "no run can be resumed from" if stored else "no checkpoint of"
             print(f"{what} {held.step.name}: {self._trouble}", file=sys.stderr, flush=True)
+        self._failed = not stored
         self._window.done(held, stored=stored)
         if stored:
             tidied(self._folder, self._keep)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from support import WILKINS, Finished, must_run, processes_in, run_tree, started_tree, wait_for
+from support import WILKINS, Finished, mounted, must_run, processes_in, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
@@ -223,6 +223,21 @@ def test_a_program_that_may_wait_has_every_step_stored(tmp_path: Path) -> None:
     done = Case(tmp_path, steps=8, size=250_000).run(rate="4MB", keep=50, when_full="block")
     assert done.code == 0, done.err
     assert list(kept(tmp_path / "checkpoints")) == list(range(8))
+
+
+@pytest.mark.needs("root")
+def test_checkpoints_beyond_those_to_keep_make_room(tmp_path: Path) -> None:
+    """Who lowers `keep` because the disk is full gets room: not only once a checkpoint more was stored."""
+    with mounted(tmp_path / "checkpoints", "4m") as disk:
+        case = Case(tmp_path, steps=5, size=70_000)
+        assert case.run(when_full="block", keep=5).code == 0
+        assert list(kept(disk)) == [0, 1, 2, 3, 4]
+        with (disk / "ballast").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * 4096)
+        case.steps = 1
+        done = case.run(when_full="block", keep=2)
+        assert done.code == 0, done.out + done.err
+        assert list(kept(disk)) == [4, 0]
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
