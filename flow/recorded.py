@@ -149,10 +149,11 @@ def _task(name: str, events: Sequence[Event], origin: int, last: int) -> TaskTim
             by_rank[event.rank].append(event)
     if not by_rank and whole:
         by_rank[0] = []
-    published = defaultdict(list)
+    published: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
     for event in events:
         if event.event == "publish":
-            published[event.pattern].append(event)
+            published[event.pattern, event.rank].append(event.time_ns)
+            published[event.pattern, None].append(event.time_ns)
     ranks = []
     for rank, own in sorted(by_rank.items()):
         programs = list(_programs([*(event for event in whole if event.event in ("start", "end")), *own], last))
@@ -187,21 +188,25 @@ def _programs(events: Sequence[Event], last: int) -> Iterator[tuple[int, int]]:
 
 _Piece = tuple[Activity, int, int, str]
 
+_Published = Mapping[tuple[str, int | None], list[int]]
+"""When steps of a task were published, by pattern and rank; None: by any rank."""
+
 
 def _segments(
     rank: int,
     events: Sequence[Event],
     programs: Sequence[tuple[int, int]],
-    published: Mapping[str, Sequence[Event]],
+    published: _Published,
 ) -> Iterator[_Piece]:
     """A rank's segments: where busy pieces overlap, the wait counts, then the step that was begun first."""
     busy = sorted([*_waits(events), *_moves(rank, events, published)], key=lambda piece: piece[1])
+    begins = [piece[1] for piece in busy]
     gaps = [two[1] - one[2] for one, two in pairwise(busy) if two[1] > one[2] and two[3] == busy[0][3]]
     usual = int(median(gaps)) if gaps else None
     opens = {event.time_ns for event in events if event.event == "open"}
     now = None
     for begin, end in programs:
-        inside = [piece for piece in busy if begin <= piece[1] < end]
+        inside = busy[bisect_left(begins, begin) : bisect_left(begins, end)]
         reads = bool(inside) and (inside[0][0] == "waiting for data" or inside[0][1] in opens)
         started = inside[0][1] if inside else end
         if inside and not reads:
@@ -234,26 +239,32 @@ def _waits(events: Sequence[Event]) -> Iterator[_Piece]:
         yield _WAITS[begun.event], begun.time_ns, 2**63, begun.pattern
 
 
-def _moves(rank: int, events: Sequence[Event], published: Mapping[str, Sequence[Event]]) -> Iterator[_Piece]:
+def _moves(rank: int, events: Sequence[Event], published: _Published) -> Iterator[_Piece]:
     """From creation to publication, and from an open to the last close; a wait in between cuts it."""
     cuts = sorted(event.time_ns for event in events if event.event in _WAITS)
+    closed = _last_closes(events)
     for place, event in enumerate(events):
         if event.event == "create":
-            own = [one for one in published[event.pattern] if one.rank == rank] or published[event.pattern]
-            times = [one.time_ns for one in own]
+            times = published.get((event.pattern, rank)) or published.get((event.pattern, None), [])
             found = bisect_left(times, event.time_ns)
             if found < len(times):
                 yield from _cut("moving", event.time_ns, times[found], event.pattern, cuts)
-        elif event.event == "open":
-            until = None
-            for number in range(place + 1, len(events)):
-                later = events[number]
-                if later.event == "open" and later.pattern == event.pattern:
-                    break
-                if later.event == "close" and (later.pattern, later.sequence) == (event.pattern, event.sequence):
-                    until = later.time_ns
-            if until is not None:
-                yield from _cut("moving", event.time_ns, until, event.pattern, cuts)
+        elif event.event == "open" and place in closed:
+            yield from _cut("moving", event.time_ns, closed[place], event.pattern, cuts)
+
+
+def _last_closes(events: Sequence[Event]) -> dict[int, int]:
+    """By the place of an open: when its step was closed for the last time before the next open of the pattern."""
+    closed: dict[int, int] = {}
+    open_now: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if event.event == "open":
+            open_now[event.pattern] = place
+        elif event.event == "close" and event.pattern in open_now:
+            opened = open_now[event.pattern]
+            if events[opened].sequence == event.sequence:
+                closed[opened] = event.time_ns
+    return closed
 
 
 def _cut(activity: Activity, begin: int, end: int, what: str, cuts: Sequence[int]) -> Iterator[_Piece]:
@@ -262,37 +273,64 @@ def _cut(activity: Activity, begin: int, end: int, what: str, cuts: Sequence[int
     yield activity, begin, min([end, *cuts[place : place + 1]]), what
 
 
+_Reader = tuple[str, int | None]
+"""A rank of a task that opens steps; None: the task, for which they are dropped."""
+
+
 def _steps(events: Sequence[Event], origin: int, feeds: Feeds) -> list[StepTimeline]:
     """The published steps with their openings and droppings."""
     steps: list[StepTimeline] = []
     openings: list[list[Opening]] = []
     dropped: list[list[str]] = []
-    named: dict[tuple[str, int], list[int]] = defaultdict(list)
     for event in events:
         if event.event == "publish":
-            named[event.name, event.sequence].append(len(steps))
             published = (event.time_ns - origin) / _SECOND
             steps.append(StepTimeline(event.task, event.rank, event.pattern, event.sequence, published))
             openings.append([])
             dropped.append([])
+    named = _Named([event for event in events if event.event == "publish"], feeds)
+    # Each reader goes once along the steps that its events may speak of.
+    ahead: dict[tuple[_Reader, str, str, int], Iterator[int]] = {}
+    taken: set[tuple[_Reader, int]] = set()
     for event in events:
         if event.event not in ("open", "skip", "drop"):
             continue
-        ports = feeds.get((event.task, event.pattern))
-        candidates = [
-            place
-            for place in named[event.name, event.sequence]
-            if ports is None or (steps[place].task, steps[place].pattern) in ports
-        ]
+        reader = event.task, event.rank if event.event == "open" else None
+        spoken_of = reader, event.pattern, event.name, event.sequence
+        if spoken_of not in ahead:
+            ahead[spoken_of] = iter(named.places(event))
+        place = next((place for place in ahead[spoken_of] if (reader, place) not in taken), None)
+        if place is None:
+            continue
+        taken.add((reader, place))
         if event.event == "open":
-            taken = (event.task, event.rank)
-            free = [place for place in candidates if taken not in {(o.task, o.rank) for o in openings[place]}]
-            for place in free[:1]:
-                openings[place].append(Opening(*taken, (event.time_ns - origin) / _SECOND))
+            openings[place].append(Opening(event.task, event.rank, (event.time_ns - origin) / _SECOND))
         else:
-            for place in [place for place in candidates if event.task not in dropped[place]][:1]:
-                dropped[place].append(event.task)
+            dropped[place].append(event.task)
     return [
         replace(step, openings=tuple(opened), dropped_for=tuple(lost))
         for step, opened, lost in zip(steps, openings, dropped, strict=True)
     ]
+
+
+class _Named:
+    """Published steps, found by what an open or a drop says of them."""
+
+    def __init__(self, published: Sequence[Event], feeds: Feeds) -> None:
+        self._feeds = feeds
+        self._published = published
+        self._named: dict[tuple[str, int], list[int]] = defaultdict(list)
+        self._of_port: dict[tuple[tuple[str, str], str, int], list[int]] = defaultdict(list)
+        for place, event in enumerate(published):
+            self._named[event.name, event.sequence].append(place)
+            self._of_port[(event.task, event.pattern), event.name, event.sequence].append(place)
+
+    def places(self, event: Event) -> list[int]:
+        """The places of the steps that an event of a reader may speak of, in the order of publication."""
+        alike = self._named.get((event.name, event.sequence), [])
+        ports = self._feeds.get((event.task, event.pattern))
+        if ports is None:
+            return alike
+        if len(alike) <= len(ports):
+            return [place for place in alike if (self._published[place].task, self._published[place].pattern) in ports]
+        return sorted(place for port in ports for place in self._of_port.get((port, event.name, event.sequence), []))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 from wilkins.flow.recovery import Position
 from wilkins.flow.trace import Event
@@ -34,7 +35,9 @@ class _Task:
     """How far a task has come."""
 
     ranks: dict[int, _Rank] = field(default_factory=lambda: defaultdict(_Rank))
-    files: list[RestartPoint] = field(default_factory=list)
+    published: dict[Stream, int] = field(default_factory=dict)
+    files: dict[int, RestartPoint] = field(default_factory=dict)
+    """By inode, in the order in which they were written."""
     unclear: str = ""
     """Why nothing can be said of its points."""
     opened: int = 0
@@ -49,6 +52,31 @@ class _Task:
     """It ended when a producer of its had failed: more may come for it."""
 
 
+class _Order:
+    """The order in which a task opened the steps of an in-port, as far as all its ranks had the same ones."""
+
+    def __init__(self, first: Mapping[Joined, int], steps: Sequence[tuple[Joined, int]]) -> None:
+        self._first = first
+        """How far it was at the beginning."""
+        self._steps = steps
+        self._count = 0
+        self._reached = dict(first)
+
+    def reached(self, count: int) -> dict[Joined, int] | None:
+        """How far it was on each stream after so many steps; None: that cannot be, or not be told.
+
+        Asked for growing counts, each step is looked at once.
+        """
+        if not 0 <= count <= len(self._steps):
+            return None
+        if count < self._count:
+            self._count, self._reached = 0, dict(self._first)
+        for joined, number in islice(self._steps, self._count, count):
+            self._reached[joined] = max(self._reached.get(joined, 0), number + 1)
+        self._count = count
+        return dict(self._reached)
+
+
 class History:
     """What the events of one run tell of its tasks."""
 
@@ -59,18 +87,28 @@ class History:
             (port.task, port.direction, port.pattern): port.index for port in plan.ports if port.mode != "plain"
         }
         self._into: dict[int, list[int]] = defaultdict(list)
+        self._out_of: dict[int, list[int]] = defaultdict(list)
+        self._joined: dict[tuple[int, int], list[int]] = defaultdict(list)
         for place, channel in enumerate(plan.channels):
             self._into[channel.inport].append(place)
+            self._out_of[channel.outport].append(place)
+            self._joined[channel.outport, channel.inport].append(place)
+        self._of_task: dict[int, list[PortPlan]] = defaultdict(list)
+        for port in plan.ports:
+            self._of_task[port.task].append(port)
+        self._tasks = [_Task() for _ in plan.tasks]
         self.published: dict[Stream, int] = {}
         self._begins: dict[Stream, int] = {}
         for port in plan.ports:
             for rank, begin in enumerate(port.begins):
                 if begin:
-                    self.published[port.index, rank] = self._begins[port.index, rank] = begin
+                    self._begins[port.index, rank] = begin
+                    self._count(port.task, (port.index, rank), begin)
         self._names: dict[Stream, list[str]] = defaultdict(list)
-        self._who: dict[tuple[int, str, int], list[Stream]] = defaultdict(list)
+        self._who: dict[tuple[str, int], dict[int, list[Stream]]] = defaultdict(lambda: defaultdict(list))
+        self._matching: dict[Joined, list[int]] = defaultdict(lambda: [0])
+        self._orders: dict[int, _Order] = {}
         self._checkpoints: dict[tuple[Stream, int], RestartPoint] = {}
-        self._tasks = [_Task() for _ in plan.tasks]
         for place, channel in enumerate(plan.channels):
             reader = plan.ports[channel.inport].task
             for rank, (first, _) in enumerate(channel.rests):
@@ -94,7 +132,7 @@ class History:
         found: list[RestartPoint] = []
         how = task.restart.how if task.restart else None
         if how == "files":
-            found = [*state.files, *self._stored(task, kept)]
+            found = [*state.files.values(), *self._stored(task, kept)]
             found.sort(key=lambda point: sum(point.position.published.values()))
         elif how == "each-step":
             found = self._steps(task, state, each=True)
@@ -103,7 +141,7 @@ class History:
         elif how is None:
             found = self._steps(task, state, each=False)
         if state.done and not state.spoiled:
-            found.append(self._point("ended", task, {}, self._own(task)))
+            found.append(self._point("ended", {}, self._own(task)))
         return [] if state.unclear and how == "files" else found
 
     def loops(self, task: TaskPlan) -> bool:
@@ -137,11 +175,14 @@ class History:
                 state.done = True
                 state.ended_badly = False
                 producers = {
-                    self._plan.ports[channel.outport].task
-                    for channel in self._plan.channels
-                    if self._plan.ports[channel.inport].task == task
+                    self._plan.ports[self._plan.channels[place].outport].task
+                    for port in self._of_task[task]
+                    for place in self._into[port.index]
                 }
                 state.spoiled = any(self._tasks[one].ended_badly for one in producers)
+
+    def _count(self, task: int, stream: Stream, count: int) -> None:
+        self.published[stream] = self._tasks[task].published[stream] = count
 
     def _publish(self, event: Event, task: int) -> None:
         port = self._ports.get((task, "out", event.pattern))
@@ -150,9 +191,9 @@ class History:
         stream = port, event.rank
         if event.sequence < self.published.get(stream, 0):
             return  # told twice: a process was killed as it published, and another one has done what was left
-        self.published[stream] = event.sequence + 1
+        self._count(task, stream, event.sequence + 1)
         self._names[stream].append(event.name)
-        self._who[port, event.name, event.sequence].append(stream)
+        self._who[event.name, event.sequence][port].append(stream)
         rule = self._plan.tasks[task].restart
         if rule and rule.files and self._plan.ports[port].mode == "memory" and intersect(event.pattern, rule.files):
             self._checkpoints[stream, event.sequence] = self._by_rank(task, event.rank, {})
@@ -163,11 +204,7 @@ class History:
             return
         state = self._tasks[task]
         rank = state.ranks[event.rank]
-        found = [
-            (place, stream)
-            for place in self._into[port]
-            for stream in self._who.get((self._plan.channels[place].outport, event.name, event.sequence), ())
-        ]
+        found = self._from(port, event)
         rank.opened[port].append((found[0], event.sequence) if len(found) == 1 else None)
         if len(found) != 1:
             state.unclear = f"step {event.sequence} of {event.name!r} may have come from any of several producers"
@@ -178,9 +215,24 @@ class History:
         self._between(task, event.rank)
         rank.consumed[found[0]] = max(rank.consumed.get(found[0], 0), event.sequence + 1)
 
+    def _from(self, inport: int, event: Event) -> list[Joined]:
+        """From whom a step that was opened may have come: over the port's channels, or over who wrote such a step."""
+        who = self._who.get((event.name, event.sequence), {})
+        if len(who) < len(self._into[inport]):
+            return [
+                (place, stream) for out in who for place in self._joined.get((out, inport), ()) for stream in who[out]
+            ]
+        return [
+            (place, stream)
+            for place in self._into[inport]
+            for stream in who.get(self._plan.channels[place].outport, ())
+        ]
+
     def _between(self, task: int, rank: int) -> None:
+        of_rank, rule = self._tasks[task].ranks[rank], self._plan.tasks[task].restart
+        if rule and rule.how != "each-step":
+            return
         own = self._own(self._plan.tasks[task])
-        of_rank = self._tasks[task].ranks[rank]
         of_rank.before.append((dict(of_rank.consumed), own))
 
     def _file(self, event: Event, task: int) -> None:
@@ -192,8 +244,8 @@ class History:
         point = self._by_rank(task, event.rank, {stream: self.published.get(stream, 0) + 1})
         # What has the name, or the number, now is this one.
         state = self._tasks[task]
-        state.files = [one for one in state.files if one.inode != event.sequence]
-        state.files.append(_with_file(point, event.name, event.sequence))
+        state.files.pop(event.sequence, None)
+        state.files[event.sequence] = _with_file(point, event.name, event.sequence)
 
     def _by_rank(self, task: int, rank: int, more: Mapping[Stream, int]) -> RestartPoint:
         """The point at which a rank of the task is now."""
@@ -210,12 +262,10 @@ class History:
                 state.unclear = (
                     f"rank {rank} wrote its checkpoints, and the ranks that read have read different steps then"
                 )
-        return self._point("file", plan, dict(consumed or {}), {**own, **more})
+        return self._point("file", dict(consumed or {}), {**own, **more})
 
     def _own(self, task: TaskPlan) -> dict[Stream, int]:
-        return {
-            stream: count for stream, count in self.published.items() if self._plan.ports[stream[0]].task == task.index
-        }
+        return dict(self._tasks[task.index].published)
 
     def _steps(self, task: TaskPlan, state: _Task, *, each: bool) -> list[RestartPoint]:
         """The points between two steps: before each, of a task that keeps no state; or where its program had ended."""
@@ -235,14 +285,14 @@ class History:
             for number, rank in state.ranks.items():
                 if rank.before:
                     published |= {stream: n for stream, n in rank.before[place][1].items() if stream[1] == number}
-            found.append(self._point("step", task, consumed, published))
+            found.append(self._point("step", consumed, published))
         return found
 
     def _told(self, task: TaskPlan, told: Point) -> RestartPoint | None:
         consumed: dict[Joined, int] = {}
         published: dict[Stream, int] = {}
-        for port in self._plan.ports:
-            if port.task != task.index or port.mode == "plain":
+        for port in self._of_task[task.index]:
+            if port.mode == "plain":
                 continue
             if port.direction == "in" and port.pattern in told.opened:
                 reached = self._told_opened(task, port, told.opened[port.pattern])
@@ -261,12 +311,12 @@ class History:
                 published[stream] = count
             else:
                 consumed[place, stream] = count
-        point = self._point("told", task, consumed, published)
+        point = self._point("told", consumed, published)
         return RestartPoint("told", point.position, point.offered, told.file, 0, points.line(told))
 
     def _told_out(self, port: PortPlan, count: int) -> tuple[None, Stream] | None:
         """Of which stream a task has told that it had published so much; None if that cannot be, or not be told."""
-        streams = [stream for stream in self.published if stream[0] == port.index]
+        streams = [stream for stream in self._tasks[port.task].published if stream[0] == port.index]
         # What was told before this run stands in its own record.
         if len(streams) != 1 or not self._begins.get(streams[0], 0) <= count <= self.published[streams[0]]:
             return None
@@ -291,25 +341,25 @@ class History:
         """How far a task was on each stream of an in-port when it had opened so many steps of it; None as above."""
         line = task.resumed.env.get(points.CHOSEN) if task.resumed else None
         now = count - (points.parsed(line).opened.get(port.pattern, 0) if line else 0)
-        orders = [
-            rank.opened[port.index][:now]
-            for rank in self._tasks[task.index].ranks.values()
-            if port.index in rank.opened
-        ]
-        order = orders[0] if orders else []
-        if now < 0 or len(order) != now or any(other != order for other in orders):
-            return None
-        reached = {
+        order = self._orders.get(port.index)
+        if order is None:
+            order = self._orders[port.index] = self._order(task, port)
+        return order.reached(now)
+
+    def _order(self, task: TaskPlan, port: PortPlan) -> _Order:
+        """The order in which all ranks of the task opened the port's steps."""
+        first = {
             (place, (self._plan.channels[place].outport, rank)): first
             for place in self._into[port.index]
             for rank, (first, _) in enumerate(self._plan.channels[place].rests)
             if first
         }
-        for step in order:
-            if step is None:
-                return None
-            reached[step[0]] = max(reached.get(step[0], 0), step[1] + 1)
-        return reached
+        of_ranks = [
+            rank.opened[port.index] for rank in self._tasks[task.index].ranks.values() if port.index in rank.opened
+        ]
+        together = zip(*of_ranks, strict=False)
+        alike = takewhile(lambda steps: steps[0] and all(other == steps[0] for other in steps), together)
+        return _Order(first, [steps[0] for steps in alike if steps[0]])
 
     def _stored(self, task: TaskPlan, kept: Mapping[tuple[Stream, int], str]) -> list[RestartPoint]:
         return [
@@ -318,16 +368,11 @@ class History:
             if self._plan.ports[stream[0]].task == task.index and (point := self._checkpoints.get((stream, number)))
         ]
 
-    def _point(
-        self, how: str, task: TaskPlan, consumed: Mapping[Joined, int], published: Mapping[Stream, int]
-    ) -> RestartPoint:
+    def _point(self, how: str, consumed: Mapping[Joined, int], published: Mapping[Stream, int]) -> RestartPoint:
         offered = {}
-        for place, channel in enumerate(self._plan.channels):
-            if self._plan.ports[channel.outport].task != task.index:
-                continue
-            for stream, count in published.items():
-                if stream[0] == channel.outport:
-                    offered[place, stream] = self._offered(place, stream, count)
+        for stream, count in published.items():
+            for place in self._out_of[stream[0]]:
+                offered[place, stream] = self._offered(place, stream, count)
         return RestartPoint(how, Position(dict(consumed), dict(published)), offered)  # type: ignore[arg-type]
 
     def _offered(self, place: int, stream: Stream, count: int) -> int:
@@ -338,7 +383,10 @@ class History:
             return count
         begin = self._begins.get(stream, 0)
         before = channel.rests[stream[1]][1] if channel.rests else 0
-        return before + sum(intersect(wanted, name) for name in self._names[stream][: count - begin])
+        matching, names = self._matching[place, stream], self._names[stream]
+        for name in islice(names, len(matching) - 1, None):
+            matching.append(matching[-1] + intersect(wanted, name))
+        return before + matching[min(max(count - begin, 0), len(names))]
 
 
 def _with_file(point: RestartPoint, file: str, inode: int) -> RestartPoint:

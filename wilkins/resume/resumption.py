@@ -107,11 +107,13 @@ def _joints(plan: Plan, found: Sequence[Sequence[RestartPoint]], history: Histor
     for of_task in found:
         for point in of_task:
             streams |= set(point.position.published)
+    of_port: dict[int, list[Stream]] = defaultdict(list)
+    for stream in sorted(streams):
+        of_port[stream[0]].append(stream)
     return [
         Joint(place, stream, plan.ports[channel.outport].task, plan.ports[channel.inport].task)
         for place, channel in enumerate(plan.channels)
-        for stream in sorted(streams)
-        if stream[0] == channel.outport
+        for stream in of_port[channel.outport]
     ]
 
 
