@@ -125,6 +125,10 @@ def _native() -> ctypes.CDLL:
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
             "wilkins_next_name": (number, [pointer, number, number, text]),
+            "wilkins_port_steps": (ctypes.c_uint64, [pointer, number]),
+            "wilkins_port_touched": (number, [pointer, number]),
+            "wilkins_task_saw_end": (number, [pointer, number]),
+            "wilkins_task_met_failure": (number, [pointer, number]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_stop": (None, [pointer, text]),
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
@@ -302,6 +306,22 @@ class Board:
         """Most steps of one source that a rank of the task has opened since it was started (0, 1 or more)."""
         return int(_native().wilkins_steps_opened(self._handle, task))
 
+    def port_steps(self, port: int) -> int:
+        """Steps published on an out-port, or read on an in-port. As cheap with many tasks, which `report` is not."""
+        return int(_native().wilkins_port_steps(self._handle, port))
+
+    def touched(self, port: int) -> bool:
+        """Whether a program has opened or created a file of the port's."""
+        return bool(_native().wilkins_port_touched(self._handle, port))
+
+    def saw_end(self, task: int) -> bool:
+        """Whether, since the task was last started, an open failed because no further step was to come."""
+        return bool(_native().wilkins_task_saw_end(self._handle, task))
+
+    def met_failure(self, task: int) -> bool:
+        """Whether a program of the task met an error that ends the run (see `failure`)."""
+        return bool(_native().wilkins_task_met_failure(self._handle, task))
+
     def stop(self, reason: str) -> None:
         """Ends all waits: every blocked call in every process fails with EINTR."""
         _native().wilkins_stop(self._handle, os.fsencode(reason))
@@ -321,7 +341,8 @@ class Board:
         {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "saw_end", "met_failure",
                     "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
-                                   "seconds", "on": [[task, rank], ...]}],
+                                   "seconds",
+                                   "on": [[task, first rank, last rank], ...]}],
                     "flushes": [{"rank", "pid", "port", "seconds"}]}],   # made by the layer, after writes
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,

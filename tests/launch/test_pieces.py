@@ -128,7 +128,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]:
     """A producer of two ranks, one of which waits for room on rank 3 of its reader; `more`: waits of the reader."""
-    wait = {"rank": 1, "pid": 7, "for": "room", "port": 0, "name": "a1.h5", "seconds": 31.2, "on": [[1, 3]]}
+    wait = {"rank": 1, "pid": 7, "for": "room", "port": 0, "name": "a1.h5", "seconds": 31.2, "on": [[1, 3, 3]]}
     return {
         "tasks": [
             {"name": "sim", "nprocs": 2, "waits": [wait], "flushes": []},
@@ -162,7 +162,7 @@ def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure
 
 
 def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
-    wait = {"rank": 0, "pid": 8, "for": "data", "port": 1, "name": "a01.h5", "seconds": 30.0, "on": [[0, 0]]}
+    wait = {"rank": 0, "pid": 8, "for": "data", "port": 1, "name": "a01.h5", "seconds": 30.0, "on": [[0, 0, 0]]}
     (cure,) = explain.cures(report_of_waits([0, 0, 0, 0], wait))
     assert cure == (
         "  plot has opened no step of 'a*.h5' so far: it asks for 'a01.h5', and none of the steps that wait "
@@ -175,7 +175,7 @@ def test_a_wait_for_room_of_readers_that_all_read_proposes_nothing() -> None:
 
 
 def test_a_reader_that_waits_for_another_file_is_to_have_a_longer_queue() -> None:
-    wait = {"rank": 3, "pid": 8, "for": "data", "port": 2, "name": "", "seconds": 30.0, "on": [[0, 0], [0, 1]]}
+    wait = {"rank": 3, "pid": 8, "for": "data", "port": 2, "name": "", "seconds": 30.0, "on": [[0, 0, 1]]}
     (cure,) = explain.cures(report_of_waits([2, 2, 2, 1], wait))
     assert cure.endswith("give the in-port 'a*.h5' of plot a longer queue, such as `queue: 4`")
 
@@ -186,7 +186,7 @@ def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) ->
     ports = []
     for port, (waiting, on) in enumerate(edges):
         ports.append({"task": waiting, "pattern": f"p{port}.h5", "steps": steps, "waits_first": waits_first})
-        wait = {"rank": 0, "pid": 7, "for": "data", "port": port, "name": "", "seconds": 1.0, "on": [[on, 0]]}
+        wait = {"rank": 0, "pid": 7, "for": "data", "port": port, "name": "", "seconds": 1.0, "on": [[on, 0, 0]]}
         tasks[waiting]["waits"].append(wait)
     return {"tasks": tasks, "ports": ports, "channels": []}
 

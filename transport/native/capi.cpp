@@ -1,5 +1,4 @@
 // The board for the launcher: a C interface for wilkins/transport/board.py.
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include "context.hpp"
 #include "fault.hpp"
 #include "queue.hpp"
+#include "report.hpp"
 #include "store_parts.hpp"
 #include "stuck.hpp"
 #include "trace.hpp"
@@ -19,134 +19,6 @@
 using namespace wilkins;
 
 namespace {
-
-void append(std::string& out, const char* text) {
-    out += '"';
-    for (const char* c = text; *c; ++c) {
-        const auto byte = static_cast<unsigned char>(*c);
-        char escaped[8];
-        if (*c == '"' || *c == '\\') {
-            out += '\\';
-            out += *c;
-        } else if (byte < 0x20) {
-            snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
-            out += escaped;
-        } else {
-            out += *c;
-        }
-    }
-    out += '"';
-}
-
-void field(std::string& out, const char* name, uint64_t value) {
-    out += std::string(",\"") + name + "\":" + std::to_string(value);
-}
-
-void seconds(std::string& out, const char* name, uint64_t nanoseconds) {
-    char text[32];
-    snprintf(text, sizeof(text), "%.6f", static_cast<double>(nanoseconds) / 1e9);
-    out += std::string(",\"") + name + "\":" + text;
-}
-
-void append_task(const Board& board, int t, std::string& out) {
-    const TaskRecord& task = board.task(t);
-    static const char* const states[] = {"pending", "running", "ended"};
-    uint64_t waiting = 0, moving = 0, moved = 0;
-    std::string waits, flushes;
-    const int64_t now = now_ns();
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-        const RankRecord& rank = board.rank(r);
-        waiting += rank.waiting_ns.load();
-        moving += rank.moving_ns.load();
-        moved += rank.moved_bytes.load();
-        if (const int64_t since = rank.flush_since; since != 0 && rank.wait == WaitFor::nothing) {
-            flushes += flushes.empty() ? "{" : ",{";
-            flushes += "\"rank\":" + std::to_string(rank.rank) + ",\"pid\":" + std::to_string(rank.flush_pid) +
-                       ",\"port\":" + std::to_string(rank.flush_port);
-            seconds(flushes, "seconds", static_cast<uint64_t>(now - since));
-            flushes += "}";
-        }
-        if (rank.wait == WaitFor::nothing) continue;
-        const uint64_t since = static_cast<uint64_t>(now - rank.wait_since);
-        waiting += since;
-        static const char* const kinds[] = {"", "data", "room", "memory"};
-        waits += waits.empty() ? "{" : ",{";
-        waits += "\"rank\":" + std::to_string(rank.rank) + ",\"pid\":" + std::to_string(rank.wait_pid) + ",\"for\":\"" +
-                 kinds[static_cast<int>(rank.wait)] + "\",\"port\":" + std::to_string(rank.wait_port) + ",\"name\":";
-        append(waits, rank.wait_name);
-        seconds(waits, "seconds", since);
-        waits += ",\"on\":[";
-        bool first = true;
-        for (int other : waits_on(board, r)) {
-            waits += std::string(first ? "[" : ",[") + std::to_string(board.rank(other).task) + "," +
-                     std::to_string(board.rank(other).rank) + "]";
-            first = false;
-        }
-        waits += "]}";
-    }
-    out += "{\"name\":";
-    append(out, task.name);
-    out += std::string(",\"state\":\"") + states[static_cast<int>(task.state)] + "\"";
-    field(out, "nprocs", static_cast<uint64_t>(task.nprocs));
-    field(out, "starts", task.starts);
-    out += std::string(",\"saw_end\":") + (task.saw_end ? "true" : "false");
-    out += std::string(",\"met_failure\":") + (task.met_failure ? "true" : "false");
-    field(out, "moved_bytes", moved);
-    seconds(out, "waiting_s", waiting);
-    seconds(out, "moving_s", moving);
-    out += ",\"waits\":[" + waits + "],\"flushes\":[" + flushes + "]}";
-}
-
-std::string report(const Board& board) {
-    std::string out = "{\"tasks\":[";
-    Board::Lock lock(board);
-    lock.write_events();
-    for (int t = 0; t < board.head().tasks; ++t) {
-        if (t) out += ',';
-        append_task(board, t, out);
-    }
-    out += "],\"ports\":[";
-    for (int p = 0; p < board.head().ports; ++p) {
-        const PortRecord& port = board.port(p);
-        uint64_t dropped = 0;
-        for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
-        out += p ? ",{\"pattern\":" : "{\"pattern\":";
-        append(out, port.pattern);
-        out += std::string(",\"direction\":\"") + (port.direction == Direction::in ? "in" : "out") + "\"";
-        field(out, "task", static_cast<uint64_t>(port.task));
-        field(out, "steps", port.steps);
-        field(out, "bytes", port.bytes);
-        field(out, "dropped", dropped);
-        field(out, "reopened", port.reopened);
-        field(out, "shared", port.shared);
-        field(out, "unseen", port.unseen);
-        out += std::string(",\"touched\":") + (port.touched ? "true" : "false");
-        out += std::string(",\"waits_first\":") + (port.habits.first == First::wait ? "true}" : "false}");
-    }
-    out += "],\"channels\":[";
-    for (int c = 0; c < board.head().channels; ++c) {
-        const ChannelRecord& channel = board.channel(c);
-        uint64_t waiting = 0;
-        for (int s = 0; s < board.port(channel.outport).sources; ++s) waiting += static_cast<uint64_t>(queue::queued(board, channel, s));
-        out += c ? ",{\"outport\":" : "{\"outport\":";
-        out += std::to_string(channel.outport);
-        field(out, "inport", static_cast<uint64_t>(channel.inport));
-        field(out, "queued", waiting);
-        field(out, "dropped", channel.dropped);
-        out += ",\"reached\":[";
-        for (int r = 0; r < channel.readers; ++r) {
-            uint64_t most = 0;
-            for (int s = 0; s < board.port(channel.outport).sources; ++s) most = std::max(most, board.mark(channel, s, r).next);
-            out += (r ? "," : "") + std::to_string(most);
-        }
-        out += "]}";
-    }
-    out += "]";
-    field(out, "memory_bytes", board.head().memory);
-    field(out, "memory_peak_bytes", board.head().memory_peak);
-    out += std::string(",\"trace_stopped\":") + (board.head().trace_stopped ? "true" : "false");
-    return out + "}";
-}
 
 // As snprintf: the length of the whole text, of which at most room-1 bytes were written.
 size_t hand_out(const std::string& text, char* to, size_t room) {
@@ -281,6 +153,24 @@ WILKINS_API int wilkins_next_name(const Board* board, int inport, int millisecon
         lock.acquire();
         if (!slept) return EAGAIN;
     }
+}
+
+// What a launcher asks of one port or task, again and again.
+WILKINS_API uint64_t wilkins_port_steps(const Board* board, int port) {
+    Board::Lock lock(*board);
+    return board->port(port).steps;
+}
+
+WILKINS_API int wilkins_port_touched(const Board* board, int port) { return board->port(port).touched.load() != 0; }
+
+WILKINS_API int wilkins_task_saw_end(const Board* board, int task) {
+    Board::Lock lock(*board);
+    return board->task(task).saw_end != 0;
+}
+
+WILKINS_API int wilkins_task_met_failure(const Board* board, int task) {
+    Board::Lock lock(*board);
+    return board->task(task).met_failure != 0;
 }
 
 WILKINS_API unsigned wilkins_steps_opened(const Board* board, int task) {

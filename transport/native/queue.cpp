@@ -18,22 +18,9 @@ uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int
 }
 
 bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
-    if (slot.state == SlotState::free) return false;
-    if (unfinished(slot) || slot.holds > 0) return true;
-    const SourceRecord& source = board.source(slot.source);
-    const PortRecord& port = board.port(source.port);
-    const int s = place_in_port(board, source);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
-        if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
-        for (int r = 0; r < channel.readers; ++r) {
-            if (wanted_from(board, channel, s, r) <= slot.sequence) return true;
-            const Mark& mark = board.mark(channel, s, r);
-            if (mark.next != slot.sequence + 1) continue;
-            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && mark.keep == kOpensAgain)) return true;
-        }
-    }
-    return false;
+    return needed_by(board, slot, pressed, [&](int channel, int source, int reader) {
+        return wanted_from(board, board.channel(channel), source, reader);
+    });
 }
 
 int queued(const Board& board, const ChannelRecord& channel, int source_in_port) {
@@ -43,17 +30,11 @@ int queued(const Board& board, const ChannelRecord& channel, int source_in_port)
         const uint64_t next = reach(board, channel, source_in_port, r);
         low = next < low ? next : low;
     }
-    int n = 0;
-    const SourceRecord& source = board.source(board.port(channel.outport).first_source + source_in_port);
-    each_slot(board, source, [&](int, const SlotRecord& slot) { n += on_channel(board, slot, channel) && slot.sequence >= low; });
-    return n;
+    return queued_from(board, channel, source_in_port, low);
 }
 
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
-    const PortRecord& inport = board.port(channel.inport);
-    if (channel.when_full != WhenFull::block || offered(board, channel, source_in_port) % channel.every != 0) return false;
-    if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) return false;
-    return queued(board, channel, source_in_port) >= static_cast<int>(channel.queue + inport.ahead);
+    return bounds(board, channel, source_in_port, name) && queued(board, channel, source_in_port) >= bound(board, channel);
 }
 
 bool has_room(const Board& board, int source_index, const char* name) {

@@ -5,6 +5,7 @@
 
 #include "match.hpp"
 #include "queue.hpp"
+#include "resting.hpp"
 
 namespace wilkins::queue {
 
@@ -86,6 +87,47 @@ inline bool same_key(const PortRecord& inport, const char* asked, const char* pu
 
 inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {
     return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
+}
+
+// Steps of the source that are on the channel, from a number on.
+inline int queued_from(const Board& board, const ChannelRecord& channel, int source_in_port, uint64_t low) {
+    int n = 0;
+    const SourceRecord& source = board.source(board.port(channel.outport).first_source + source_in_port);
+    each_slot(board, source, [&](int, const SlotRecord& slot) { n += on_channel(board, slot, channel) && slot.sequence >= low; });
+    return n;
+}
+
+// Would the source's next step, of this name, be one of those of which the channel holds only so many?
+inline bool bounds(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
+    const PortRecord& inport = board.port(channel.inport);
+    if (channel.when_full != WhenFull::block || offered(board, channel, source_in_port) % channel.every != 0) return false;
+    return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
+}
+
+inline int bound(const Board& board, const ChannelRecord& channel) {
+    return static_cast<int>(channel.queue + board.port(channel.inport).ahead);
+}
+
+// See needed. `wanted`: for a channel (its index), source and reader, as wanted_from.
+template <class Wanted>
+bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, Wanted wanted) {
+    if (slot.state == SlotState::free) return false;
+    if (unfinished(slot) || slot.holds > 0) return true;
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    for (int k = 0; k < port.links; ++k) {
+        const int index = board.link(port, k);
+        const ChannelRecord& channel = board.channel(index);
+        if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
+        for (int r = 0; r < channel.readers; ++r) {
+            if (wanted(index, s, r) <= slot.sequence) return true;
+            const Mark& mark = board.mark(channel, s, r);
+            if (mark.next != slot.sequence + 1) continue;
+            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && mark.keep == kOpensAgain)) return true;
+        }
+    }
+    return false;
 }
 
 }  // namespace wilkins::queue

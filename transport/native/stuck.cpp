@@ -1,171 +1,167 @@
 // Waits that nothing can end: the largest set of waiting ranks each of which only a member of the set could wake.
 #include "stuck.hpp"
 
-#include <signal.h>
-
-#include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "queue.hpp"
-#include "resting.hpp"
+#include "survey.hpp"
 
 namespace wilkins {
 
 namespace {
 
-void add_ranks(const Board& board, int task, std::vector<int>& to) {
-    const TaskRecord& record = board.task(task);
-    for (int r = 0; r < record.nprocs; ++r) to.push_back(record.first_rank + r);
-}
+// Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
+class Waiting {
+public:
+    explicit Waiting(const Board& board);
+    std::string told() const;
 
-// Readers whose marks keep the waiting producer from creating another step.
-void add_blockers(const Board& board, const RankRecord& rank, std::vector<int>& to) {
-    const PortRecord& port = board.port(rank.wait_port);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
-        if (!queue::full(board, channel, rank.rank, rank.wait_name)) continue;
-        const TaskRecord& reader = board.task(board.port(channel.inport).task);
-        uint64_t low = UINT64_MAX;
-        for (int r = 0; r < channel.readers; ++r) {
-            const uint64_t next = queue::reach(board, channel, rank.rank, r);
-            low = next < low ? next : low;
-        }
-        for (int r = 0; r < channel.readers; ++r)
-            if (queue::reach(board, channel, rank.rank, r) == low) to.push_back(reader.first_rank + r);
+private:
+    struct Wait {
+        int rank;
+        bool needs_all;  // every rank that it waits for must move, not only one
+        int unmoved;     // of those: how many have not ended and cannot move, so far
+        std::vector<Ranks> on;
+    };
+
+    bool ended(int rank) const { return board_.task(board_.rank(rank).task).state == TaskState::ended; }
+
+    // A process that died in a wait waits no more; its task may go on with other programs.
+    bool waits(int rank) {
+        const RankRecord& record = board_.rank(rank);
+        return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_gone(record.wait_pid);
     }
-}
 
-bool is_gone(int pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
+    void add(int rank);
+    void enter(size_t wait, const Ranks& ranks);
+    bool has_come(const RankRecord& rank) const;
+    void wake(size_t wait);
+    void wake_all_that_can();
 
-// A hold that is let go as soon as somebody who needs it looks (see sweep_dead_readers).
-bool held_by_dead(const Board& board, int index) {
-    for (int r = 0; r < board.head().ranks; ++r)
-        for (int k = 0; k < kHolds; ++k)
-            if (board.rank(r).holds[k] == index && is_gone(board.rank(r).holders[k])) return true;
-    return false;
-}
+    const Board& board_;
+    Survey survey_;
+    std::vector<char> hopeless_;  // by rank
+    std::vector<Wait> waits_;
+    std::vector<std::vector<size_t>> of_rank_;  // waits for a rank,
+    std::vector<std::vector<size_t>> of_task_;  // or for any rank of a task
+    std::vector<int> woken_;  // ranks that can move, and of which those that wait for them do not know yet
+};
 
-// Ranks that may have to do with it that the slot's memory cannot be used again: rather too many than too few.
-void add_users(const Board& board, int index, std::vector<int>& to) {
-    const SlotRecord& slot = board.slot(index);
-    if (queue::unfinished(slot)) to.push_back(slot.writer);
-    for (int r = 0; r < board.head().ranks; ++r)
-        for (int held : board.rank(r).holds)
-            if (held == index) to.push_back(r);
-    const SourceRecord& source = board.source(slot.source);
-    const PortRecord& port = board.port(source.port);
-    for (int k = 0; k < port.links; ++k) {
-        const ChannelRecord& channel = board.channel(board.link(port, k));
-        if (slot.state != SlotState::published || !board.on(slot, channel.place)) continue;
-        const TaskRecord& reader = board.task(board.port(channel.inport).task);
-        for (int r = 0; r < channel.readers; ++r)
-            if (queue::reach(board, channel, source.rank, r) <= slot.sequence + 1) to.push_back(reader.first_rank + r);
-    }
-}
-
-// Users of the slots that the rank could go on with: of its source, or, if it needs memory, of the whole run.
-void add_slot_users(const Board& board, int index, std::vector<int>& to) {
-    const RankRecord& rank = board.rank(index);
-    const bool memory = rank.wait == WaitFor::memory;
-    const int source = board.port(rank.wait_port).first_source + rank.rank;
-    for (int s = 0; s < board.head().slots; ++s) {
-        const SlotRecord& slot = board.slot(s);
-        if (memory ? queue::unfinished(slot) && slot.writer == index : slot.source != source) continue;
-        const bool has_gone = held_by_dead(board, s);
-        if (has_gone || (!queue::needed(board, slot, true) && slot.peers == 0)) {
-            if (memory && !has_gone) continue;
-            to.clear();  // it has only to notice
-            return;
-        }
-        add_users(board, s, to);
-    }
-}
-
-// A process that died in a wait waits no more; its task may go on with other programs.
-bool waits(const RankRecord& rank) {
-    return rank.wait != WaitFor::nothing && !is_gone(rank.wait_pid);
-}
-
-}  // namespace
-
-std::vector<int> waits_on(const Board& board, int index) {
-    const RankRecord& rank = board.rank(index);
-    std::vector<int> on;
-    if (rank.wait == WaitFor::room) add_blockers(board, rank, on);
-    if (rank.wait == WaitFor::memory || (rank.wait == WaitFor::room && on.empty())) add_slot_users(board, index, on);
-    if (rank.wait == WaitFor::data) {
-        const PortRecord& port = board.port(rank.wait_port);
-        for (int k = 0; k < port.links; ++k)
-            add_ranks(board, board.port(board.channel(board.link(port, k)).outport).task, on);
-    }
-    return on;
-}
-
-std::string find_stuck(const Board& board) {
+Waiting::Waiting(const Board& board)
+    : board_(board),
+      survey_(board),
+      hopeless_(static_cast<size_t>(board.head().ranks)),
+      of_rank_(static_cast<size_t>(board.head().ranks)),
+      of_task_(static_cast<size_t>(board.head().tasks)) {
     const int ranks = board.head().ranks;
-    std::vector<char> hopeless(static_cast<size_t>(ranks));
-    std::vector<std::vector<int>> on(static_cast<size_t>(ranks));
-    auto ended = [&](int r) { return board.task(board.rank(r).task).state == TaskState::ended; };
+    for (int r = 0; r < ranks; ++r)
+        if (waits(r)) add(r);
+    // How many of the ranks below each have not ended, and how many of these wait.
+    std::vector<int> alive(1), waiting(1);
     for (int r = 0; r < ranks; ++r) {
-        if (ended(r) || !waits(board.rank(r))) continue;
-        on[static_cast<size_t>(r)] = waits_on(board, r);
-        hopeless[static_cast<size_t>(r)] = 1;
+        alive.push_back(alive.back() + !ended(r));
+        waiting.push_back(waiting.back() + hopeless_[static_cast<size_t>(r)]);
     }
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int r = 0; r < ranks; ++r) {
-            if (!hopeless[static_cast<size_t>(r)]) continue;
-            const RankRecord& rank = board.rank(r);
-            bool wakes = true;
-            if (rank.wait != WaitFor::room || queue::has_room(board, board.port(rank.wait_port).first_source + rank.rank, rank.wait_name)) {
-                // Any producer that can move may bring data, any user of a slot may let go of it; if all have ended, that ends
-                // the wait.
-                bool all_ended = true, one_moves = false;
-                for (int other : on[static_cast<size_t>(r)]) {
-                    all_ended = all_ended && ended(other);
-                    one_moves = one_moves || (!ended(other) && !hopeless[static_cast<size_t>(other)]);
-                }
-                wakes = all_ended || one_moves;
-                // What it waits for may be there, and the rank has yet to notice.
-                if (!wakes && rank.wait == WaitFor::data) {
-                    const PortRecord& port = board.port(rank.wait_port);
-                    const queue::Found found = queue::find(board, rank.wait_port, rank.rank, rank.wait_name);
-                    wakes = found.slot >= 0 || found.passed;
-                    // Who asks for the next step, whatever its name, waits for the pattern (see steps.cpp).
-                    if (!wakes && !port.fixed && strcmp(rank.wait_name, port.pattern) == 0)
-                        wakes = queue::has_choice(board, rank.wait_port, rank.rank);
-                }
-            } else {
-                // Every reader that keeps a step must move on.
-                for (int other : on[static_cast<size_t>(r)])
-                    if (!ended(other) && hopeless[static_cast<size_t>(other)]) wakes = false;
+    auto count = [](const std::vector<int>& below, const Ranks& some) {
+        return below[static_cast<size_t>(some.last) + 1] - below[static_cast<size_t>(some.first)];
+    };
+    for (size_t w = 0; w < waits_.size(); ++w) {
+        Wait& wait = waits_[w];
+        int there = 0;
+        for (const Ranks& some : wait.on) {
+            there += count(alive, some);
+            wait.unmoved += count(waiting, some);
+        }
+        // Every reader that keeps a step must move on. Any producer that can move may bring data, any user of a slot may let go of
+        // it; if all have ended, that ends the wait.
+        if (wait.needs_all ? wait.unmoved == 0 : wait.unmoved < there || there == 0) wake(w);
+        else for (const Ranks& some : wait.on) enter(w, some);
+    }
+    wake_all_that_can();
+    for (size_t w = 0; w < waits_.size(); ++w) {
+        if (!hopeless_[static_cast<size_t>(waits_[w].rank)] || !has_come(board_.rank(waits_[w].rank))) continue;
+        wake(w);
+        wake_all_that_can();
+    }
+}
+
+void Waiting::add(int rank) {
+    const RankRecord& record = board_.rank(rank);
+    const bool has_room =
+        record.wait != WaitFor::room || survey_.has_room(board_.port(record.wait_port).first_source + record.rank, record.wait_name);
+    waits_.push_back({rank, !has_room, 0, survey_.waits_on(rank)});
+    hopeless_[static_cast<size_t>(rank)] = 1;
+}
+
+// Lets the ranks tell the wait when they move.
+void Waiting::enter(size_t wait, const Ranks& ranks) {
+    const int place = board_.rank(ranks.first).task;
+    const TaskRecord& task = board_.task(place);
+    if (ranks.first == task.first_rank && ranks.last == task.first_rank + task.nprocs - 1) return of_task_[static_cast<size_t>(place)].push_back(wait);
+    for (int r = ranks.first; r <= ranks.last; ++r) of_rank_[static_cast<size_t>(r)].push_back(wait);
+}
+
+// What a rank waits for may be there, and the rank has yet to notice.
+bool Waiting::has_come(const RankRecord& rank) const {
+    if (rank.wait != WaitFor::data) return false;
+    const PortRecord& port = board_.port(rank.wait_port);
+    const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
+    if (found.slot >= 0 || found.passed) return true;
+    // Who asks for the next step, whatever its name, waits for the pattern (see steps.cpp).
+    return !port.fixed && strcmp(rank.wait_name, port.pattern) == 0 && queue::has_choice(board_, rank.wait_port, rank.rank);
+}
+
+void Waiting::wake(size_t wait) {
+    hopeless_[static_cast<size_t>(waits_[wait].rank)] = 0;
+    woken_.push_back(waits_[wait].rank);
+}
+
+// Wakes those that a rank which can move may wake.
+void Waiting::wake_all_that_can() {
+    while (!woken_.empty()) {
+        const int rank = woken_.back();
+        woken_.pop_back();
+        for (auto* told : {&of_rank_[static_cast<size_t>(rank)], &of_task_[static_cast<size_t>(board_.rank(rank).task)]}) {
+            std::vector<size_t> left;  // those that also need others
+            for (const size_t w : *told) {
+                Wait& wait = waits_[w];
+                --wait.unmoved;
+                if (!hopeless_[static_cast<size_t>(wait.rank)]) continue;
+                if (!wait.needs_all || wait.unmoved == 0) wake(w);
+                else left.push_back(w);
             }
-            if (wakes) {
-                hopeless[static_cast<size_t>(r)] = 0;
-                changed = true;
-            }
+            told->swap(left);
         }
     }
+}
+
+std::string Waiting::told() const {
     std::string text;
-    for (int r = 0; r < ranks; ++r) {
-        if (!hopeless[static_cast<size_t>(r)]) continue;
-        const RankRecord& rank = board.rank(r);
-        auto who = [&](int index) {
-            return "task '" + std::string(board.task(board.rank(index).task).name) + "' rank " + std::to_string(board.rank(index).rank);
-        };
-        if (!text.empty()) text += "; ";
+    auto who = [&](int index) {
+        return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " + std::to_string(board_.rank(index).rank);
+    };
+    for (const Wait& wait : waits_) {
+        if (!hopeless_[static_cast<size_t>(wait.rank)]) continue;
+        const RankRecord& rank = board_.rank(wait.rank);
         const char* what = rank.wait == WaitFor::data   ? " waits for '"
                            : rank.wait == WaitFor::room ? " waits for room to create '"
                                                         : " waits for memory to write '";
-        text += who(r) + what + rank.wait_name + "' from ";
+        text += (text.empty() ? "" : "; ") + who(wait.rank) + what + rank.wait_name + "' from ";
         bool first = true;
-        for (int other : on[static_cast<size_t>(r)]) {
-            if (!hopeless[static_cast<size_t>(other)]) continue;
-            text += (first ? "" : ", ") + who(other);
-            first = false;
+        for (const Ranks& ranks : wait.on) {
+            for (int other = ranks.first; other <= ranks.last; ++other) {
+                if (!hopeless_[static_cast<size_t>(other)]) continue;
+                text += (first ? "" : ", ") + who(other);
+                first = false;
+            }
         }
     }
     return text;
 }
+
+}  // namespace
+
+std::string find_stuck(const Board& board) { return Waiting(board).told(); }
 
 }  // namespace wilkins

@@ -7,9 +7,6 @@
 
 namespace wilkins {
 
-// The ranks a waiting rank waits for, as indices into the rank table.
-std::vector<int> waits_on(const Board& board, int rank_index);
-
 // A description of ranks that wait for each other and cannot go on, or "". Call with the lock held.
 std::string find_stuck(const Board& board);
 

@@ -21,11 +21,13 @@ class BoardPorts:
         """Board indices of a task's coupled ports."""
         return [self._index[port.index] for port in self._coupled if port.task == task]
 
-    def joined(self, task: int) -> list[int]:
-        """Board indices of those of a task's ports that join it to another task."""
-        return [
-            self._index[port.index] for port in self._coupled if port.task == task and port.index in self._in_channels
-        ]
+    def joined(self, task: int) -> dict[int, str]:
+        """Board indices, and patterns, of those of a task's ports that join it to another task."""
+        return {
+            self._index[port.index]: port.pattern
+            for port in self._coupled
+            if port.task == task and port.index in self._in_channels
+        }
 
     def inward(self, task: int) -> list[int]:
         """Board indices of the ports a task reads from, in the order of the workflow file."""

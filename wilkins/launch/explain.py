@@ -59,22 +59,23 @@ def waits(report: dict[str, Any]) -> list[str]:
     """Who waits for whom, one line each, and what could end it."""
     tasks, ports = report["tasks"], report["ports"]
     lines = []
-    for task in tasks:
+    for place, task in enumerate(tasks):
         for wait in task["waits"]:
             pattern = wait["name"] or ports[wait["port"]]["pattern"]
-            on = [_who(tasks, index, rank) for index, rank in wait["on"]]
+            on = [_whom(tasks, *some) for some in wait["on"]]
             lines.append(
-                f"{_who(tasks, tasks.index(task), wait['rank'])} has waited {_seconds(wait['seconds'])} s "
+                f"{_who(tasks, place, wait['rank'])} has waited {_seconds(wait['seconds'])} s "
                 + (f"for a step of {pattern}" if wait["for"] == "data" else f"for room to write {pattern}")
                 + (f", on {', '.join(on)}" if on else "")
             )
-        lines += _flushes(report, task)
+        lines += _flushes(report, place)
     return [*lines, *cures(report)]
 
 
-def _flushes(report: dict[str, Any], task: dict[str, Any]) -> list[str]:
-    """Ranks in a flush after a write, which waits for the other ranks if they share the file."""
-    tasks, index = report["tasks"], report["tasks"].index(task)
+def _flushes(report: dict[str, Any], index: int) -> list[str]:
+    """Ranks of a task in a flush after a write, which waits for the other ranks if they share the file."""
+    tasks = report["tasks"]
+    task = tasks[index]
     within = {flush["rank"] for flush in task["flushes"]} | {wait["rank"] for wait in task["waits"]}
     others = [_who(tasks, index, rank) for rank in range(task["nprocs"]) if rank not in within]
     if not task["flushes"] or not others:
@@ -112,7 +113,7 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
         inport = channel["inport"]
         port = ports[inport]
         reader = tasks[port["task"]]
-        if channel["outport"] != wait["port"] or not any(task == port["task"] for task, _ in wait["on"]):
+        if channel["outport"] != wait["port"] or port["task"] not in _tasks_of(wait):
             continue
         who = f"the in-port {port['pattern']!r} of {reader['name']}"
         reached = [max(ranks) for ranks in zip(*_reached(report, inport), strict=True)]
@@ -163,7 +164,7 @@ def _reached(report: dict[str, Any], inport: int) -> list[list[int]]:
 
 
 def _tasks_of(wait: dict[str, Any]) -> set[int]:
-    return {task for task, _ in wait["on"]}
+    return {task for task, _, _ in wait["on"]}
 
 
 def _cures_of_cycles(report: dict[str, Any], waiting: _Waits) -> list[str]:
@@ -211,6 +212,12 @@ def _listed(words: Sequence[str]) -> str:
 def _who(tasks: list[dict[str, Any]], index: int, rank: int) -> str:
     task = tasks[index]
     return f"{task['name']}[{rank}]" if task["nprocs"] > 1 else str(task["name"])
+
+
+def _whom(tasks: list[dict[str, Any]], index: int, first: int, last: int) -> str:
+    if first == last:
+        return _who(tasks, index, first)
+    return f"{tasks[index]['name']}[{first}-{last}]"
 
 
 def _seconds(time: float) -> str:

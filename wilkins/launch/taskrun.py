@@ -117,8 +117,7 @@ class TaskRun:
         """The in-ports that must offer a step before the next start: the first, or all that were ever read."""
         if not self.starts:
             return self._in_ports[:1]
-        ports = self._board.report()["ports"]
-        return [port for port in self._in_ports if ports[port]["steps"]] or self._in_ports[:1]
+        return [port for port in self._in_ports if self._board.port_steps(port)] or self._in_ports[:1]
 
     def exited(self, code: int) -> Verdict | None:
         """The program has ended: the task waits for its next start, or has ended too. None: it was judged before."""
@@ -187,8 +186,6 @@ class TaskRun:
         self.program = None
 
     def _facts(self) -> Facts:
-        whole = self._board.report()
-        report = whole["ports"]
         resumed = self.plan.resumed or Resumed(anew=True)
         is_part = not resumed.anew
         return Facts(
@@ -197,11 +194,11 @@ class TaskRun:
             takes_filename=self._takes_filename,
             in_ports=len(self._in_ports),
             opened=self._board.steps_opened(self.plan.index),
-            read=resumed.consumed + sum(report[port]["steps"] for port in self._in_ports),
-            at_end=whole["tasks"][self.plan.index]["saw_end"],
-            met_failure=whole["tasks"][self.plan.index]["met_failure"],
+            read=resumed.consumed + sum(map(self._board.port_steps, self._in_ports)),
+            at_end=self._board.saw_end(self.plan.index),
+            met_failure=self._board.met_failure(self.plan.index),
             # What is left of a resumed task may need none of a port.
             untouched=tuple(
-                report[port]["pattern"] for port in self._ports if not (report[port]["touched"] or is_part)
+                pattern for port, pattern in self._ports.items() if not (is_part or self._board.touched(port))
             ),
         )

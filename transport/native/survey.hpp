@@ -1,0 +1,75 @@
+// Looks over a locked board as a whole: what waiting ranks wait for, at a cost that grows with the board and not with its square.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "board.hpp"
+
+namespace wilkins {
+
+// Entries of the rank table that stand side by side, both ends among them.
+struct Ranks {
+    int first;
+    int last;
+};
+
+// What is found out once is remembered, so a survey is for as long as the board stays locked.
+class Survey {
+public:
+    explicit Survey(const Board& board);
+
+    // The ranks that a waiting rank waits for.
+    std::vector<Ranks> waits_on(int rank_index);
+
+    // Steps that are queued on the channel, of all its sources.
+    uint64_t queued(int channel);
+
+    // As queue::has_room.
+    bool has_room(int source, const char* name);
+
+    // Has the process ended?
+    bool is_gone(int pid);
+
+private:
+    struct Hold {
+        int slot;
+        int rank;
+        int pid;
+    };
+    // By reading rank of a channel: the farthest it has got on any source, and whether nothing waits for it.
+    struct Reach {
+        std::vector<uint64_t> farthest;
+        std::vector<char> stands_by;
+    };
+
+    const Reach& reach_of(int channel);
+    const std::vector<char>& opened(int inport);
+    uint64_t reached(int channel, int source, int reader);
+    uint64_t lowest(int channel, int source);
+    bool full(int channel, int source, const char* name);
+    bool needed(const SlotRecord& slot);
+    template <class Visit>
+    void each_hold(int slot, Visit visit) const;
+    bool held_by_dead(int slot);
+    void add_blockers(const RankRecord& rank, std::vector<int>& to);
+    void add_users(int slot, std::vector<int>& to);
+    std::vector<int> users_of_source(int source);
+    std::vector<int> users_of_memory(int rank_index);
+    void find_users_of_memory();
+
+    const Board& board_;
+    std::vector<Hold> holds_;  // by slot
+    std::map<int, bool> gone_;
+    std::vector<std::optional<Reach>> reach_;
+    std::vector<std::optional<std::vector<char>>> opened_;
+    // Of all slots that keep memory from being used: how often each rank is a user; those held by dead processes; and the users of
+    // those that are being written, by their writers, for whom they do not count.
+    bool has_users_ = false;
+    std::vector<int> users_;
+    std::vector<int> held_by_dead_;
+    std::map<int, std::vector<int>> users_of_own_;
+};
+
+}  // namespace wilkins
