@@ -10,7 +10,7 @@ import os
 import posixpath
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
@@ -105,15 +105,7 @@ def covers(one: str, other: str) -> bool:
 
 
 def _component(one: str, other: str) -> bool:
-    if not is_wild(one) and not is_wild(other):
-        return one == other
-    head, other_head = _literal_head(one), _literal_head(other)
-    if not (head.startswith(other_head) or other_head.startswith(head)):
-        return False
-    tail, other_tail = _literal_tail(one), _literal_tail(other)
-    if not (tail.endswith(other_tail) or other_tail.endswith(tail)):
-        return False
-    return _meet(_tokens(one), _tokens(other))
+    return one == other if not is_wild(one) and not is_wild(other) else _meet(_shape(one), _shape(other))
 
 
 def _literal_head(pattern: str) -> str:
@@ -121,39 +113,82 @@ def _literal_head(pattern: str) -> str:
     return pattern[: min((pattern.find(letter) for letter in "*?[" if letter in pattern), default=len(pattern))]
 
 
-def _literal_tail(pattern: str) -> str:
-    if "[" in pattern:
-        return ""
-    return pattern[max(pattern.rfind("*"), pattern.rfind("?")) + 1 :]
+class _Shape(NamedTuple):
+    """A component between its stars."""
+
+    pieces: tuple[tuple[_Class, ...], ...]
+    """What stands before, between and after the stars; one piece: there is none."""
+    head: str
+    """The first piece, if only letters are in it, and the last one as `tail`; else empty."""
+    tail: str
+    impossible: bool
+    """It holds a class of no letter, and matches nothing."""
 
 
-def _meet(one: tuple[_Token, ...], other: tuple[_Token, ...]) -> bool:
-    """Whether two token sequences have a common word: reachability in the product of their automata."""
-    seen: set[tuple[int, int]] = set()
-    stack = [(0, 0)]
-    while stack:
-        i, j = stack.pop()
-        if (i, j) in seen:
-            continue
-        seen.add((i, j))
-        if i == len(one) and j == len(other):
-            return True
-        star, other_star = i < len(one) and one[i] is _STAR, j < len(other) and other[j] is _STAR
-        if star:
-            stack.append((i + 1, j))
-            if j < len(other) and not other_star:
-                stack.append((i, j + 1))
-        if other_star:
-            stack.append((i, j + 1))
-            if i < len(one) and not star:
-                stack.append((i + 1, j))
-        if i < len(one) and j < len(other) and not star and not other_star and _overlap(one[i], other[j]):
-            stack.append((i + 1, j + 1))
-    return False
+@lru_cache(maxsize=65536)
+def _shape(pattern: str) -> _Shape:
+    pieces: list[list[_Class]] = [[]]
+    for token in _tokens(pattern):
+        if token is _STAR:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return _Shape(
+        tuple(map(tuple, pieces)),
+        _letters(pieces[0]),
+        _letters(pieces[-1]),
+        any(not token.ranges for piece in pieces for token in piece),
+    )
 
 
-def _overlap(one: _Token, other: _Token) -> bool:
-    assert one is not None and other is not None
+def _letters(piece: Sequence[_Class]) -> str:
+    alone = all(len(token.ranges) == 1 and token.ranges[0][0] == token.ranges[0][1] for token in piece)
+    return "".join(chr(token.ranges[0][0]) for token in piece) if alone else ""
+
+
+def _meet(one: _Shape, other: _Shape) -> bool:
+    """Whether two components have a common word.
+
+    Two with stars have one if what precedes their first stars, and what follows their last ones, do not exclude each
+    other: a word that begins and ends with the longer ones may hold all that stands between the stars of both, one
+    after the other. If only one has stars, each piece between them is best placed as far to the left as it can be.
+    """
+    if one.impossible or other.impossible:
+        return False
+    stars, other_stars = len(one.pieces) > 1, len(other.pieces) > 1
+    if stars and other_stars:
+        head, other_head, tail, other_tail = one.head, other.head, one.tail, other.tail
+        if head and other_head and not (head.startswith(other_head) or other_head.startswith(head)):
+            return False
+        if tail and other_tail and not (tail.endswith(other_tail) or other_tail.endswith(tail)):
+            return False
+        return _fit(one.pieces[0], other.pieces[0]) and _fit(one.pieces[-1][::-1], other.pieces[-1][::-1])
+    if stars or other_stars:
+        return _holds(other.pieces[0], one.pieces) if stars else _holds(one.pieces[0], other.pieces)
+    return len(one.pieces[0]) == len(other.pieces[0]) and _fit(one.pieces[0], other.pieces[0])
+
+
+def _fit(one: Sequence[_Class], other: Sequence[_Class]) -> bool:
+    """Whether the beginnings of two pieces, as long as the shorter one, have a common word."""
+    return all(a is b or _overlap(a, b) for a, b in zip(one, other, strict=False))
+
+
+def _holds(word: Sequence[_Class], pieces: Sequence[Sequence[_Class]]) -> bool:
+    """Whether a piece has a word that matches pieces with stars between them."""
+    first, *inner, last = pieces
+    begin, end = len(first), len(word) - len(last)
+    if begin > end or not _fit(first, word) or not _fit(last, word[end:]):
+        return False
+    for piece in inner:
+        while begin + len(piece) <= end and not _fit(piece, word[begin:]):
+            begin += 1
+        begin += len(piece)
+        if begin > end:
+            return False
+    return True
+
+
+def _overlap(one: _Class, other: _Class) -> bool:
     return any(max(a, c) <= min(b, d) for a, b in one.ranges for c, d in other.ranges)
 
 

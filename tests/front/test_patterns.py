@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.patterns import covers, intersect
+from support import instructions
+from wilkins.patterns import PatternIndex, covers, intersect
 
 SHORT_NAMES = ["".join(letters) for length in range(6) for letters in itertools.product("ab1", repeat=length)]
 TOKENS = st.lists(st.sampled_from(["a", "b", "1", "*", "?", "[ab]", "[!a]", "[0-9]", "[a-b]"]), min_size=1, max_size=4)
@@ -83,3 +84,21 @@ def test_datasets() -> None:
     assert covers("particles/*", "/particles/position")
     assert not covers("/particles", "/particles2/position")
     assert not covers("/grid", "/particles")
+
+
+@given(TOKENS.filter(lambda tokens: "*" in tokens), TOKENS.filter(lambda tokens: "*" in tokens))
+def test_what_stands_between_stars_never_keeps_two_patterns_apart(one: list[str], other: list[str]) -> None:
+    """Only what stands before the first star and after the last one does."""
+    inner = "*x?[0-9]yz*"
+    assert intersect("".join(one).replace("*", inner), "".join(other)) == intersect("".join(one), "".join(other))
+
+
+def test_pairs_of_patterns_with_stars_are_cheap() -> None:
+    """A workflow of a thousand tasks compares a million of them."""
+
+    def cost(tasks: int) -> int:
+        index = PatternIndex((f"*a*{tasks + n}*", n) for n in range(tasks))
+        asked = [f"*{tasks + n}*a*" for n in range(tasks)]
+        return instructions(lambda: [list(index.meeting(pattern)) for pattern in asked]) // tasks**2
+
+    assert cost(40) < 300
