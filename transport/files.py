@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import mmap
 import os
+import secrets
 from pathlib import Path
 
 import h5py
@@ -71,4 +72,4 @@ def read_ahead(name: str) -> None:
 def hidden_name(name: str) -> str:
     """The name of a file that is being written, beside the one it will have."""
     path = Path(name)
-    return str(path.with_name(f".{path.name}.{os.getpid()}.part"))
+    return str(path.with_name(f".{path.name}.{secrets.token_hex(4)}.part"))

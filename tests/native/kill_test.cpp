@@ -36,7 +36,7 @@ int main() {
                 const queue::Found found = queue::find(board, 1, 0, "out.h5");
                 if (found.slot >= 0 && queue::add_hold(board, board.task(1).first_rank, found.slot)) {
                     queue::take(board, 1, 0, found);
-                    queue::drop_hold(board, board.task(1).first_rank, found.slot, getpid());
+                    queue::drop_hold(board, board.task(1).first_rank, found.slot, board.self());
                 }
             }
         }

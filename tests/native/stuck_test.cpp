@@ -20,11 +20,11 @@ struct Run {
         for (int t = 0; t < board.head().tasks; ++t) queue::task_started(board, t);
     }
 
-    void wait(int rank, WaitFor what, int port, const char* name, int pid = getpid()) {
+    void wait(int rank, WaitFor what, int port, const char* name, uint32_t process = 0) {
         RankRecord& record = board.rank(rank);
         record.wait = what;
         record.wait_port = port;
-        record.wait_pid = pid;
+        record.wait_process = process ? process : board.self();
         strcpy(record.wait_name, name);
     }
     void go_on(int rank) { board.rank(rank).wait = WaitFor::nothing; }
@@ -87,13 +87,17 @@ void a_dead_process_waits_for_nothing() {
     Run run(pair("out*.h5", "out*.h5"));
     const pid_t child = fork();
     CHECK(child >= 0);
-    if (child == 0) _exit(0);
+    if (child == 0) {
+        run.board.rank(1).wait_process = run.board.self();
+        _exit(0);
+    }
     CHECK(waitpid(child, nullptr, 0) == child);
+    const uint32_t dead = run.board.rank(1).wait_process;
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
     run.wait(1, WaitFor::data, 1, "out9.h5");
     CHECK(run.stuck());
-    run.wait(1, WaitFor::data, 1, "out9.h5", child);  // the task is a script that goes on with another program
+    run.wait(1, WaitFor::data, 1, "out9.h5", dead);  // the task is a script that goes on with another program
     CHECK(!run.stuck());
 }
 
@@ -141,7 +145,7 @@ void every_arena_held_open() {
     CHECK(!run.stuck());
     run.wait(1, WaitFor::data, 1, "out98.h5");
     CHECK(run.stuck());
-    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], getpid());
+    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], run.board.self());
     CHECK(!run.stuck());
 }
 
@@ -170,7 +174,7 @@ void memory_held_by_the_waiting_reader() {
     CHECK(!run.stuck());
     run.wait(1, WaitFor::data, 1, "out1.h5");
     CHECK(run.stuck());
-    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], getpid());
+    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], run.board.self());
     run.go_on(0);
     CHECK(!run.stuck());
 }

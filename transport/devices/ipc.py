@@ -120,7 +120,8 @@ class Exporter:
         self._only_there: dict[int, _OnlyThere] = {}
         self._number = 0
         # The process is part of it: one that is started again does not find the answers to the one before.
-        self.key = f"ipc-{outport}-{_layer().wilkins_device_rank()}-{self._process}-{device.uuid}"
+        process = _layer().wilkins_device_process()
+        self.key = f"ipc-{outport}-{_layer().wilkins_device_rank()}-{process}-{device.uuid}"
         self.refused = ""
         """why memory of this process cannot be shared"""
         atexit.register(self.wait_for_readers)
@@ -241,7 +242,7 @@ class StepOnGpu:
     def end(self, file: h5py.File) -> None:
         """All arrays are there: tell readers of them, and wait for the copies, since owners may change their arrays."""
         if self._datasets:
-            told = {"key": self._exporter.key, "number": self._number, "pid": os.getpid(), "datasets": self._datasets}
+            told = {"key": self._exporter.key, "number": self._number, "datasets": self._datasets}
             file.attrs[ATTRIBUTE] = json.dumps(told)
         self.gpu.settle()
         only = _OnlyThere(self._stamp, self._number, self._exporter.key) if self._only_there else None
@@ -438,6 +439,7 @@ def _handle(text: str) -> Handle:
 def _layer() -> ctypes.CDLL:
     layer = ctypes.CDLL(str(native_library()))
     layer.wilkins_device_readers.argtypes = [ctypes.c_char_p]
+    layer.wilkins_device_process.restype = ctypes.c_uint
     layer.wilkins_device_outport.argtypes = [ctypes.c_char_p]
     layer.wilkins_device_held.argtypes = [ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int32), ctypes.c_int]
     return layer

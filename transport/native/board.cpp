@@ -1,4 +1,4 @@
-// Creating and mapping a run's board; its robust mutex and its futex bells.
+// Creating and mapping a run's board; its lock and its futex bells.
 #include "board.hpp"
 
 #include <fcntl.h>
@@ -100,10 +100,9 @@ Board::~Board() {
 }
 
 int Board::attach(const char* folder) {
-    char path[sizeof(folder_) + 16];
     if (strlen(folder) >= sizeof(folder_)) return ENAMETOOLONG;
-    snprintf(path, sizeof(path), "%s/board", folder);
-    int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
+    snprintf(file_, sizeof(file_), "%s/board", folder);
+    int fd = raw::open(file_, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0) return errno;
     struct stat st;
     int error = raw::fstat(fd, &st) == 0 ? 0 : errno;
@@ -115,9 +114,11 @@ int Board::attach(const char* folder) {
     raw::close(fd);
     if (error) return error;
     auto* record = static_cast<BoardRecord*>(base);
-    if (static_cast<uint64_t>(st.st_size) < sizeof(BoardRecord) || record->magic != kMagic || record->layout != kLayout) {
+    const bool ours = static_cast<uint64_t>(st.st_size) >= sizeof(BoardRecord) && record->magic == kMagic && record->layout == kLayout;
+    error = ours ? life_.begin(file_, &record->processes) : EPROTO;
+    if (error) {
         munmap(base, static_cast<size_t>(st.st_size));
-        return EPROTO;
+        return error;
     }
     base_ = static_cast<unsigned char*>(base);
     size_ = static_cast<uint64_t>(st.st_size);
@@ -131,11 +132,9 @@ Board::Lock::~Lock() { release(); }
 
 void Board::Lock::acquire() {
     if (held_) return;
-    int rc = pthread_mutex_lock(&board_.head().mutex);
-    if (rc == EOWNERDEAD) {
+    if (take(board_.head().lock, board_.life_) == Taken::from_dead) {
         trace::repair(board_);
         queue::repair(board_);
-        pthread_mutex_consistent(&board_.head().mutex);
     }
     held_ = true;
 }
@@ -147,7 +146,7 @@ void Board::Lock::release() {
     const bool many = head.events_end > events_kept_;
     if (head.trace_at_once && (head.events_urgent || many)) trace::write(board_);
     else if (many) return trace::release_and_write(board_);
-    pthread_mutex_unlock(&head.mutex);
+    give_back(head.lock);
 }
 
 void Board::ring(int port) const {
@@ -246,7 +245,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
     }
     auto* bytes = static_cast<unsigned char*>(base);
     auto* board = reinterpret_cast<BoardRecord*>(bytes);
-    *board = head;
+    memcpy(static_cast<void*>(board), static_cast<const void*>(&head), sizeof(head));
     board->layout = kLayout;
     board->size = size;
     board->reserve = reserve_for(folder);
@@ -260,13 +259,6 @@ int create_board(const char* folder, const BoardPlan& plan) {
     copy_text(board->log_file, sizeof(board->log_file), plan.log_file);
     copy_text(board->trace_file, sizeof(board->trace_file), plan.trace_file);
     board->trace_at_once = plan.trace_at_once;
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&board->mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-
     auto* task_table = reinterpret_cast<TaskRecord*>(bytes + head.at_tasks);
     auto* rank_table = reinterpret_cast<RankRecord*>(bytes + head.at_ranks);
     int next_rank = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layout.hpp"
+#include "life.hpp"
 
 namespace wilkins {
 
@@ -44,7 +45,12 @@ public:
     FirstOpens& first_opens(const PortRecord& port, int rank) const { return at<FirstOpens>(port.firsts, rank); }
     Delivery& delivery(const PortRecord& port, uint32_t n) const { return at<Delivery>(port.log, static_cast<int>(n % port.log_room)); }
 
-    // Holds the board's mutex. A process that dies holding it leaves records that are each whole (every change ends
+    // This process's number in the run, and whether another process has died (see life.hpp).
+    uint32_t self() const { return life_.self(); }
+    uint32_t joined() const { return life_.joined(); }
+    bool is_over(uint32_t process) const { return life_.is_over(process); }
+
+    // Holds the board's lock. A process that dies holding it leaves records that are each whole (every change ends
     // in one store); what follows from them is completed by the next owner (see queue::repair).
     class Lock {
     public:
@@ -80,6 +86,8 @@ private:
     unsigned char* base_ = nullptr;
     uint64_t size_ = 0;
     char folder_[512] = {};
+    char file_[528] = {};
+    Life life_;
 };
 
 // What a board is made from.

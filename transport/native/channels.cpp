@@ -1,8 +1,6 @@
 // Steps as objects in memory, for programs written for Wilkins: a C interface for wilkins/transport/memory.py.
 #include "channels.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -91,7 +89,7 @@ WILKINS_API const unsigned char* wilkins_channels_bytes(const StepFile* step, ui
 // Ends the hold on a step that was taken.
 WILKINS_API void wilkins_channels_release(int index, StepFile* step) {
     const Process& p = process();
-    if (step->state->pid == getpid()) {
+    if (step->state->mine()) {
         Board::Lock lock(p.board);
         queue::finish(p.board, index, p.context.rank, step->state->slot);
     }

@@ -58,6 +58,9 @@ WILKINS_API int wilkins_device_readers(const char* name) {
 
 WILKINS_API int wilkins_device_rank() { return context().rank; }
 
+// This process's number in the run: no other process has had it.
+WILKINS_API unsigned wilkins_device_process() { return process().board.self(); }
+
 // The out-port that files of this name belong to, or -1.
 WILKINS_API int wilkins_device_outport(const char* name) {
     Match match;

@@ -1,17 +1,16 @@
 // The records of a run's board: plain data in shared memory, addressed by index, valid in every process that maps it.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 
+#include "shared_lock.hpp"
 #include "store.hpp"
 
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 10;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 11;                 // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps one rank may have open at once
 inline constexpr int kHistory = 4096;                   // names a source remembers
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
@@ -63,13 +62,14 @@ struct RankRecord {
     WaitFor wait;  // what a process of this rank waits for now
     int32_t wait_port;
     int32_t wait_pid;
+    uint32_t wait_process;
     int64_t wait_since;  // ns, monotonic
     char wait_name[kNameMax];
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;
     int32_t holds[kHolds];    // slots its processes have open, -1 for none
-    int32_t holders[kHolds];  // the processes
+    uint32_t holders[kHolds];  // the processes (see life.hpp)
     std::atomic<uint64_t> waiting_ns;
     std::atomic<uint64_t> moving_ns;
     std::atomic<uint64_t> moved_bytes;
@@ -87,8 +87,8 @@ struct FirstOpens {
 struct Asked {
     uint64_t questions;
     uint32_t steps;  // given to it, by waiting too
-    int32_t process;         // that got to the rank's last step
-    int32_t process_before;  // the last one that was another
+    uint32_t process;         // that got to the rank's last step
+    uint32_t process_before;  // the last one that was another
 };
 
 struct PortRecord {
@@ -187,7 +187,7 @@ struct SlotRecord {
     uint32_t holds;                      // open StepFiles of readers
     uint32_t peers;                      // open StepFiles of other ranks of the writer
     int32_t writer;                      // rank table index of the lead that writes it
-    int32_t writer_pid;                  // of a resting one: who closed it; 0 when that process has ended by itself
+    uint32_t writer_process;             // of a resting one: who closed it; 0 when that process has ended by itself
     uint64_t sequence;
     uint64_t stamp;                      // grows with every creation in the run; identifies the step
     uint64_t published_stamp;            // order of publication over the whole run
@@ -215,7 +215,8 @@ struct BoardRecord {
     uint32_t layout;
     uint32_t stopped;
     uint64_t size;
-    pthread_mutex_t mutex;
+    SharedLock lock;
+    std::atomic<uint32_t> processes;  // that have joined so far (see life.hpp)
     char stop_reason[512];
     char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];

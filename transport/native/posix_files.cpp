@@ -73,13 +73,12 @@ int64_t wall_clock_ns() {
 OpenStep::OpenStep(StepFile* step, const Match& match, int flags, Opener by)
     : step_(step),
       match_(match),
-      process_(getpid()),
       writable_((flags & O_ACCMODE) != O_RDONLY),
       append_(flags & O_APPEND),
       by_(by),
       opened_ns_(wall_clock_ns()) {}
 
-bool OpenStep::mine() const { return process_ == getpid(); }
+bool OpenStep::mine() const { return step_.load()->state->mine(); }
 
 uint64_t OpenStep::size() const { return step_.load()->eof(); }
 

@@ -67,7 +67,6 @@ private:
     std::atomic<StepFile*> step_;
     StepFile* looked_ = nullptr;  // the step of the first look, if it turned out to be another one
     Match match_;
-    int process_;
     bool writable_;
     bool append_;
     Opener by_;

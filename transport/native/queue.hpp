@@ -118,7 +118,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
 
 // This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if the rank has too many open.
 bool add_hold(const Board& board, int rank_index, int slot);
-void drop_hold(const Board& board, int rank_index, int slot, int process);
+void drop_hold(const Board& board, int rank_index, int slot, uint32_t process);
 
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
 // Final: see docs/design.md. `discarded` is told of each resting step that is not published.

@@ -1,6 +1,4 @@
 // The state machine of steps, as consumers meet it that do not wait: what a question is answered with.
-#include <unistd.h>
-
 #include "queue.hpp"
 
 namespace wilkins::queue {
@@ -34,7 +32,7 @@ void note_given(const Board& board, PortRecord& inport, int reader, bool polled)
 
 void note_process(const Board& board, PortRecord& inport, int reader) {
     Asked& me = board.asked(inport, reader);
-    const int process = getpid();
+    const uint32_t process = board.self();
     if (me.process == process) return;
     if (me.process_before == process) inport.shared.fetch_add(1);
     me.process_before = me.process;

@@ -1,8 +1,6 @@
 // Who holds which step, and what the start and the end of a program change.
 #include "queue.hpp"
 
-#include <unistd.h>
-
 #include "fault.hpp"
 #include "queue_parts.hpp"
 #include "resting.hpp"
@@ -13,7 +11,7 @@ bool add_hold(const Board& board, int rank_index, int slot) {
     RankRecord& rank = board.rank(rank_index);
     for (int k = 0; k < kHolds; ++k)
         if (rank.holds[k] < 0) {
-            rank.holders[k] = getpid();
+            rank.holders[k] = board.self();
             rank.holds[k] = slot;
             WILKINS_FAULT_POINT("hold.noted");
             ++board.slot(slot).holds;
@@ -22,7 +20,7 @@ bool add_hold(const Board& board, int rank_index, int slot) {
     return false;
 }
 
-void drop_hold(const Board& board, int rank_index, int slot, int process) {
+void drop_hold(const Board& board, int rank_index, int slot, uint32_t process) {
     RankRecord& rank = board.rank(rank_index);
     for (int k = 0; k < kHolds; ++k)
         if (rank.holds[k] == slot && rank.holders[k] == process) {

@@ -30,5 +30,23 @@ inline int lock(int fd, short kind) {
     whole.l_whence = SEEK_SET;
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &whole));
 }
+inline struct flock byte_of(off_t place) {
+    struct flock byte {};
+    byte.l_type = F_WRLCK;
+    byte.l_whence = SEEK_SET;
+    byte.l_start = place;
+    byte.l_len = 1;
+    return byte;
+}
+// Takes one byte for this open file, without waiting.
+inline int lock_byte(int fd, off_t place) {
+    const struct flock byte = byte_of(place);
+    return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLK, &byte));
+}
+// Could it take the byte?
+inline bool is_byte_free(int fd, off_t place) {
+    struct flock byte = byte_of(place);
+    return syscall(SYS_fcntl, fd, F_OFD_GETLK, &byte) == 0 && byte.l_type == F_UNLCK;
+}
 
 }  // namespace wilkins::raw

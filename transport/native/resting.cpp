@@ -1,16 +1,10 @@
 // Closed files that rest until they are published.
 #include "resting.hpp"
 
-#include <fcntl.h>
-#include <signal.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "fault.hpp"
 #include "queue.hpp"
-#include "raw.hpp"
 
 namespace wilkins::queue {
 
@@ -30,31 +24,17 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
     return oldest;
 }
 
-// Also of a process whose parent has not asked yet how it ended.
-bool is_over(int pid) {
-    if (kill(pid, 0) != 0) return errno == ESRCH;
-    char text[256];
-    snprintf(text, sizeof(text), "/proc/%d/stat", pid);
-    const int file = raw::open(text, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return false;
-    const ssize_t length = raw::read(file, text, sizeof(text) - 1);
-    raw::close(file);
-    text[length > 0 ? length : 0] = 0;
-    const char* name_end = strrchr(text, ')');
-    return name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
-}
-
-bool abandoned(const SlotRecord& slot) {
-    return slot.state == SlotState::resting && slot.writer_pid != 0 && is_over(slot.writer_pid);
+bool abandoned(const Board& board, const SlotRecord& slot) {
+    return slot.state == SlotState::resting && slot.writer_process != 0 && board.is_over(slot.writer_process);
 }
 
 }  // namespace
 
-void hand_over(const Board& board, int task, int process) {
+void hand_over(const Board& board, int task, uint32_t process) {
     for (int k = 0; k < board.head().slots; ++k) {
         SlotRecord& slot = board.slot(k);
-        if (slot.state != SlotState::resting || slot.writer_pid != process) continue;
-        if (board.port(board.source(slot.source).port).task == task) slot.writer_pid = 0;
+        if (slot.state != SlotState::resting || slot.writer_process != process) continue;
+        if (board.port(board.source(slot.source).port).task == task) slot.writer_process = 0;
     }
 }
 
@@ -64,7 +44,7 @@ void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Dis
         const SourceRecord& source = board.source(port.first_source + s);
         for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
             const SlotRecord& slot = board.slot(k);
-            if (!abandoned(slot) || slot.place_hash == but_place) continue;
+            if (!abandoned(board, slot) || slot.place_hash == but_place) continue;
             discarded(board, slot);
             withdraw(board, k);
         }
@@ -153,7 +133,7 @@ void end_resting(const Board& board, int task, bool clean, Discarded discarded) 
         const SourceRecord& source = board.source(s);
         if (board.port(source.port).task != task) continue;
         for (int k; (k = oldest_resting(board, source, 0, true)) >= 0;) {
-            const bool whole = clean && !abandoned(board.slot(k));
+            const bool whole = clean && !abandoned(board, board.slot(k));
             if (whole && !board.slot(k).kept_back) {
                 if (board.port(source.port).habits.publish == Publish::close) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);

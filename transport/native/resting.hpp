@@ -27,7 +27,7 @@ bool full_of_resting(const Board& board, int source);
 bool drop_kept_back(const Board& board, int source);
 
 // The process ends by itself, not by a signal: it may leave what it has closed to others of its task.
-void hand_over(const Board& board, int task, int process);
+void hand_over(const Board& board, int task, uint32_t process);
 
 using Discarded = void (*)(const Board& board, const SlotRecord& slot);
 

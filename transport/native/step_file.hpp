@@ -22,7 +22,7 @@ struct StepFile::State {
     uint64_t identity = 0;
     uint64_t size = 0;  // of those two
     int failed = 0;     // the errno that made the step incomplete, seen through this handle
-    int pid = 0;
+    uint32_t process = 0;  // that opened it
     mutable int fd = -1;
     uint64_t place = 0;  // hash of the absolute path
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
@@ -31,6 +31,9 @@ struct StepFile::State {
     char name[kNameMax] = {};
     State* next = nullptr;
     State* previous = nullptr;
+
+    // Is this the process that opened it, not a fork of it?
+    bool mine() const;
 };
 
 // A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if

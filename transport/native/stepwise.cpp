@@ -1,7 +1,5 @@
 // The state machine of steps, one event at a time and without waiting: for tests that compare it with its reference,
 // wilkins/flow/machine.py. The events are what opening and closing a step does on the board; no arena is touched.
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -19,7 +17,7 @@ WILKINS_API int wilkins_try_create(const Board* board, int source, const char* n
     const int index = queue::has_room(*board, source, name) ? queue::take_slot(*board, source, true) : -1;
     if (index < 0) return -1;
     SlotRecord& slot = board->slot(index);
-    slot.writer_pid = getpid();
+    slot.writer_process = board->self();
     slot.stamp = ++board->head().stamp;
     strcpy(slot.name, name);
     slot.state = SlotState::writing;

@@ -1,6 +1,4 @@
 // Closing steps: what was written becomes whole, takes its name on disk and is published; what was read is let go.
-#include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -95,7 +93,7 @@ std::atomic<bool> ending{false};
 void note_resting(SlotRecord& slot) {
     if (slot.state != SlotState::resting) return;
     has_left_resting = true;
-    if (ending) slot.writer_pid = 0;
+    if (ending) slot.writer_process = 0;
 }
 
 // HDF5 may close its files before or after this.
@@ -116,17 +114,19 @@ void hand_over_resting() {
     if (!has_left_resting) return;
     const Process& p = process();
     // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
+    const uint32_t self = p.board.joined();
+    if (!self) return;
     bool any = false;
-    for (int k = 0; k < p.board.head().slots; ++k) any = any || p.board.slot(k).writer_pid == getpid();
+    for (int k = 0; k < p.board.head().slots; ++k) any = any || p.board.slot(k).writer_process == self;
     if (!any) return;
     Board::Lock lock(p.board);
-    queue::hand_over(p.board, p.context.task, getpid());
+    queue::hand_over(p.board, p.context.task, self);
 }
 
 void close_step(StepFile* file) {
     StepFile::State* state = file->state;
     Process& p = process();
-    if (state->pid == getpid()) {
+    if (state->mine()) {
         if (state->role == Role::lead || state->role == Role::snapshot) {
             WILKINS_FAULT_POINT("close.begun");
             const int error = complete(file);
@@ -154,7 +154,7 @@ void close_step(StepFile* file) {
             WILKINS_FAULT_POINT("close.reader");
             Board::Lock lock(p.board);
             if (!state->again) note_closed(p, state->slot);
-            queue::drop_hold(p.board, p.rank_index, state->slot, state->pid);
+            queue::drop_hold(p.board, p.rank_index, state->slot, state->process);
         }
     }
     WILKINS_FAULT_POINT("close.before-free");
@@ -164,7 +164,7 @@ void close_step(StepFile* file) {
 void discard_step(StepFile* file) {
     const StepFile::State* state = file->state;
     const bool writes = state->role == Role::lead || state->role == Role::snapshot;
-    if (writes && state->pid == getpid()) give_up(process(), state->slot, state->identity);
+    if (writes && state->mine()) give_up(process(), state->slot, state->identity);
     free_file(file);
 }
 

@@ -1,7 +1,4 @@
 // Steps that this task writes: begins them, waiting for room, and goes on with those that rest.
-#include <signal.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -16,8 +13,6 @@
 
 namespace wilkins {
 
-bool is_dead(int pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
-
 namespace {
 
 // Slots whose writer died without a word (a crashed program inside a shell-script task).
@@ -25,7 +20,7 @@ void sweep_dead_writers(Process& p, int source_index) {
     const SourceRecord& source = p.board.source(source_index);
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         SlotRecord& slot = p.board.slot(k);
-        if (slot.state == SlotState::writing && is_dead(slot.writer_pid)) queue::clear_slot(p.board, k);
+        if (slot.state == SlotState::writing && p.board.is_over(slot.writer_process)) queue::clear_slot(p.board, k);
     }
 }
 
@@ -42,7 +37,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         if (index < 0) {
             const bool may_rest = rests(p.board.port(match.outport).habits);
             const int written = !may_rest ? -1 : queue::find_resting(p.board, match.outport, match.name, place, SlotState::writing);
-            *error = written >= 0 && !is_dead(p.board.slot(written).writer_pid) ? EAGAIN : ENOENT;
+            *error = written >= 0 && !p.board.is_over(p.board.slot(written).writer_process) ? EAGAIN : ENOENT;
             if (*error == EAGAIN)
                 log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
                          p.context.rank, match.name, p.board.rank(p.board.slot(written).writer).rank);
@@ -51,7 +46,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
         SlotRecord& slot = p.board.slot(index);
         slot.writer = p.rank_index;
-        slot.writer_pid = getpid();
+        slot.writer_process = p.board.self();
         slot.state = SlotState::writing;
         WILKINS_FAULT_POINT("rest.reopened");
         stamp = slot.stamp;
@@ -159,7 +154,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         ++p.me().files;
         SlotRecord& slot = board.slot(index);
         slot.writer = p.rank_index;
-        slot.writer_pid = getpid();
+        slot.writer_process = p.board.self();
         slot.stamp = stamp = ++board.head().stamp;
         slot.place_hash = place;
         strcpy(slot.name, match.name);

@@ -57,13 +57,15 @@ StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identi
     state->slot = slot;
     state->mapping = mapping;
     state->identity = identity;
-    state->pid = getpid();
+    state->process = process().board.self();
     state->place = hash_place(name);
     strncpy(state->name, name, sizeof(state->name) - 1);
     file->state = state;
     enlist(state);
     return file;
 }
+
+bool StepFile::State::mine() const { return process == wilkins::process().board.joined(); }
 
 void free_file(StepFile* file) {
     StepFile::State* state = file->state;

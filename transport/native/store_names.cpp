@@ -1,6 +1,4 @@
 // Names: which are ports', what a look at one shows, and what becomes of a step whose name is removed or changed.
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 
@@ -96,7 +94,7 @@ namespace {
 bool is_own_file(const Process& p, const SlotRecord& slot) {
     const PortRecord& port = p.board.port(p.board.source(slot.source).port);
     if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.state == SlotState::free || slot.removed) return false;
-    return slot.state != SlotState::writing || slot.writer_pid == getpid();
+    return slot.state != SlotState::writing || slot.writer_process == p.board.joined();
 }
 
 }  // namespace

@@ -9,8 +9,6 @@ uint64_t hash_place(const char* name);
 StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name);
 void free_file(StepFile* file);
 
-bool is_dead(int pid);
-
 // A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.
 inline bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.state == SlotState::writing && slot.stamp == stamp; }
 

@@ -27,7 +27,7 @@ void sweep_dead_readers(Process& p, int port) {
         RankRecord& rank = p.board.rank(r);
         for (int k = 0; k < kHolds; ++k) {
             if (rank.holds[k] < 0 || (port >= 0 && p.board.source(p.board.slot(rank.holds[k]).source).port != port)) continue;
-            if (is_dead(rank.holders[k])) queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
+            if (p.board.is_over(rank.holders[k])) queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
         }
     }
 }
@@ -52,7 +52,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     if (file) return file;
     if (!*error) *error = ENOMEM;
     Board::Lock lock(p.board);
-    queue::drop_hold(p.board, p.rank_index, index, getpid());
+    queue::drop_hold(p.board, p.rank_index, index, p.board.self());
     return nullptr;
 }
 

@@ -30,7 +30,7 @@ private:
     // A process that died in a wait waits no more; its task may go on with other programs.
     bool waits(int rank) {
         const RankRecord& record = board_.rank(rank);
-        return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_gone(record.wait_pid);
+        return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_over(record.wait_process);
     }
 
     void add(int rank);

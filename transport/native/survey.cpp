@@ -1,10 +1,7 @@
 // Finds what waiting ranks wait for.
 #include "survey.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "queue_parts.hpp"
 #include "resting.hpp"
@@ -36,10 +33,10 @@ Survey::Survey(const Board& board)
     std::stable_sort(holds_.begin(), holds_.end(), [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
 }
 
-bool Survey::is_gone(int pid) {
-    const auto known = gone_.find(pid);
-    if (known != gone_.end()) return known->second;
-    return gone_[pid] = kill(pid, 0) != 0 && errno == ESRCH;
+bool Survey::is_over(uint32_t process) {
+    const auto known = over_.find(process);
+    if (known != over_.end()) return known->second;
+    return over_[process] = board_.is_over(process);
 }
 
 // Which ranks of the in-port's task have opened a step on it since their last start (see queue::has_opened).
@@ -130,7 +127,7 @@ void Survey::each_hold(int slot, Visit visit) const {
 // A hold that is let go as soon as somebody who needs it looks (see sweep_dead_readers).
 bool Survey::held_by_dead(int slot) {
     bool found = false;
-    each_hold(slot, [&](const Hold& hold) { found = found || is_gone(hold.pid); });
+    each_hold(slot, [&](const Hold& hold) { found = found || is_over(hold.process); });
     return found;
 }
 

@@ -29,14 +29,14 @@ public:
     // As queue::has_room.
     bool has_room(int source, const char* name);
 
-    // Has the process ended?
-    bool is_gone(int pid);
+    // As Board::is_over.
+    bool is_over(uint32_t process);
 
 private:
     struct Hold {
         int slot;
         int rank;
-        int pid;
+        uint32_t process;
     };
     // By reading rank of a channel: the farthest it has got on any source, and whether nothing waits for it.
     struct Reach {
@@ -61,7 +61,7 @@ private:
 
     const Board& board_;
     std::vector<Hold> holds_;  // by slot
-    std::map<int, bool> gone_;
+    std::map<uint32_t, bool> over_;
     std::vector<std::optional<Reach>> reach_;
     std::vector<std::optional<std::vector<char>>> opened_;
     // Of all slots that keep memory from being used: how often each rank is a user; those held by dead processes; and the users of

@@ -120,7 +120,7 @@ void release_and_write(const Board& board) {
     const size_t length = head.events_end;
     memcpy(lines, head.events, length);
     head.events_end = 0;
-    pthread_mutex_unlock(&head.mutex);
+    give_back(head.lock);
     const int before = errno;
     append(board, lines, length);
     errno = before;

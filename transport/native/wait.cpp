@@ -43,6 +43,7 @@ int Wait::nap(Board::Lock& lock) {
     me.wait = what_;
     me.wait_port = port_;
     me.wait_pid = getpid();
+    me.wait_process = board.self();
     me.wait_since = since_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
     WILKINS_FAULT_POINT("wait.noted");

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import sys
 import time
@@ -146,7 +147,7 @@ def _point(link: Path, target: str) -> None:
     """Let ``link`` lead to ``target``, in one step, so that two runs at once do not disturb each other."""
     if link.exists() and not link.is_symlink():
         return
-    new = link.with_name(f".latest-{os.getpid()}")
+    new = link.with_name(f".latest-{secrets.token_hex(4)}")
     new.symlink_to(target)
     new.replace(link)
 

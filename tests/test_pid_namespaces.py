@@ -1,0 +1,144 @@
+"""PID namespaces, as of containers: numbers in them mean nothing outside, and yet nobody takes the living for dead."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support import WILKINS, Finished, run_tree, write_program
+
+pytestmark = pytest.mark.needs("root", "unshare")
+
+LIMIT = 60.0
+STEPS = 8
+ELEMENTS = 131072
+"""Of a step: one MiB, and a little for HDF5."""
+
+OWN_PIDS = "unshare --pid --fork --kill-child --mount-proc"
+
+WRITE = f"""#!/usr/bin/env python3
+import h5py, numpy as np
+for step in range({STEPS}):
+    with h5py.File("out.h5", "w") as file:
+        file["x"] = np.full({ELEMENTS}, step, "f8")
+"""
+
+COMMON = f"""#!/usr/bin/env python3
+import os, pathlib, signal, sys, time
+import h5py
+from wilkins.transport.board import Board
+
+def wait_for_memory():
+    "Until the producer has looked more than once for memory that it could take, or has found some."
+    board = Board.attach(pathlib.Path(os.environ["WILKINS_RUN"]))
+    until = time.monotonic() + 30
+    has_waited = False
+    while time.monotonic() < until:
+        waits = [wait for wait in board.report()["tasks"][0]["waits"] if wait["for"] == "memory"]
+        if any(wait["seconds"] > 1.5 for wait in waits) or (has_waited and not waits):
+            return
+        has_waited = has_waited or bool(waits)
+        time.sleep(0.01)
+    raise TimeoutError
+
+def read(file):
+    values = file["x"][:]
+    whole = values.shape == ({ELEMENTS},) and (values == values[0]).all()
+    print("got", int(values[0]), "whole" if whole else "TORN", flush=True)
+"""
+
+READ_HELD = """
+with h5py.File("out.h5") as file:
+    wait_for_memory()
+    read(file)
+"""
+
+DIE_HOLDING = """
+file = h5py.File("out.h5")
+wait_for_memory()
+open("died", "w").write(str(os.getpid()))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+READ_ALL = """
+while True:
+    try:
+        with h5py.File("out.h5") as file:
+            read(file)
+    except FileNotFoundError:
+        break
+"""
+
+READ_AS_THE_SAME_PID = """#!/usr/bin/env python3
+import os
+if os.getpid() != int(open("died").read()):
+    raise SystemExit(75)
+"""
+
+
+def run(folder: Path, producer: str, consumer: str, memory: str, queue: int, *before: str) -> Finished:
+    """`./write.py` streams to a consumer; the producer's port has little memory."""
+    write_program(folder / "write.py", WRITE)
+    write_program(folder / "read.py", COMMON + READ_HELD + READ_ALL)
+    write_program(folder / "die.py", COMMON + DIE_HOLDING)
+    write_program(folder / "rest.py", COMMON + READ_ALL)
+    write_program(folder / "same.py", READ_AS_THE_SAME_PID + COMMON + READ_ALL)
+    (folder / "workflow.yaml").write_text(
+        f"tasks:\n"
+        f"- {{name: sim, {producer}, outports: [{{filename: out.h5, memory: {memory}}}]}}\n"
+        f"- {{name: look, {consumer}, inports: [{{filename: out.h5, flow: {{queue: {queue}}}}}]}}\n"
+    )
+    return run_tree([*before, *WILKINS, "run", "--timeout", "40", "workflow.yaml"], LIMIT, folder)
+
+
+def unused_pid() -> int:
+    """A number that no process has, nor will have before thousands of others were started."""
+    last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    alive = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
+    return next(pid for pid in range(1000 + (last + most // 2) % (most - 2000), most) if pid not in alive)
+
+
+def shell(words: str) -> str:
+    return f'func: /bin/sh, args: [-c, "{words}"]'
+
+
+def got(folder: Path) -> list[int]:
+    """The steps that the consumer has read, each of them whole."""
+    lines = (folder / "wilkins-runs" / "latest" / "look.log").read_text().splitlines()
+    read = [line.split() for line in lines if line.startswith("got")]
+    assert all(words[2] == "whole" for words in read), read
+    return [int(words[1]) for words in read]
+
+
+@pytest.mark.parametrize("inside", ["consumer", "producer", "both"])
+def test_a_step_that_is_read_in_a_namespace_keeps_its_memory(tmp_path: Path, inside: str) -> None:
+    """The producer is short of memory while a consumer whose number nobody else has reads: it waits for it."""
+    prefix = f"prefix: {OWN_PIDS}, "
+    elsewhere = f"echo {unused_pid()} > /proc/sys/kernel/ns_last_pid; "
+    producer = prefix + shell("./write.py") if inside != "consumer" else "func: ./write.py"
+    consumer = prefix + shell(f"{elsewhere}./read.py") if inside != "producer" else "func: ./read.py"
+    ran = run(tmp_path, producer, consumer, "3MB", 4)
+    assert ran.code == 0, ran.err
+    assert got(tmp_path) == list(range(STEPS))
+
+
+def test_the_hold_of_a_program_that_died_in_a_namespace_ends(tmp_path: Path) -> None:
+    """Its shell goes on with another one; the number of the dead one is that of some living process outside."""
+    taken = f"echo {os.getpid() - 1} > /proc/sys/kernel/ns_last_pid; "
+    consumer = f"prefix: {OWN_PIDS}, " + shell(f"{taken}./die.py; ./rest.py")
+    ran = run(tmp_path, "func: ./write.py", consumer, "2MB", 1)
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "died").read_text() == str(os.getpid())
+    assert got(tmp_path) == list(range(1, STEPS))
+
+
+def test_a_number_that_is_used_again_is_another_process(tmp_path: Path) -> None:
+    """A program of a shell script is killed as it holds a step, and the next one gets its number."""
+    again = "echo $(($(cat died) - 1)) > /proc/sys/kernel/ns_last_pid; ./same.py"
+    consumer = shell(f"./die.py; for i in $(seq 50); do {again}; test $? = 75 || break; done")
+    ran = run(tmp_path, "func: ./write.py", consumer, "2MB", 1, *OWN_PIDS.split())
+    assert ran.code == 0, ran.err
+    assert got(tmp_path) == list(range(1, STEPS))
