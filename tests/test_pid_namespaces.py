@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
+from hooks import faults
 
-from support import WILKINS, Finished, run_tree, write_program
+from support import WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
+from wilkins.transport.board import Board, BoardHeldError, BoardTask
 
 pytestmark = pytest.mark.needs("root", "unshare")
 
@@ -142,3 +146,68 @@ def test_a_number_that_is_used_again_is_another_process(tmp_path: Path) -> None:
     ran = run(tmp_path, "func: ./write.py", consumer, "2MB", 1, *OWN_PIDS.split())
     assert ran.code == 0, ran.err
     assert got(tmp_path) == list(range(1, STEPS))
+
+
+ASK = """
+import pathlib, sys
+from wilkins.transport.board import Board
+board = Board.attach(pathlib.Path(sys.argv[1]))
+open("asks", "w").close()
+while True:
+    try:
+        board.task_started(0)
+        break
+    except TimeoutError:
+        pass
+"""
+
+
+@pytest.mark.needs("hooks")
+def test_the_death_of_one_that_waits_takes_nothing_from_one_of_the_same_number(tmp_path: Path) -> None:
+    """One process is stopped as it changes the board; one of its number, elsewhere, is killed as it waits for that."""
+    run_folder = Path("/dev/shm") / f"wilkins-{os.getuid()}-{tmp_path.name}-{os.getpid()}"
+    board = Board.create([BoardTask("sim", 1)], [], [], log=tmp_path / "log", path=run_folder)
+    folders = {name: tmp_path / name for name in ("holds", "waits")}
+    for folder in folders.values():
+        folder.mkdir()
+    words = [*OWN_PIDS.split(), "sh", "-c", f'{sys.executable} -c "$0" "$1"; true', ASK, str(run_folder)]
+
+    def python(name: str) -> int:
+        """The process of number 2 in the namespace."""
+        found = [pid for pid in processes_in(folders[name]) if numbers(pid)[-1:] == ["2"]]
+        return found[0] if found else 0
+
+    try:
+        stops = faults("task=launcher,stop=start.running")
+        with started_tree(words, folders["holds"], stops):
+            wait_for(lambda: state(python("holds")) == "T", 30, "the one that holds the board's lock")
+            with started_tree(words, folders["waits"]):
+                wait_for(lambda: (folders["waits"] / "asks").exists(), 30, "the one that waits")
+                wait_for(lambda: state(python("waits")) == "S", 30, "the one that waits to sleep")
+                os.kill(python("waits"), signal.SIGKILL)
+                wait_for(lambda: not python("waits"), 30, "its end")
+            with pytest.raises(BoardHeldError, match="of its PID namespace"):
+                board.report()
+            os.kill(python("holds"), signal.SIGCONT)
+            wait_for(lambda: not python("holds"), 30, "the end of the one that held the lock")
+            assert board.report()["tasks"][0]["starts"] == 1
+    finally:
+        board.remove()
+
+
+def numbers(pid: int) -> list[str]:
+    """What a process is called in each PID namespace, from the outermost."""
+    return next(line.split()[1:] for line in status(pid) if line.startswith("NSpid"))
+
+
+def state(pid: int) -> str:
+    """A letter that says what the process does."""
+    return next((line.split()[1] for line in status(pid) if line.startswith("State")), "")
+
+
+def status(pid: int) -> list[str]:
+    """What the kernel tells of a process, or nothing."""
+    try:
+        return Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return ["NSpid: 0"]

@@ -75,6 +75,10 @@ class EndOfStream(Exception):
     """No further step will come on this port."""
 
 
+class BoardHeldError(TimeoutError):
+    """A process has held the board's lock for too long; the message names it."""
+
+
 def native_library() -> Path:
     """The path of libwilkins.so: this package's or checkout's, unless the variable ``WILKINS_LIBRARY`` names another.
 
@@ -124,13 +128,15 @@ def _native() -> ctypes.CDLL:
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
-            "wilkins_next_name": (number, [pointer, number, number, text]),
+            "wilkins_was_late": (number, [pointer]),
+            "wilkins_holder": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_next_name": (number, [pointer, number, text]),
             "wilkins_port_steps": (ctypes.c_uint64, [pointer, number]),
             "wilkins_port_touched": (number, [pointer, number]),
             "wilkins_task_saw_end": (number, [pointer, number]),
             "wilkins_task_met_failure": (number, [pointer, number]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
-            "wilkins_stop": (None, [pointer, text]),
+            "wilkins_stop": (None, [pointer]),
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
@@ -156,6 +162,9 @@ class Board:
     """A run's shared state. Made by the launcher with `create`; other processes `attach`.
 
     Whoever has one open holds a shared lock on its file, which is how `sweep` tells a living run from a dead one.
+
+    A process of the run may stand still with the board's lock, stopped or waiting for a device. Questions wait for it a
+    second at most, then raise `BoardHeldError`; what the board is told waits here, in order, until it can be told.
     """
 
     path: Path
@@ -164,6 +173,7 @@ class Board:
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock = lock
+        self._untold: list[tuple[Any, tuple[Any, ...]]] = []
         error = ctypes.c_int(0)
         self._handle: int | None = _native().wilkins_board_attach(os.fsencode(path), ctypes.byref(error))
         if self._handle is None:
@@ -276,61 +286,107 @@ class Board:
     def task_started(self, task: int, *, one_step: bool = False) -> None:
         """The task's program is about to start (again): counts per start begin anew.
 
-        `one_step`: for one step, so that a fixed name means that step, however often it is opened until the end."""
-        _native().wilkins_task_started(self._handle, task, int(one_step))
+        `one_step`: for one step, so that a fixed name means that step, however often it is opened until the end.
+
+        Raises:
+            BoardHeldError: the board could not be told; the program must not start yet.
+        """
+        self._ask(_native().wilkins_task_started, task, int(one_step))
 
     def task_exited(self, task: int, *, final: bool, clean: bool = True) -> None:
         """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.
 
         `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
         the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published."""
-        _native().wilkins_task_exited(self._handle, task, int(final), int(clean))
+        self._tell(_native().wilkins_task_exited, task, int(final), int(clean))
 
     def note(self, task: int, rank: int, event: str, name: str, time_ns: int) -> None:
         """Adds an event of a task (rank -1), or of a rank, to the run's trace; `time_ns` is of the monotonic clock."""
-        _native().wilkins_note(self._handle, task, rank, event.encode(), os.fsencode(name), time_ns)
+        self._tell(_native().wilkins_note, task, rank, event.encode(), os.fsencode(name), time_ns)
 
-    def next_name(self, inport: int, timeout: float) -> str | None:
-        """The name of the step the port's task would read next; None if none came within `timeout` seconds.
+    def _tell(self, function: Any, *arguments: Any) -> None:
+        self._untold.append((function, arguments))
+        self.tell_rest()
+
+    def tell_rest(self) -> bool:
+        """Tell the board what it could not be told before; whether it knows all now."""
+        while self._untold:
+            function, arguments = self._untold[0]
+            function(self._handle, *arguments)
+            if _native().wilkins_was_late(self._handle):
+                return False
+            del self._untold[0]
+        return True
+
+    def _ask(self, function: Any, *arguments: Any) -> Any:
+        if self.tell_rest():
+            answer = function(self._handle, *arguments)
+            if not _native().wilkins_was_late(self._handle):
+                return answer
+        raise BoardHeldError(self._held())
+
+    def _held(self) -> str:
+        room = 1 << 12
+        text = ctypes.create_string_buffer(room)
+        _native().wilkins_holder(self._handle, text, room)
+        holder = json.loads(os.fsdecode(text.value))
+        who = f"task '{holder['task']}' rank {holder['rank']}" if holder["task"] else "a launcher"
+        pid = f"process {holder['pid']}{' of its PID namespace' if holder['elsewhere'] else ''}, {holder['program']}"
+        return (
+            f"{who} ({pid}) stands still in the middle of a change to the run's shared state, and nobody else can use "
+            f"that: it is stopped, or waits for the machine; let it go on, or end it"
+        )
+
+    def next_name(self, inport: int) -> str | None:
+        """The name of the step the port's task would read next; None if there is none now.
 
         Raises:
             EndOfStream: none will come.
+            BoardHeldError: the board could not be asked.
         """
         name = ctypes.create_string_buffer(_NAME_MAX)
-        code = _native().wilkins_next_name(self._handle, inport, int(timeout * 1000), name)
+        code = self._ask(_native().wilkins_next_name, inport, name)
         if code == errno.ENOENT:
             raise EndOfStream
         return None if code == errno.EAGAIN else os.fsdecode(name.value)
 
     def steps_opened(self, task: int) -> int:
-        """Most steps of one source that a rank of the task has opened since it was started (0, 1 or more)."""
-        return int(_native().wilkins_steps_opened(self._handle, task))
+        """Most steps of one source that a rank of the task has opened since it was started (0, 1 or more).
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        return int(self._ask(_native().wilkins_steps_opened, task))
 
     def port_steps(self, port: int) -> int:
-        """Steps published on an out-port, or read on an in-port. As cheap with many tasks, which `report` is not."""
-        return int(_native().wilkins_port_steps(self._handle, port))
+        """Steps published on an out-port, or read on an in-port. As cheap with many tasks, which `report` is not.
+
+        Raises:
+            BoardHeldError: the board could not be asked, as by the questions below.
+        """
+        return int(self._ask(_native().wilkins_port_steps, port))
 
     def touched(self, port: int) -> bool:
         """Whether a program has opened or created a file of the port's."""
-        return bool(_native().wilkins_port_touched(self._handle, port))
+        return bool(self._ask(_native().wilkins_port_touched, port))
 
     def saw_end(self, task: int) -> bool:
         """Whether, since the task was last started, an open failed because no further step was to come."""
-        return bool(_native().wilkins_task_saw_end(self._handle, task))
+        return bool(self._ask(_native().wilkins_task_saw_end, task))
 
     def met_failure(self, task: int) -> bool:
         """Whether a program of the task met an error that ends the run (see `failure`)."""
-        return bool(_native().wilkins_task_met_failure(self._handle, task))
+        return bool(self._ask(_native().wilkins_task_met_failure, task))
 
-    def stop(self, reason: str) -> None:
-        """Ends all waits: every blocked call in every process fails with EINTR."""
-        _native().wilkins_stop(self._handle, os.fsencode(reason))
+    def stop(self) -> None:
+        """Ends all waits: every blocked call in every process fails with EINTR. Works whoever holds the board."""
+        _native().wilkins_stop(self._handle)
 
     def _text(self, function: Any) -> str:
         room = 1 << 16
         while True:
             buffer = ctypes.create_string_buffer(room)
-            needed = int(function(self._handle, buffer, room))
+            needed = int(self._ask(function, buffer, room))
             if needed < room:
                 return os.fsdecode(buffer.value)
             room = needed + (needed >> 2) + 1
@@ -351,16 +407,27 @@ class Board:
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
          "memory_bytes", "memory_peak_bytes",
          "trace_stopped": bool}                                  # a run that goes on with this one lacks its end
+
+        Raises:
+            BoardHeldError: the board could not be asked.
         """
         report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))
         return report
 
     def stuck(self) -> str | None:
-        """A description of ranks that wait for each other so that none of them can go on, or None."""
+        """A description of ranks that wait for each other so that none of them can go on, or None.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
         return self._text(_native().wilkins_stuck) or None
 
     def failure(self) -> str | None:
-        """An error that ends the run whatever its programs do, such as two ranks that create one name, or None."""
+        """An error that ends the run whatever its programs do, such as two ranks that create one name, or None.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
         return self._text(_native().wilkins_failure) or None
 
     def close(self) -> None:

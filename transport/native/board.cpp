@@ -130,13 +130,19 @@ Board::Lock::Lock(const Board& board) : board_(board) { acquire(); }
 
 Board::Lock::~Lock() { release(); }
 
-void Board::Lock::acquire() {
-    if (held_) return;
-    if (take(board_.head().lock, board_.life_) == Taken::from_dead) {
+void Board::Lock::acquire() { acquire_by(INT64_MAX); }
+
+bool Board::Lock::acquire_by(int64_t until) {
+    if (held_) return true;
+    const Taken taken = take(board_.head().lock, board_.life_, until);
+    if (taken == Taken::not_yet) return false;
+    board_.sign();
+    if (taken == Taken::from_dead) {
         trace::repair(board_);
         queue::repair(board_);
     }
     held_ = true;
+    return true;
 }
 
 void Board::Lock::release() {
@@ -147,6 +153,19 @@ void Board::Lock::release() {
     if (head.trace_at_once && (head.events_urgent || many)) trace::write(board_);
     else if (many) return trace::release_and_write(board_);
     give_back(head.lock);
+}
+
+void Board::sign() const {
+    HolderRecord& holder = head().holder;
+    const uint32_t self = life_.self();
+    if (holder.process.load(std::memory_order_relaxed) == self) return;
+    holder.process.store(0, std::memory_order_relaxed);
+    holder.task = task_;
+    holder.rank = rank_;
+    holder.pid = life_.pid();
+    holder.namespace_ = life_.pid_namespace();
+    snprintf(holder.program, sizeof(holder.program), "%s", program_invocation_short_name);
+    holder.process.store(self, std::memory_order_release);
 }
 
 void Board::ring(int port) const {

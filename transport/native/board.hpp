@@ -50,6 +50,13 @@ public:
     uint32_t joined() const { return life_.joined(); }
     bool is_over(uint32_t process) const { return life_.is_over(process); }
 
+    // Whom others name when this process holds the board's lock for long; before, it is a launcher.
+    void introduce(int task, int rank) {
+        task_ = task;
+        rank_ = rank;
+    }
+    uint64_t pid_namespace() const { return life_.pid_namespace(); }
+
     // Holds the board's lock. A process that dies holding it leaves records that are each whole (every change ends
     // in one store); what follows from them is completed by the next owner (see queue::repair).
     class Lock {
@@ -59,6 +66,8 @@ public:
         ~Lock();
         void release();
         void acquire();
+        // False if it cannot be had before this time of the monotonic clock.
+        bool acquire_by(int64_t until);
         // Also few events go to the trace file when the lock is released (see trace.hpp).
         void write_events() { events_kept_ = 0; }
         Lock(const Lock&) = delete;
@@ -78,6 +87,8 @@ public:
     uint32_t bell(int port) const { return this->port(port).bell.load(std::memory_order_acquire); }
 
 private:
+    void sign() const;
+
     template <class T>
     T& at(uint64_t offset, int index) const {
         return *reinterpret_cast<T*>(base_ + offset + static_cast<uint64_t>(index) * sizeof(T));
@@ -88,6 +99,8 @@ private:
     char folder_[512] = {};
     char file_[528] = {};
     Life life_;
+    int task_ = -1;
+    int rank_ = 0;
 };
 
 // What a board is made from.

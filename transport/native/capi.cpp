@@ -40,6 +40,27 @@ int guarded(F f) {
     }
 }
 
+// The launcher's board. A launcher has to end runs in which a process stands still, perhaps with the board's lock: it waits for
+// that no longer than this, and less while it is in vain.
+struct Watched : Board {
+    mutable std::atomic<bool> late{false};
+    int64_t patience() const { return late ? 50'000'000 : 1'000'000'000; }
+};
+
+class Briefly {
+public:
+    explicit Briefly(const Watched& board) : lock_(board, std::defer_lock), held_(lock_.acquire_by(now_ns() + board.patience())) {
+        board.late = !held_;
+    }
+    Board::Lock* operator->() { return &lock_; }
+    Board::Lock& operator*() { return lock_; }
+    explicit operator bool() const { return held_; }
+
+private:
+    Board::Lock lock_;
+    bool held_;
+};
+
 }  // namespace
 
 WILKINS_API BoardPlan* wilkins_plan_new() { return new (std::nothrow) BoardPlan(); }
@@ -104,8 +125,8 @@ WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const c
     });
 }
 
-WILKINS_API Board* wilkins_board_attach(const char* folder, int* error) {
-    auto* board = new (std::nothrow) Board();
+WILKINS_API Watched* wilkins_board_attach(const char* folder, int* error) {
+    auto* board = new (std::nothrow) Watched();
     *error = board ? board->attach(folder) : ENOMEM;
     if (!*error) {
         if (!context().active) fault::configure("launcher", 0);
@@ -115,94 +136,109 @@ WILKINS_API Board* wilkins_board_attach(const char* folder, int* error) {
     return nullptr;
 }
 
-WILKINS_API void wilkins_board_detach(Board* board) { delete board; }
+WILKINS_API void wilkins_board_detach(Watched* board) { delete board; }
 
-WILKINS_API void wilkins_task_started(const Board* board, int task, int one_step) {
-    Board::Lock lock(*board);
-    queue::task_started(*board, task, one_step != 0);
-}
+// Could the last of the calls below not have the board's lock in time? It has done nothing then.
+WILKINS_API int wilkins_was_late(const Watched* board) { return board->late ? 1 : 0; }
 
-WILKINS_API void wilkins_task_exited(const Board* board, int task, int final, int clean) {
-    Board::Lock lock(*board);
-    queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
-}
-
-// The launcher's events: when the programs of tasks start and end. They are written at once.
-WILKINS_API void wilkins_note(const Board* board, int task, int rank, const char* event, const char* name, int64_t time_ns) {
-    Board::Lock lock(*board);
-    lock.write_events();
-    trace::note(*board, event, task, rank, "-", name, -1, -1, time_ns);
-}
-
-// 0: `name` holds the next step's name; EAGAIN: none within the time; ENOENT: none will come.
-WILKINS_API int wilkins_next_name(const Board* board, int inport, int milliseconds, char* name) {
-    const int64_t until = now_ns() + static_cast<int64_t>(milliseconds) * 1000000;
-    Board::Lock lock(*board);
-    for (;;) {
-        const int slot = queue::next_step(*board, inport);
-        if (slot >= 0) {
-            strcpy(name, board->slot(slot).name);
-            return 0;
-        }
-        if (!queue::can_produce(*board, inport)) return ENOENT;
-        const int64_t left = until - now_ns();
-        if (left <= 0 || board->head().stopped) return EAGAIN;
-        const uint32_t seen = board->bell(inport);
-        lock.release();
-        const bool slept = board->sleep(inport, seen, static_cast<int>(left / 1000000) + 1);
-        lock.acquire();
-        if (!slept) return EAGAIN;
-    }
-}
-
-// What a launcher asks of one port or task, again and again.
-WILKINS_API uint64_t wilkins_port_steps(const Board* board, int port) {
-    Board::Lock lock(*board);
-    return board->port(port).steps;
-}
-
-WILKINS_API int wilkins_port_touched(const Board* board, int port) { return board->port(port).touched.load() != 0; }
-
-WILKINS_API int wilkins_task_saw_end(const Board* board, int task) {
-    Board::Lock lock(*board);
-    return board->task(task).saw_end != 0;
-}
-
-WILKINS_API int wilkins_task_met_failure(const Board* board, int task) {
-    Board::Lock lock(*board);
-    return board->task(task).met_failure != 0;
-}
-
-WILKINS_API unsigned wilkins_steps_opened(const Board* board, int task) {
-    Board::Lock lock(*board);
-    return queue::steps_opened(*board, task);
-}
-
-WILKINS_API void wilkins_stop(const Board* board, const char* reason) {
-    Board::Lock lock(*board);
-    BoardRecord& head = board->head();
-    strncpy(head.stop_reason, reason, sizeof(head.stop_reason) - 1);
-    head.stopped = 1;
-    for (int p = 0; p < head.ports; ++p) board->ring(p);
-}
-
-WILKINS_API size_t wilkins_report(const Board* board, char* text, size_t room) {
+// Who holds the board's lock, or held it last.
+WILKINS_API size_t wilkins_holder(const Watched* board, char* text, size_t room) {
     try {
-        return hand_out(report(*board), text, room);
+        const HolderRecord& holder = board->head().holder;
+        std::string out = "{\"task\":";
+        const bool known = holder.task >= 0 && holder.task < board->head().tasks;
+        append_json(out, known ? board->task(holder.task).name : "");
+        out += ",\"rank\":" + std::to_string(holder.rank) + ",\"pid\":" + std::to_string(holder.pid) + ",\"program\":";
+        char program[sizeof(holder.program)];
+        memcpy(program, holder.program, sizeof(program));
+        program[sizeof(program) - 1] = 0;
+        append_json(out, program);
+        out += std::string(",\"elsewhere\":") + (holder.namespace_ == board->pid_namespace() ? "false}" : "true}");
+        return hand_out(out, text, room);
     } catch (const std::bad_alloc&) {
         return 0;
     }
 }
 
-WILKINS_API size_t wilkins_failure(const Board* board, char* text, size_t room) {
-    Board::Lock lock(*board);
-    return hand_out(board->head().failure, text, room);
+WILKINS_API void wilkins_task_started(const Watched* board, int task, int one_step) {
+    const Briefly lock(*board);
+    if (lock) queue::task_started(*board, task, one_step != 0);
 }
 
-WILKINS_API size_t wilkins_stuck(const Board* board, char* text, size_t room) {
+WILKINS_API void wilkins_task_exited(const Watched* board, int task, int final, int clean) {
+    const Briefly lock(*board);
+    if (lock) queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
+}
+
+// The launcher's events: when the programs of tasks start and end. They are written at once.
+WILKINS_API void wilkins_note(const Watched* board, int task, int rank, const char* event, const char* name, int64_t time_ns) {
+    Briefly lock(*board);
+    if (!lock) return;
+    lock->write_events();
+    trace::note(*board, event, task, rank, "-", name, -1, -1, time_ns);
+}
+
+// 0: `name` holds the next step's name; EAGAIN: there is none now; ENOENT: none will come.
+WILKINS_API int wilkins_next_name(const Watched* board, int inport, char* name) {
+    const Briefly lock(*board);
+    if (!lock) return EAGAIN;
+    const int slot = queue::next_step(*board, inport);
+    if (slot < 0) return queue::can_produce(*board, inport) ? EAGAIN : ENOENT;
+    strcpy(name, board->slot(slot).name);
+    return 0;
+}
+
+// What a launcher asks of one port or task, again and again.
+WILKINS_API uint64_t wilkins_port_steps(const Watched* board, int port) {
+    const Briefly lock(*board);
+    return lock ? board->port(port).steps : 0;
+}
+
+WILKINS_API int wilkins_port_touched(const Watched* board, int port) {
+    board->late = false;  // it needs no lock
+    return board->port(port).touched.load() != 0;
+}
+
+WILKINS_API int wilkins_task_saw_end(const Watched* board, int task) {
+    const Briefly lock(*board);
+    return lock && board->task(task).saw_end != 0;
+}
+
+WILKINS_API int wilkins_task_met_failure(const Watched* board, int task) {
+    const Briefly lock(*board);
+    return lock && board->task(task).met_failure != 0;
+}
+
+WILKINS_API unsigned wilkins_steps_opened(const Watched* board, int task) {
+    const Briefly lock(*board);
+    return lock ? queue::steps_opened(*board, task) : 0;
+}
+
+// Takes no lock: it must end waits also while a process stands still with it.
+WILKINS_API void wilkins_stop(const Watched* board) {
+    board->head().stopped = 1;
+    for (int p = 0; p < board->head().ports; ++p) board->ring(p);
+}
+
+WILKINS_API size_t wilkins_report(const Watched* board, char* text, size_t room) {
     try {
-        Board::Lock lock(*board);
-        lock.write_events();
+        Briefly lock(*board);
+        return lock ? hand_out(report(*board, *lock), text, room) : 0;
+    } catch (const std::bad_alloc&) {
+        return 0;
+    }
+}
+
+WILKINS_API size_t wilkins_failure(const Watched* board, char* text, size_t room) {
+    const Briefly lock(*board);
+    return lock ? hand_out(board->head().failure, text, room) : 0;
+}
+
+WILKINS_API size_t wilkins_stuck(const Watched* board, char* text, size_t room) {
+    try {
+        Briefly lock(*board);
+        if (!lock) return 0;
+        lock->write_events();
         return hand_out(find_stuck(*board), text, room);
     } catch (const std::bad_alloc&) {
         return 0;

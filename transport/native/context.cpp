@@ -53,6 +53,7 @@ void attach() {
         return;
     }
     p.context = {true, index, rank, p.board.task(index).nprocs};
+    p.board.introduce(index, rank);
     p.rank_index = p.board.task(index).first_rank + rank;
     for (int i = p.board.head().ports - 1; i >= 0; --i) {
         if (p.board.port(i).task != index) continue;

@@ -27,8 +27,9 @@ struct Settings {
     uint64_t seed = 0;
     uint64_t delay_ns = 0;
     double chance = 0.5;
-    std::string kill;
-    int kill_at = 1;
+    std::string end;  // the point at which the process sends itself a signal
+    int end_at = 1;
+    int end_by = SIGKILL;
     std::string task;
     int rank = -1;
 };
@@ -67,10 +68,11 @@ void set(Settings& to, const std::string& key, const std::string& value) {
     if (key == "chance") to.chance = strtod(value.c_str(), nullptr);
     if (key == "task") to.task = value;
     if (key == "rank") to.rank = atoi(value.c_str());
-    if (key == "kill") {
+    if (key == "kill" || key == "stop") {
         const size_t colon = value.find(':');
-        to.kill = value.substr(0, colon);
-        if (colon != std::string::npos) to.kill_at = atoi(value.c_str() + colon + 1);
+        to.end = value.substr(0, colon);
+        to.end_by = key == "kill" ? SIGKILL : SIGSTOP;
+        if (colon != std::string::npos) to.end_at = atoi(value.c_str() + colon + 1);
     }
 }
 
@@ -107,9 +109,9 @@ void configure(const char* task, int rank) {
 }
 
 void hit(const char* point) {
-    if (settings().kill == point && arrivals.fetch_add(1) + 1 == settings().kill_at) {
-        kill(getpid(), SIGKILL);
-        for (;;) pause();  // another thread may have to be stopped first
+    if (settings().end == point && arrivals.fetch_add(1) + 1 == settings().end_at) {
+        kill(getpid(), settings().end_by);
+        while (settings().end_by == SIGKILL) pause();  // another thread may have to be stopped first
     }
     if (settings().delay_ns == 0 || draw() >= settings().chance) return;
     const auto ns = static_cast<long>(draw() * static_cast<double>(settings().delay_ns));

@@ -6,6 +6,7 @@
 //     seed=7,delay=2ms            at every point, one time in two, sleep a random time up to 2 ms
 //     chance=0.1                  ... one time in ten
 //     kill=publish.shown:3        SIGKILL itself the third time it gets there (without a number: the first)
+//     stop=publish.shown:3        SIGSTOP itself there
 //     task=sim                    only the processes of this task; `task=launcher`: the launcher
 //     rank=1                      only this rank
 //

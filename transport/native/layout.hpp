@@ -210,14 +210,24 @@ struct SlotRecord {
     char name[kNameMax];
 };
 
+// A process that holds the board's lock, or held it last, in words for people. Written with the lock, read without.
+struct HolderRecord {
+    std::atomic<uint32_t> process;  // its number in the run
+    int32_t task;                   // -1 of a launcher
+    int32_t rank;
+    int32_t pid;          // in its own PID namespace
+    uint64_t namespace_;  // which that is
+    char program[32];
+};
+
 struct BoardRecord {
     uint64_t magic;
     uint32_t layout;
-    uint32_t stopped;
+    std::atomic<uint32_t> stopped;
     uint64_t size;
     SharedLock lock;
+    HolderRecord holder;
     std::atomic<uint32_t> processes;  // that have joined so far (see life.hpp)
-    char stop_reason[512];
     char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];
     char trace_file[4096];

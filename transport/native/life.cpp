@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include "raw.hpp"
 #include "shared_lock.hpp"
@@ -47,12 +49,22 @@ private:
     sigset_t before_;
 };
 
+uint64_t own_namespace() {
+    char link[64];  // pid:[4026531836]
+    const ssize_t length = readlink("/proc/self/ns/pid", link, sizeof(link) - 1);
+    if (length < 0) return 0;
+    link[length] = 0;
+    const char* number = strchr(link, '[');
+    return number ? strtoull(number + 1, nullptr, 10) : 0;
+}
+
 }  // namespace
 
 // In a page that is empty in a fork.
 struct Life::Own {
     std::atomic<uint32_t> number;
     std::atomic<int> pid;
+    uint64_t pid_namespace;
     void* lock;  // the mapping that the lock lives by
 };
 
@@ -79,6 +91,13 @@ int Life::begin(const char* file, std::atomic<uint32_t>* counter) {
 uint32_t Life::self() const {
     const uint32_t known = own_->number.load(std::memory_order_acquire);
     return known ? known : join();
+}
+
+int Life::pid() const { return own_->pid.load(std::memory_order_relaxed); }
+
+uint64_t Life::pid_namespace() const {
+    self();
+    return own_->pid_namespace;
 }
 
 uint32_t Life::joined() const {
@@ -114,6 +133,7 @@ uint32_t Life::join() const {
         number = kUntold | next();
     }
     own_->lock = lock;
+    own_->pid_namespace = own_namespace();
     own_->pid.store(getpid(), std::memory_order_relaxed);
     own_->number.store(number, std::memory_order_release);
     errno = before;

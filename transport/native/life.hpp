@@ -27,6 +27,10 @@ public:
     // The same, or 0: this process has none, or it shares the memory of one that has, as between vfork and exec.
     uint32_t joined() const;
 
+    // What it is called where it lives: its pid, and the PID namespace that this is a pid of. Of one that has a number.
+    int pid() const;
+    uint64_t pid_namespace() const;
+
     // Has the process of this number died? Never true of one that could not take its lock, for want of a descriptor.
     bool is_over(uint32_t number) const;
 

@@ -71,8 +71,6 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
 
 Facts take_facts(const Board& board) {
     Facts facts;
-    Board::Lock lock(board);
-    lock.write_events();
     Survey survey(board);
     const BoardRecord& head = board.head();
     const int64_t now = now_ns();
@@ -97,24 +95,6 @@ Facts take_facts(const Board& board) {
     facts.memory_peak = head.memory_peak;
     facts.trace_stopped = head.trace_stopped != 0;
     return facts;
-}
-
-void append(std::string& out, const char* text) {
-    out += '"';
-    for (const char* c = text; *c; ++c) {
-        const auto byte = static_cast<unsigned char>(*c);
-        char escaped[8];
-        if (*c == '"' || *c == '\\') {
-            out += '\\';
-            out += *c;
-        } else if (byte < 0x20) {
-            snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
-            out += escaped;
-        } else {
-            out += *c;
-        }
-    }
-    out += '"';
 }
 
 void field(std::string& out, const char* name, uint64_t value) {
@@ -148,7 +128,7 @@ void append(const Board& board, std::string& out, const Wait& wait) {
     static const char* const kinds[] = {"", "data", "room", "memory"};
     out += "{\"rank\":" + std::to_string(wait.rank) + ",\"pid\":" + std::to_string(wait.pid) + ",\"for\":\"" +
            kinds[static_cast<int>(wait.what)] + "\",\"port\":" + std::to_string(wait.port) + ",\"name\":";
-    append(out, wait.name.c_str());
+    append_json(out, wait.name.c_str());
     seconds(out, "seconds", wait.nanoseconds);
     out += ",\"on\":[";
     append(board, out, wait.on);
@@ -164,7 +144,7 @@ void append(std::string& out, const Flush& flush) {
 void append(const Board& board, std::string& out, const TaskRecord& record, const Task& task) {
     static const char* const states[] = {"pending", "running", "ended"};
     out += "{\"name\":";
-    append(out, record.name);
+    append_json(out, record.name);
     out += std::string(",\"state\":\"") + states[static_cast<int>(task.state)] + "\"";
     field(out, "nprocs", static_cast<uint64_t>(record.nprocs));
     field(out, "starts", static_cast<uint64_t>(task.starts));
@@ -188,7 +168,7 @@ void append(const Board& board, std::string& out, const TaskRecord& record, cons
 
 void append(std::string& out, const PortRecord& record, const Port& port) {
     out += "{\"pattern\":";
-    append(out, record.pattern);
+    append_json(out, record.pattern);
     out += std::string(",\"direction\":\"") + (record.direction == Direction::in ? "in" : "out") + "\"";
     field(out, "task", static_cast<uint64_t>(record.task));
     field(out, "steps", port.steps);
@@ -214,8 +194,28 @@ void append(std::string& out, const ChannelRecord& record, const Channel& channe
 
 }  // namespace
 
-std::string report(const Board& board) {
+void append_json(std::string& out, const char* text) {
+    out += '"';
+    for (const char* c = text; *c; ++c) {
+        const auto byte = static_cast<unsigned char>(*c);
+        char escaped[8];
+        if (*c == '"' || *c == '\\') {
+            out += '\\';
+            out += *c;
+        } else if (byte < 0x20) {
+            snprintf(escaped, sizeof(escaped), "\\u%04x", byte);
+            out += escaped;
+        } else {
+            out += *c;
+        }
+    }
+    out += '"';
+}
+
+std::string report(const Board& board, Board::Lock& lock) {
+    lock.write_events();
     const Facts facts = take_facts(board);
+    lock.release();
     std::string out = "{\"tasks\":[";
     for (size_t t = 0; t < facts.tasks.size(); ++t) {
         if (t) out += ',';

@@ -19,11 +19,11 @@ from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import Supervisor
+from wilkins.launch.supervise import Supervisor, last_report
 from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import Plan, TaskPlan
-from wilkins.transport.board import Board, sweep
+from wilkins.transport.board import Board, BoardHeldError, sweep
 
 
 def run(plan: Plan, options: RunOptions) -> int:
@@ -78,7 +78,11 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
     )
     code = supervisor.run()
     reason = supervisor.stopped.reason if supervisor.stopped else None
-    report = board.report()
+    try:
+        report = last_report(board)
+    except BoardHeldError as error:
+        terminal.say(f"there is no summary: {error}")
+        return code or 1
     peak, wall_s = report["memory_peak_bytes"], time.monotonic() - started
     tasks = summary.task_summaries(report, [end_of(task) for task in crew])
     records.write_json(

@@ -25,9 +25,10 @@ from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
+from wilkins.launch.supervise import last_report
 from wilkins.plan import Plan
 from wilkins.reporting import report
-from wilkins.transport.board import Board, sweep
+from wilkins.transport.board import Board, BoardHeldError, sweep
 
 _HOLD = 0.2
 
@@ -219,7 +220,11 @@ def _sum_up(rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirect
     stop = rank.stopped
     failed = any(result is None or result["failed"] for ranks in results for result in ranks)
     code = stop.code if stop else int(failed)
-    report = board.report()
+    try:
+        report = last_report(board)
+    except BoardHeldError as error:
+        rank.terminal.say(f"there is no summary: {error}")
+        return code or 1
     peak = report["memory_peak_bytes"]
     lines = summary.task_summaries(report, [_joined(ranks) for ranks in results])
     reason = stop.reason if stop else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -18,7 +19,7 @@ from wilkins.launch.decide import Verdict
 from wilkins.launch.leftovers import Segments
 from wilkins.launch.output import Stream, Terminal
 from wilkins.launch.taskrun import TaskRun
-from wilkins.transport.board import Board
+from wilkins.transport.board import Board, BoardHeldError
 
 GRACE = 3.0
 """Seconds between the polite request to end and the end."""
@@ -29,6 +30,11 @@ _RELEASE = 0.5
 _CHECK_STUCK = 1.0
 _CHECK_MOVED = 5.0
 _QUIET_FOR = 30.0
+_HELD_FOR = 5.0
+"""Seconds for which a process may stand still with the board before that is said."""
+
+_HELD_AGAIN = 0.1
+"""Seconds until the board is asked again."""
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -38,6 +44,19 @@ class Stop:
 
     code: int
     reason: str
+
+
+def last_report(board: Board) -> dict[str, Any]:
+    """What the board says when all programs have ended.
+
+    Raises:
+        BoardHeldError: a process that could not be ended stands still with it.
+    """
+    until = time.monotonic() + GRACE
+    while time.monotonic() < until:
+        with contextlib.suppress(BoardHeldError):
+            return board.report()
+    return board.report()
 
 
 class Signals:
@@ -118,6 +137,9 @@ class Supervisor:
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explained = False
+        self._held_since = float("inf")
+        self._held: BoardHeldError | None = None
+        self._told_held = False
         self._hints = hints
         self._hinted: set[str] = set()
         self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
@@ -143,6 +165,8 @@ class Supervisor:
                 while True:
                     more = tick() if tick else None
                     now = time.monotonic()
+                    self._board.tell_rest()
+                    self._judge_ended(now)
                     self._start_due(now)
                     self._check(now, signals)
                     if more is None and all(run.state == "ended" and run.program is None for run in self.crew):
@@ -151,13 +175,13 @@ class Supervisor:
                     if signals.child_ended:
                         signals.child_ended = False
                         self._reap()
-                if self._watches_all and (failure := self._board.failure()):  # met by programs that ended all the same
+                if self._watches_all and (failure := self._failure()):  # met by programs that ended all the same
                     self.stop(1, failure)
             finally:
                 self._selector.unregister(signals.reader)
                 self._end_strays()
                 process.adopt_orphans(False)
-        if self._watches_all and self._stop is None and (failure := self._board.failure()):
+        if self._watches_all and self._stop is None and (failure := self._failure()):
             self.stop(1, failure)  # met by a program's last act
         if self._stop is not None:
             return self._stop.code
@@ -201,6 +225,10 @@ class Supervisor:
                 continue
             try:
                 started = run.poll(now)
+            except BoardHeldError as error:
+                run.poll_at = now + _HELD_AGAIN
+                self._note_held(now, error)
+                continue
             except OSError as error:
                 run.abandon("failed")
                 self._fail(run, explain.not_started(run, error))
@@ -212,7 +240,8 @@ class Supervisor:
                 self._fail(run, explain.untouched(run))
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
-        due = [now + 1.0 if more is None else now + more, self._release_at, self._kill_at, self._segments.due]
+        again = 1.0 if all(run.unjudged is None for run in self.crew) else _HELD_AGAIN
+        due = [now + (again if more is None else min(more, again)), self._release_at, self._kill_at, self._segments.due]
         if self._watches_all:
             due += [self._next_stuck, self._deadline or due[0]]
         for run in self.crew:
@@ -242,14 +271,46 @@ class Supervisor:
             code = ended[run.program.pid]
             if run.stream is not None and run.stream.pipe >= 0:
                 self._pump(run.stream)
+            run.reaped(code)
+        self._judge_ended(time.monotonic())
+
+    def _judge_ended(self, now: float) -> None:
+        for run in self.crew:
+            if run.unjudged is None:
+                continue
             if self._stop is not None:
-                run.stopped(code)
+                run.stopped()
+                continue
+            try:
+                verdict = run.judge()
+            except BoardHeldError as error:
+                self._note_held(now, error)
             else:
-                self._judge(run, run.exited(code))
+                self._judge(run, verdict)
 
     def program_over(self, run: TaskRun, code: int) -> None:
         """A program is about to exit with `code`, but its process waits for others before it ends."""
-        self._judge(run, run.over(code))
+        try:
+            verdict = run.over(code)
+        except BoardHeldError as error:
+            self._note_held(time.monotonic(), error)
+        else:
+            self._judge(run, verdict)
+
+    def _note_held(self, now: float, error: BoardHeldError) -> None:
+        """The board could not be asked; say so once, if that lasts."""
+        self._held = error
+        self._held_since = min(self._held_since, now)
+        if now - self._held_since >= _HELD_FOR and not self._told_held:
+            self._told_held = True
+            self._terminal.say(str(error))
+
+    def _failure(self) -> str | None:
+        """The error on the board; None also where that cannot be asked."""
+        try:
+            return self._board.failure()
+        except BoardHeldError:
+            return None
 
     def _judge(self, run: TaskRun, verdict: Verdict | None) -> None:
         if verdict == "failed":
@@ -259,7 +320,7 @@ class Supervisor:
 
     def _fail(self, run: TaskRun, message: str) -> None:
         self._failed = True
-        if failure := self._board.failure():  # what the program met, in more words than its exit code has
+        if failure := self._failure():  # what the program met, in more words than its exit code has
             message = f"{failure}\n{message}"
         if run.plan.on_failure == "stop":
             self.stop(1, message)
@@ -272,10 +333,11 @@ class Supervisor:
             number = signals.received.pop(0)
             if self._stop is not None:
                 self._kill_at = now
-            self.stop(128 + number, f"stopped by {signal.Signals(number).name}")
+            held = [str(self._held)] if self._held else []
+            self.stop(128 + number, "\n".join([f"stopped by {signal.Signals(number).name}", *held]))
         if self._stop is not None and now >= self._release_at:
             self._release_at = float("inf")
-            self._board.stop(self._stop.reason)
+            self._board.stop()
         if now >= self._kill_at:
             self._kill_at = now + GRACE
             process.send(self._pids(), signal.SIGKILL, group=True)
@@ -293,18 +355,31 @@ class Supervisor:
 
     def _check_run(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:
-            waits = explain.waits(self._board.report())
-            self.stop(4, "\n".join([f"the run took longer than --timeout {self._timeout:g} s; stopped", *waits]))
-        elif now >= self._next_stuck:
-            self._next_stuck = now + _CHECK_STUCK
-            if failure := self._board.failure():
-                self.stop(1, failure)
-            elif stuck := self._board.stuck():
-                cures = explain.cures(self._board.report())
-                self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures]))
-        if now >= self._next_moved and self._stop is None:
-            self._next_moved = now + _CHECK_MOVED
-            self._check_moved(now)
+            self.stop(
+                4, "\n".join([f"the run took longer than --timeout {self._timeout:g} s; stopped", *self._waits()])
+            )
+            return
+        try:
+            if now >= self._next_stuck:
+                self._next_stuck = now + _CHECK_STUCK
+                if failure := self._board.failure():
+                    self.stop(1, failure)
+                elif stuck := self._board.stuck():
+                    cures = explain.cures(self._board.report())
+                    self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures]))
+                self._held, self._held_since = None, float("inf")
+            if now >= self._next_moved and self._stop is None:
+                self._next_moved = now + _CHECK_MOVED
+                self._check_moved(now)
+        except BoardHeldError as error:
+            self._note_held(now, error)
+
+    def _waits(self) -> list[str]:
+        """Who waits for whom, or who keeps all from going on."""
+        try:
+            return explain.waits(self._board.report())
+        except BoardHeldError as error:
+            return [str(error)]
 
     def _check_moved(self, now: float) -> None:
         report = self._board.report()

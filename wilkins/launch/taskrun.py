@@ -62,6 +62,8 @@ class TaskRun:
         self.started_at = 0.0
         self.poll_at = 0.0
         self.program: Program | None = None
+        self.unjudged: int | None = None
+        """Exit code of the program that has ended, until it was judged."""
         self.stream: Stream | None = None
         self.untouched: tuple[str, ...] = ()
         self._board = board
@@ -85,6 +87,7 @@ class TaskRun:
 
         Raises:
             OSError: the program cannot be started.
+            BoardHeldError: not now, since the board could not be asked or told.
         """
         if self.plan.resumed and self.plan.resumed.ended:
             self._end("done")
@@ -92,7 +95,7 @@ class TaskRun:
         filename: str | None = None
         if self.starts or (self._takes_filename and self._in_ports):
             try:
-                names = [self._board.next_name(port, 0) for port in self._awaited()]
+                names = [self._board.next_name(port) for port in self._awaited()]
             except EndOfStream:
                 facts = self._facts() if self.starts else None
                 self._end(decide.after_last_exit(facts) if facts else "done", facts)
@@ -102,10 +105,10 @@ class TaskRun:
                 self._interval = min(2 * self._interval, _SLOWEST_POLL)
                 return False
             filename = names[0] if self._takes_filename else None
+        self._ends.started(self.plan.index, one_step=self._takes_filename)
         self._interval = _FIRST_POLL
         self.starts += 1
         self.started_at = now
-        self._ends.started(self.plan.index, one_step=self._takes_filename)
         began = time.monotonic_ns()
         self.program = self._start(self.plan, filename)
         self._trace.started(began)
@@ -119,16 +122,25 @@ class TaskRun:
             return self._in_ports[:1]
         return [port for port in self._in_ports if self._board.port_steps(port)] or self._in_ports[:1]
 
-    def exited(self, code: int) -> Verdict | None:
-        """The program has ended: the task waits for its next start, or has ended too. None: it was judged before."""
+    def reaped(self, code: int) -> None:
+        """The program's process has ended; what that means, `judge` says."""
         self.running_s += time.monotonic() - self.started_at
         self._trace.ended(code)
         self.program = None
+        self.unjudged = code
+
+    def judge(self) -> Verdict | None:
+        """The task waits for its next start, or has ended with its program. None: it was judged before.
+
+        Raises:
+            BoardHeldError: that cannot be told before the board can be asked.
+        """
         if self.outcome is not None:
+            self.unjudged = None
             self.state = "ended"
             return None
-        self.exit = Exit(code)
         facts = self._facts_at_end or self._facts()
+        self.exit, self.unjudged = Exit(self.unjudged or 0), None
         verdict = decide.after_exit(self.exit, facts)
         if verdict == "again":
             self.state = "waiting"
@@ -139,11 +151,15 @@ class TaskRun:
         return verdict
 
     def over(self, code: int) -> Verdict | None:
-        """The program has done all it will do and is about to exit with `code`, but its process waits for others."""
+        """The program has done all it will do and is about to exit with `code`, but its process waits for others.
+
+        Raises:
+            BoardHeldError: what that means cannot be told before the board can be asked.
+        """
         if self._facts_at_end is not None:
             return None
-        self._trace.ended(code)
         self._facts_at_end = self._facts()
+        self._trace.ended(code)
         verdict = decide.after_exit(Exit(code), self._facts_at_end)
         if verdict in ("failed", "untouched"):
             self.exit = Exit(code)
@@ -176,14 +192,12 @@ class TaskRun:
         self.state = "ended"
         self.outcome = outcome
 
-    def stopped(self, code: int) -> None:
+    def stopped(self) -> None:
         """The program has ended while the run was being stopped."""
-        self._trace.ended(code)
-        judged = self.outcome
-        if judged is None:
-            self.exit = Exit(code)
-        self.abandon(judged or "stopped")
-        self.program = None
+        if self.outcome is None:
+            self.exit = Exit(self.unjudged or 0)
+        self.unjudged = None
+        self.abandon(self.outcome or "stopped")
 
     def _facts(self) -> Facts:
         resumed = self.plan.resumed or Resumed(anew=True)
