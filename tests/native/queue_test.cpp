@@ -1,8 +1,12 @@
 // The state machine of steps: room, order, marks, policies, ends.
 #include "queue.hpp"
 
+#include <unistd.h>
+
 #include <cstring>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "check.hpp"
 #include "match.hpp"
@@ -441,9 +445,95 @@ void chosen_of_one_name() {
     CHECK(p.read("x.h5") == -1);
 }
 
+// A name whose step was dropped will not come again, however many steps ago that was and however the names are numbered.
+void names_of_long_ago() {
+    const auto step = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    const auto padded = [](int i) { return (i % 2 ? "a/x-" : "a/y-") + std::to_string(100000000 + i / 2 * 250).substr(1) + "-of-9.h5"; };
+    const auto mixed = [](int i) { return "run" + std::to_string(i % 3) + "-" + std::to_string(hash_text(std::to_string(i).c_str())) + ".h5"; };
+    const int many = 20000;
+    for (const auto& name : {std::function<std::string(int)>(step), std::function<std::string(int)>(padded), std::function<std::string(int)>(mixed)}) {
+        Pair p("*.h5", "*.h5", 1, 1, 1, 2, WhenFull::drop_oldest);
+        for (int i = 0; i < many; ++i) CHECK(p.write(name(i).c_str()));
+        CHECK(!p.board.source(0).rewrites);
+        for (int i = 0; i < many - 2; ++i) CHECK(p.read(name(i).c_str()) == -2);
+        for (int i = many - 2; i < many; ++i) CHECK(p.read(name(i).c_str()) == i);
+        for (int i = many; i < many + 1000; ++i) CHECK(p.read(name(i).c_str()) == -1);
+    }
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::drop_oldest);
+    for (int i = 0; i < many; ++i) CHECK(p.write(step(i).c_str()));
+    for (const char* other : {"plt.h5", "plt00.h5", "plt007.h5", "plt-1.h5", "plt7.h50", "plt20000.h5", "plt99999999999999999999999.h5"})
+        CHECK(p.read(other) == -1);
+    CHECK(p.write("plt5000.h5") && p.board.source(0).rewrites);  // now its names mean streams
+    CHECK(p.read("plt5000.h5") == many);
+}
+
+// What a producer has removed is free for it to create, and stays so; what it has not, is there.
+void names_that_come_and_go() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::drop_oldest);
+    const auto step = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    const auto there = [&](int i) { return queue::exists(p.board, p.board.source(0), step(i).c_str()); };
+    const int many = 10000, kept = 100;
+    for (int i = 0; i < many; ++i) {  // keeps its newest files, and every thousandth
+        CHECK(p.write(step(i).c_str()));
+        if (i >= kept && i % 1000 != 0) CHECK(queue::remove_own(p.board, 0, step(i - kept).c_str(), 0, false));
+    }
+    for (int i = 0; i < many; ++i) {
+        const bool is_there = i >= many - kept || (i + kept) % 1000 == 0;
+        CHECK(there(i) == is_there);
+        CHECK(queue::in_history(p.board, p.board.source(0), step(i).c_str(), 1));
+        CHECK(queue::remove_own(p.board, 0, step(i).c_str(), 0, false) == is_there);
+        CHECK(!there(i));
+    }
+    CHECK(p.write(step(77).c_str()) && there(77) && !there(78));
+    CHECK(queue::remove_own(p.board, 0, step(77).c_str(), 0, false) && !there(77));
+}
+
+// Numbered names cost the board the same for any number of steps.
+void memory_of_names() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::drop_oldest);
+    uint64_t before = 0;
+    for (int i = 0; i < 100000; ++i) {
+        char name[2][32];
+        snprintf(name[0], sizeof(name[0]), "plt%05d.h5", 10 * i);
+        snprintf(name[1], sizeof(name[1]), "plt2d-%d.h5", i);
+        CHECK(p.write(name[0]) && p.write(name[1]));
+        if (i == 1000) before = p.board.annexed();
+    }
+    CHECK(p.board.annexed() == before);
+}
+
+// A rank may have any number of steps open, and each as often as it likes.
+void many_holds() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 300, WhenFull::block);
+    const int many = 300;
+    std::vector<int> slots;
+    for (int i = 0; i < many; ++i) {
+        CHECK(p.write(("plt" + std::to_string(i) + ".h5").c_str()));
+        const queue::Found found = queue::find(p.board, 1, 0, ("plt" + std::to_string(i) + ".h5").c_str());
+        CHECK(found.slot >= 0);
+        slots.push_back(found.slot);
+    }
+    const int reader = p.board.task(1).first_rank;
+    for (int round = 0; round < 3; ++round) {
+        for (const int slot : slots) CHECK(queue::add_hold(p.board, reader, slot) && queue::add_hold(p.board, reader, slot));
+        for (const int slot : slots) CHECK(p.board.slot(slot).holds == 2);
+        queue::repair(p.board);
+        for (const int slot : slots) CHECK(p.board.slot(slot).holds == 2);
+        for (const int slot : slots) queue::drop_hold(p.board, reader, slot, getpid());
+        for (const int slot : slots) CHECK(p.board.slot(slot).holds == 1);
+        if (round == 1) queue::task_exited(p.board, 1, false);
+        else for (const int slot : slots) queue::drop_hold(p.board, reader, slot, getpid());
+        for (const int slot : slots) CHECK(p.board.slot(slot).holds == 0);
+    }
+}
+
 }  // namespace
 
 int main() {
+    names_of_long_ago();
+    names_that_come_and_go();
+    memory_of_names();
+    many_holds();
     chosen_in_order();
     chosen_of_one_name();
     resting();

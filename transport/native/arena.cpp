@@ -41,16 +41,25 @@ uint64_t limited_table(uint64_t table) {
     return limited ? table_size(limit.rlim_cur + kBlock) : 0;
 }
 
-// Gives a file memory from `begin` to `end`, or none. A signal would undo the work done so far, so a program with a fast
-// timer (a profiler) might never get to the end of it: signals wait.
-int allocate(const char* path, uint64_t begin, uint64_t end) {
-    const int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0) return errno;
+}  // namespace
+
+// A signal would undo the work done so far, so a program with a fast timer (a profiler) might never get to the end of it:
+// signals wait.
+int allocate_file(int fd, uint64_t begin, uint64_t end) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = posix_fallocate(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return error;
+}
+
+namespace {
+
+int allocate(const char* path, uint64_t begin, uint64_t end) {
+    const int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    const int error = allocate_file(fd, begin, end);
     raw::close(fd);
     return error;
 }

@@ -19,6 +19,9 @@ struct Mapping {
     bool kept = true;  // by the process; false: made for one handle on a step on disk, and unmapped with it
 };
 
+// Gives a file memory from `begin` to `end`, or none. Returns 0 or an errno.
+int allocate_file(int fd, uint64_t begin, uint64_t end);
+
 class Arenas {
 public:
     explicit Arenas(const Board& board);

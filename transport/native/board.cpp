@@ -96,7 +96,10 @@ int64_t now_ns() {
 }
 
 Board::~Board() {
-    if (base_) munmap(base_, size_);
+    if (!base_) return;
+    for (int k = 0; k < kSegments; ++k)
+        if (annexed_[k]) munmap(annexed_[k], head().annex[k].size);
+    munmap(base_, size_);
 }
 
 int Board::attach(const char* folder) {
@@ -289,7 +292,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         for (int r = 0; r < from.nprocs; ++r, ++next_rank) {
             rank_table[next_rank].task = t;
             rank_table[next_rank].rank = r;
-            for (int& held : rank_table[next_rank].holds) held = -1;
+            for (int& held : rank_table[next_rank].holds.slots) held = -1;
         }
     }
     auto* port_table = reinterpret_cast<PortRecord*>(bytes + head.at_ports);

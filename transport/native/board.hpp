@@ -79,6 +79,13 @@ public:
         uint32_t events_kept_ = sizeof(BoardRecord::events) / 2;
     };
 
+    // Room beyond the tables, for what nobody can count before (see annex.cpp). Call with the lock held. `extend` gives a
+    // handle of so many zeroed bytes, for ever; 0: shared memory is full. `annex` gives their address in this process, or
+    // nullptr. `annexed`: bytes given so far.
+    uint64_t extend(uint64_t bytes) const;
+    unsigned char* annex(uint64_t handle) const;
+    uint64_t annexed() const;
+
     // Wakes everyone who waits at a port. Call with the lock held.
     void ring(int port) const;
     // Sleeps until the port is rung after `seen` was read, at most `milliseconds`. Call without the lock.
@@ -96,6 +103,7 @@ private:
 
     unsigned char* base_ = nullptr;
     uint64_t size_ = 0;
+    mutable unsigned char* annexed_[kSegments] = {};
     char folder_[512] = {};
     char file_[528] = {};
     Life life_;

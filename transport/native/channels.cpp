@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "queue.hpp"
-#include "step_file.hpp"
+#include "store_parts.hpp"
 #include "wait.hpp"
 
 #define WILKINS_API extern "C" __attribute__((visibility("default")))
@@ -27,7 +27,7 @@ StepFile* open_led(int* error) {
         Board::Lock lock(p.board);
         // In a fork of the process that took it, the step may be gone.
         *error = p.board.slot(held->slot).stamp != held->identity ? ESTALE : 0;
-        if (!*error && !queue::add_hold(p.board, p.rank_index, held->slot)) *error = EMFILE;
+        if (!*error && !queue::add_hold(p.board, p.rank_index, held->slot)) *error = too_many_open(p, held->name);
     }
     StepFile* file = *error ? nullptr : open_held(held->slot, held->identity, held->name, error);
     if (file) file->state->again = true;
@@ -39,7 +39,7 @@ StepFile* open_led(int* error) {
 using namespace wilkins;
 
 // The in-port's next step, to be held until it is released: 0; ENOENT: none will come; EAGAIN: none now (without `wait`);
-// EMFILE: too many are held; EINTR: the run is being stopped, or Python has an exception to raise. Leaves the step before.
+// EMFILE: shared memory is full; EINTR: the run is being stopped, or Python has an exception to raise. Leaves the step before.
 WILKINS_API int wilkins_channels_take(int index, int waits, StepFile** step) {
     Process& p = process();
     const Board& board = p.board;
@@ -64,7 +64,7 @@ WILKINS_API int wilkins_channels_take(int index, int waits, StepFile** step) {
             if (slot >= 0) break;
             if (const int error = wait.nap(lock)) return error;
         }
-        if (!queue::add_hold(board, p.rank_index, slot)) return EMFILE;
+        if (!queue::add_hold(board, p.rank_index, slot)) return too_many_open(p, board.slot(slot).name);
         queue::choose(board, index, rank, !waits);
         ++p.me().files;
         stamp = board.slot(slot).stamp;

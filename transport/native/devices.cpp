@@ -1,6 +1,5 @@
 // What device buffers ask of the layer: which arena an address lies in, and who still needs a step whose values are on a device
 // only. A C interface for wilkins/transport/devices/.
-#include <algorithm>
 #include <cstdint>
 #include <iterator>
 
@@ -93,8 +92,7 @@ WILKINS_API int wilkins_device_held(int index, uint64_t stamp, Reader* holders, 
     }
     int ranks = 0;
     for (int r = 0; r < board.head().ranks; ++r) {
-        const auto& holds = board.rank(r).holds;
-        if (std::find(std::begin(holds), std::end(holds), index) == std::end(holds)) continue;
+        if (!queue::holds(board, r, index)) continue;
         if (ranks < room) holders[ranks] = {board.rank(r).task, board.rank(r).rank};
         ++ranks;
     }

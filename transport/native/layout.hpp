@@ -10,9 +10,12 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 11;                 // raised whenever a record changes
-inline constexpr int kHolds = 48;                       // steps one rank may have open at once
-inline constexpr int kHistory = 4096;                   // names a source remembers
+inline constexpr uint32_t kLayout = 12;                 // raised whenever a record changes
+inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
+inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
+inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
+inline constexpr int kNameRanges = 16;                  // of a NameSet
+inline constexpr int kSegments = 32;                    // files that the board may grow by
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
 
@@ -56,6 +59,13 @@ struct TaskRecord {
     uint32_t met_failure;  // an error that no program can mend (see fail_run)
 };
 
+// Steps that processes have open.
+struct Holds {
+    int32_t slots[kHolds];      // -1 for none
+    uint32_t processes[kHolds];  // that have them open (see life.hpp)
+    uint64_t more;              // further ones, in the board's annex; 0: there are none
+};
+
 struct RankRecord {
     int32_t task;
     int32_t rank;
@@ -68,8 +78,7 @@ struct RankRecord {
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;
-    int32_t holds[kHolds];    // slots its processes have open, -1 for none
-    uint32_t holders[kHolds];  // the processes (see life.hpp)
+    Holds holds;
     std::atomic<uint64_t> waiting_ns;
     std::atomic<uint64_t> moving_ns;
     std::atomic<uint64_t> moved_bytes;
@@ -89,6 +98,26 @@ struct Asked {
     uint32_t steps;  // given to it, by waiting too
     uint32_t process;         // that got to the rank's last step
     uint32_t process_before;  // the last one that was another
+};
+
+// Names that differ in one number, which grows by the same step from each to the next.
+struct NameRange {
+    uint64_t family;  // hash of the name without the number
+    int64_t first;
+    int64_t stride;
+    uint64_t count;
+    uint64_t gone;   // of the names that the tables do not know, those of lower places were removed
+    uint64_t used;   // when it last went on
+    uint32_t width;  // digits that the number is filled up to with zeros
+};
+
+// Names that are never forgotten (see past_names.hpp).
+struct NameSet {
+    uint64_t near[kNearNames];     // the first table: hashes, the lowest bit of which says that the name was not removed
+    uint64_t tables[kNameTables];  // the others, in the board's annex; the first is `near`
+    uint64_t stored;               // entries of all tables
+    uint64_t clock;
+    NameRange ranges[kNameRanges];
 };
 
 struct PortRecord {
@@ -176,8 +205,9 @@ struct SourceRecord {
     uint32_t renames;   // it has published two names one after the other
     int32_t first_slot;
     int32_t slots;
-    uint32_t names;               // names published so far, in this run
-    uint64_t history[kHistory];   // their hashes, a ring; the lowest bit says that the producer has not removed the name
+    uint64_t judged;     // files published so far, in this run, of which is known whether they rewrite a name
+    uint64_t named;      // ... whose names are remembered
+    NameSet names;       // published
 };
 
 // A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
@@ -242,6 +272,8 @@ struct BoardRecord {
     uint64_t reserve;  // address space per arena
     uint64_t memory;
     uint64_t memory_peak;
+    uint32_t segments;  // of the annex
+    struct { uint64_t size, used; } annex[kSegments];
     int32_t tasks, ports, channels, links, sources, slots, ranks;
     uint64_t at_tasks, at_ports, at_channels, at_links, at_sources, at_slots, at_ranks;
 };

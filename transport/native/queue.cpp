@@ -5,6 +5,7 @@
 
 #include "fault.hpp"
 #include "match.hpp"
+#include "past_names.hpp"
 #include "queue_parts.hpp"
 #include "resting.hpp"
 #include "trace.hpp"
@@ -89,8 +90,7 @@ bool is_looked_at(const Board& board, const ChannelRecord& channel, int index) {
     if (board.slot(index).holds == 0) return false;
     const TaskRecord& task = board.task(board.port(channel.inport).task);
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
-        for (const int32_t held : board.rank(r).holds)
-            if (held == index) return true;
+        if (holds(board, r, index)) return true;
     return false;
 }
 
@@ -136,14 +136,18 @@ void settle(const Board& board, int index) {
         if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place)) drop_surplus(board, channel, s, source);
     }
     const uint64_t place = slot.sequence - source.first_sequence;
-    if (source.names <= place) {
-        const uint64_t name_hash = hash_text(last_components(slot.name, static_cast<int>(port.components)));
-        const bool known = in_history(board, source, slot.name, static_cast<int>(port.components));
-        if (takes_snapshots(port.habits) || known) source.rewrites = 1;
-        else if (source.names > 0) source.renames = 1;
-        WILKINS_FAULT_POINT("publish.named");
-        source.history[source.names % kHistory] = name_hash | 1;
-        source.names = static_cast<uint32_t>(place + 1);
+    const char* const name = last_components(slot.name, static_cast<int>(port.components));
+    if (source.judged <= place) {
+        if (takes_snapshots(port.habits) || past::knows(board, source.names, name)) source.rewrites = 1;
+        else if (source.judged > 0) source.renames = 1;
+        WILKINS_FAULT_POINT("publish.judged");
+        source.judged = place + 1;
+    }
+    WILKINS_FAULT_POINT("publish.named");
+    if (source.named <= place) {
+        past::add(board, source.names, name);
+        WILKINS_FAULT_POINT("publish.added");
+        source.named = place + 1;
     }
     WILKINS_FAULT_POINT("publish.remembered");
     ++port.steps;
@@ -200,8 +204,7 @@ void repair(const Board& board) {
     BoardRecord& head = board.head();
     for (int s = 0; s < head.slots; ++s) board.slot(s).holds = 0;
     for (int r = 0; r < head.ranks; ++r)
-        for (int held : board.rank(r).holds)
-            if (held >= 0 && held < head.slots) ++board.slot(held).holds;
+        each_hold(board, r, [&](int32_t held, uint32_t) { ++board.slot(held).holds; });
     head.memory = 0;
     for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
     for (int s = 0; s < head.slots; ++s) {

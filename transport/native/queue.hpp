@@ -116,9 +116,14 @@ bool exists(const Board& board, const SourceRecord& source, const char* name);
 // opened never comes. False if the task has no step of this name.
 bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw);
 
-// This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if the rank has too many open.
+// This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if shared memory is full.
 bool add_hold(const Board& board, int rank_index, int slot);
 void drop_hold(const Board& board, int rank_index, int slot, uint32_t process);
+
+// The next part of a rank's holds, or nullptr; whether a process of the rank has the slot open, and how many steps they all have.
+Holds* more_holds(const Board& board, const Holds& part);
+bool holds(const Board& board, int rank, int slot);
+int count_holds(const Board& board, int rank);
 
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
 // Final: see docs/design.md. `discarded` is told of each resting step that is not published.

@@ -7,31 +7,77 @@
 
 namespace wilkins::queue {
 
-bool add_hold(const Board& board, int rank_index, int slot) {
-    RankRecord& rank = board.rank(rank_index);
+Holds* more_holds(const Board& board, const Holds& part) {
+    return part.more ? reinterpret_cast<Holds*>(board.annex(part.more)) : nullptr;
+}
+
+bool holds(const Board& board, int rank, int slot) {
+    bool found = false;
+    each_hold(board, rank, [&](int32_t held, uint32_t) { found = found || held == slot; });
+    return found;
+}
+
+int count_holds(const Board& board, int rank) {
+    int n = 0;
+    each_hold(board, rank, [&](int32_t, uint32_t) { ++n; });
+    return n;
+}
+
+namespace {
+
+// A place of the rank's holds for a slot: the one of this process's, or a free one; nullptr if there is none.
+struct HoldPlace {
+    int32_t* slot = nullptr;
+    uint32_t* process = nullptr;
+};
+
+HoldPlace find_place(Holds& part, int32_t slot, uint32_t process) {
     for (int k = 0; k < kHolds; ++k)
-        if (rank.holds[k] < 0) {
-            rank.holders[k] = board.self();
-            rank.holds[k] = slot;
-            WILKINS_FAULT_POINT("hold.noted");
-            ++board.slot(slot).holds;
-            return true;
+        if (part.slots[k] == slot && (slot < 0 || part.processes[k] == process)) return {&part.slots[k], &part.processes[k]};
+    return {};
+}
+
+// Links further places to a rank's last holds.
+bool grow(const Board& board, Holds& last) {
+    const uint64_t handle = board.extend(sizeof(Holds));
+    if (!handle) return false;
+    auto& added = *reinterpret_cast<Holds*>(board.annex(handle));
+    for (int32_t& slot : added.slots) slot = -1;
+    WILKINS_FAULT_POINT("hold.room");
+    last.more = handle;
+    return true;
+}
+
+}  // namespace
+
+bool add_hold(const Board& board, int rank_index, int slot) {
+    for (Holds* part = &board.rank(rank_index).holds; part; part = more_holds(board, *part)) {
+        const HoldPlace place = find_place(*part, -1, 0);
+        if (!place.slot) {
+            if (!part->more && !grow(board, *part)) return false;
+            continue;
         }
+        *place.process = board.self();
+        *place.slot = slot;
+        WILKINS_FAULT_POINT("hold.noted");
+        ++board.slot(slot).holds;
+        return true;
+    }
     return false;
 }
 
 void drop_hold(const Board& board, int rank_index, int slot, uint32_t process) {
-    RankRecord& rank = board.rank(rank_index);
-    for (int k = 0; k < kHolds; ++k)
-        if (rank.holds[k] == slot && rank.holders[k] == process) {
-            rank.holds[k] = -1;
-            WILKINS_FAULT_POINT("drop.noted");
-            SlotRecord& record = board.slot(slot);
-            if (record.holds > 0) --record.holds;
-            WILKINS_FAULT_POINT("drop.before-ring");
-            board.ring(board.source(record.source).port);
-            return;
-        }
+    for (Holds* part = &board.rank(rank_index).holds; part; part = more_holds(board, *part)) {
+        const HoldPlace place = find_place(*part, slot, process);
+        if (!place.slot) continue;
+        *place.slot = -1;
+        WILKINS_FAULT_POINT("drop.noted");
+        SlotRecord& record = board.slot(slot);
+        if (record.holds > 0) --record.holds;
+        WILKINS_FAULT_POINT("drop.before-ring");
+        board.ring(board.source(record.source).port);
+        return;
+    }
 }
 
 void task_started(const Board& board, int index, bool one_step) {
@@ -89,12 +135,13 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         RankRecord& rank = board.rank(r);
         if (rank.wait != WaitFor::nothing) rank.waiting_ns += static_cast<uint64_t>(now_ns() - rank.wait_since);
         rank.wait = WaitFor::nothing;
-        for (int& held : rank.holds) {
-            if (held < 0) continue;
-            SlotRecord& slot = board.slot(held);
-            if (slot.holds > 0) --slot.holds;
-            held = -1;
-        }
+        for (Holds* part = &rank.holds; part; part = more_holds(board, *part))
+            for (int32_t& held : part->slots) {
+                if (held < 0) continue;
+                SlotRecord& slot = board.slot(held);
+                if (slot.holds > 0) --slot.holds;
+                held = -1;
+            }
     }
     for (int s = 0; s < board.head().slots; ++s) {
         SlotRecord& slot = board.slot(s);

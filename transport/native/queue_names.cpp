@@ -5,6 +5,7 @@
 
 #include "fault.hpp"
 #include "match.hpp"
+#include "past_names.hpp"
 #include "queue_parts.hpp"
 #include "resting.hpp"
 
@@ -37,31 +38,13 @@ int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
     return clash;
 }
 
-namespace {
-
-// Calls `visit` with every entry of the source's history that is about this name.
-template <class Visit>
-void each_entry(SourceRecord& source, const char* name, int components, Visit visit) {
-    const uint64_t hash = hash_text(last_components(name, components)) | 1;
-    const uint32_t n = source.names < kHistory ? source.names : kHistory;
-    for (uint32_t k = 0; k < n; ++k)
-        if ((source.history[k] | 1) == hash) visit(source.history[k]);
-}
-
-}  // namespace
-
 bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
     if (static_cast<int>(board.port(source.port).components) != components) return false;
-    bool found = false;
-    each_entry(const_cast<SourceRecord&>(source), name, components, [&](uint64_t) { found = true; });
-    return found;
+    return past::knows(board, source.names, last_components(name, components));
 }
 
 bool exists(const Board& board, const SourceRecord& source, const char* name) {
-    bool found = false;
-    each_entry(const_cast<SourceRecord&>(source), name, static_cast<int>(board.port(source.port).components),
-               [&](uint64_t entry) { found = found || (entry & 1); });
-    return found;
+    return past::has(board, source.names, last_components(name, static_cast<int>(board.port(source.port).components)));
 }
 
 namespace {
@@ -93,12 +76,8 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
     }
     if (!withdraw && remove_unfinished(board, port, name, place)) any = true;
-    for (int s = 0; s < port.sources; ++s) {
-        each_entry(board.source(port.first_source + s), name, static_cast<int>(port.components), [&](uint64_t& entry) {
-            any = any || (entry & 1);
-            entry &= ~uint64_t{1};
-        });
-    }
+    for (int s = 0; s < port.sources; ++s)
+        any = past::remove(board, board.source(port.first_source + s).names, last_components(name, static_cast<int>(port.components))) || any;
     if (withdraw && any) board.ring(outport);
     return any;
 }

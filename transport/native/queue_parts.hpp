@@ -75,6 +75,14 @@ inline uint64_t highest(const Board& board, const ChannelRecord& channel, int so
     return most;
 }
 
+// Calls `visit` with every slot that processes of a rank have open, and the process; may be more than once.
+template <class Visit>
+void each_hold(const Board& board, int rank, Visit visit) {
+    for (Holds* part = &board.rank(rank).holds; part; part = more_holds(board, *part))
+        for (int k = 0; k < kHolds; ++k)
+            if (part->slots[k] >= 0) visit(part->slots[k], part->processes[k]);
+}
+
 template <class Visit>
 void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "fault.hpp"
+#include "past_names.hpp"
 #include "queue.hpp"
 
 namespace wilkins::queue {
@@ -104,6 +105,13 @@ bool full_of_resting(const Board& board, int source_index) {
         any = any || slot.state == SlotState::resting;
     }
     return any;
+}
+
+bool make_room_for_names(const Board& board, SourceRecord& source) {
+    uint64_t n = 0;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+        if (unfinished(board.slot(k))) n += 2;  // its readers may call it otherwise
+    return past::make_room(board, source.names, n);
 }
 
 bool drop_kept_back(const Board& board, int source_index) {

@@ -26,6 +26,9 @@ bool full_of_resting(const Board& board, int source);
 // Gives up the source's oldest file that is kept back. False if there is none.
 bool drop_kept_back(const Board& board, int source);
 
+// Makes sure of memory for the names of the source's unfinished files. False: shared memory is full.
+bool make_room_for_names(const Board& board, SourceRecord& source);
+
 // The process ends by itself, not by a signal: it may leave what it has closed to others of its task.
 void hand_over(const Board& board, int task, uint32_t process);
 

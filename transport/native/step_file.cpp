@@ -62,10 +62,12 @@ uint64_t StepFile::eof() const {
     return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
 }
 
-int StepFile::reserve(uint64_t size) {
-    if (size > state->mapping.length) return fail(state, EFBIG);
-    if (state->slot < 0) return 0;
-    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
+namespace {
+
+// Tries until there is memory for `size` bytes of what the step needs: first that of steps that nobody needs, then what
+// others give back. Returns 0 or the errno that makes the step incomplete. `on_disk`: it needs the disk instead.
+template <class Attempt>
+int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt) {
     Process& p = process();
     const int port = p.board.source(slot_of(state).source).port;
     Board::Lock lock(p.board, std::defer_lock);
@@ -73,9 +75,8 @@ int StepFile::reserve(uint64_t size) {
     // Memory may come free between the attempt and the look at who could free some, so the last attempt comes after it.
     for (bool last = false;;) {
         lock.release();
-        const int error = p.arenas->reserve(state->slot, size);
+        const int error = attempt();
         if (!error) return 0;
-        const bool on_disk = disk::is_file(p.board, state->slot);
         const int scope = error == EDQUOT || on_disk ? port : -1;
         if (error == EDQUOT || error == ENOSPC) {
             if (p.arenas->reclaim(scope, true)) {
@@ -116,6 +117,23 @@ int StepFile::reserve(uint64_t size) {
         }
         return fail(state, error == EDQUOT ? ENOSPC : error);
     }
+}
+
+}  // namespace
+
+int StepFile::reserve(uint64_t size) {
+    if (size > state->mapping.length) return fail(state, EFBIG);
+    if (state->slot < 0) return 0;
+    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
+    return obtain(state, size, disk::is_file(process().board, state->slot), [&] { return process().arenas->reserve(state->slot, size); });
+}
+
+int make_room_for_name(const StepFile* file) {
+    return obtain(file->state, sizeof(NameSet), false, [&] {
+        const Board& board = process().board;
+        Board::Lock lock(board);
+        return queue::make_room_for_names(board, board.source(slot_of(file->state).source)) ? 0 : ENOSPC;
+    });
 }
 
 int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {

@@ -50,6 +50,9 @@ bool count_write(const char* name, uint32_t every);
 // A new step of a source's own (number in the source table), to be written; waits for room. `role`: lead or snapshot.
 StepFile* begin_step(const Match& match, int source, uint64_t place, Role role, int* error);
 
+// Waits for memory in which the board remembers the name of the step that is being written. Returns 0 or an errno.
+int make_room_for_name(const StepFile* file);
+
 // Lets go of the steps of the port (-1: of all) that readers held when they died without a word, as programs of a shell script
 // do: their task goes on. Call with the board's lock held.
 void sweep_dead_readers(Process& process, int port);

@@ -128,6 +128,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     const PortRecord& port = board.port(match.outport);
     int index = -1;
     uint64_t stamp = 0;
+    bool name_has_room = true;
     {
         Board::Lock lock(board);
         sweep_dead_writers(p, source_index);
@@ -161,6 +162,8 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         WILKINS_FAULT_POINT("create.named");
         slot.state = SlotState::writing;
         WILKINS_FAULT_POINT("create.writing");
+        // (The board remembers the names of all files that are published.)
+        name_has_room = queue::make_room_for_names(board, board.source(source_index));
         trace::note(board, "create", p.context.task, p.context.rank, port.pattern, match.name, -1, -1);
         // The second file of a source tells readers whether its names are unique (see queue::find).
         const SourceRecord& source = board.source(source_index);
@@ -183,6 +186,10 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     if (!file) {
         if (!*error) *error = ENOMEM;
         give_up(p, index, stamp);
+        return nullptr;
+    }
+    if (!name_has_room && (*error = make_room_for_name(file)) != 0) {
+        discard_step(file);
         return nullptr;
     }
     return file;

@@ -26,6 +26,10 @@ bool may_read(const Board& board, int inport, int rank);
 // `ranks`: of the task, that open it together.
 StepFile* read_step(const Match& match, Intent intent, int ranks, int* error);
 
+// The rank has so many steps open that there is no memory to note one more. Ends the run; returns the errno. Call with the
+// board's lock held.
+int too_many_open(const Process& p, const char* name);
+
 // Opens a step that this task itself published and that is still whole. Where its files are on disk, that is what the
 // program alone would read.
 StepFile* reread_own(const Match& match, int* error);

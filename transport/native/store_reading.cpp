@@ -10,6 +10,7 @@
 #include "fault.hpp"
 #include "first.hpp"
 #include "queue.hpp"
+#include "queue_parts.hpp"
 #include "raw.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
@@ -23,13 +24,11 @@ std::atomic<uint64_t> private_copies{0};
 }  // namespace
 
 void sweep_dead_readers(Process& p, int port) {
-    for (int r = 0; r < p.board.head().ranks; ++r) {
-        RankRecord& rank = p.board.rank(r);
-        for (int k = 0; k < kHolds; ++k) {
-            if (rank.holds[k] < 0 || (port >= 0 && p.board.source(p.board.slot(rank.holds[k]).source).port != port)) continue;
-            if (p.board.is_over(rank.holders[k])) queue::drop_hold(p.board, r, rank.holds[k], rank.holders[k]);
-        }
-    }
+    for (int r = 0; r < p.board.head().ranks; ++r)
+        queue::each_hold(p.board, r, [&](int32_t held, uint32_t process) {
+            if (port >= 0 && p.board.source(p.board.slot(held).source).port != port) return;
+            if (p.board.is_over(process)) queue::drop_hold(p.board, r, held, process);
+        });
 }
 
 namespace {
@@ -39,6 +38,14 @@ void explain_missing(const Process& p, const Match& match, const char* why) {
 }
 
 }  // namespace
+
+int too_many_open(const Process& p, const char* name) {
+    fail_run(p,
+             "task '%s' rank %d has %d steps open at once, and to open '%s', too, the shared memory of %s is too full; close files "
+             "that are no longer read, or free some memory there",
+             p.task_name(), p.context.rank, queue::count_holds(p.board, p.rank_index), name, p.board.folder());
+    return EMFILE;
+}
 
 StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     Process& p = process();
@@ -96,9 +103,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             if (found.slot >= 0) {
                 WILKINS_FAULT_POINT("open.found");
                 if (!queue::add_hold(board, p.rank_index, found.slot)) {
-                    log_line("error: task '%s' rank %d has %d steps open at once; close files that are no longer read", p.task_name(),
-                             p.context.rank, kHolds);
-                    *error = EMFILE;
+                    *error = too_many_open(p, match.name);
                     return nullptr;
                 }
                 WILKINS_FAULT_POINT("open.held");
@@ -160,7 +165,7 @@ StepFile* reread_own(const Match& match, int* error) {
         Board::Lock lock(p.board);
         index = queue::find_own(p.board, match.outport, match.name, place);
         if (index >= 0 && !queue::add_hold(p.board, p.rank_index, index)) {
-            *error = EMFILE;
+            *error = too_many_open(p, match.name);
             return nullptr;
         }
         if (index >= 0) stamp = p.board.slot(index).stamp;
@@ -224,7 +229,7 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
             ++slot.peers;
             WILKINS_FAULT_POINT("attach.peer");
         } else if (!queue::add_hold(p.board, p.rank_index, token.slot)) {
-            *error = EMFILE;
+            *error = too_many_open(p, name);
             return nullptr;
         } else {
             for (int i = 0; i < p.board.head().ports; ++i) {

@@ -25,11 +25,8 @@ std::vector<Ranks> joined(std::vector<int>& ranks) {
 
 Survey::Survey(const Board& board)
     : board_(board), reach_(static_cast<size_t>(board.head().channels)), opened_(static_cast<size_t>(board.head().ports)) {
-    for (int r = 0; r < board.head().ranks; ++r) {
-        const RankRecord& rank = board.rank(r);
-        for (int k = 0; k < kHolds; ++k)
-            if (rank.holds[k] >= 0) holds_.push_back({rank.holds[k], r, rank.holders[k]});
-    }
+    for (int r = 0; r < board.head().ranks; ++r)
+        queue::each_hold(board, r, [&](int32_t held, uint32_t process) { holds_.push_back({held, r, process}); });
     std::stable_sort(holds_.begin(), holds_.end(), [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
 }
 
