@@ -122,16 +122,31 @@ void log_for(const Board& board, int task, int rank, const char* format, ...) {
     va_end(arguments);
 }
 
-void fail_run(const Process& p, const char* format, ...) {
+namespace {
+
+void note_failure(const Board& board, int task, int rank, const char* format, va_list arguments) {
     char text[sizeof(BoardRecord::failure)];
+    vsnprintf(text, sizeof(text), format, arguments);
+    char* failure = board.head().failure;
+    if (!failure[0]) strcpy(failure, text);
+    board.task(task).met_failure = 1;
+    log_for(board, task, rank, "error: %s", text);
+}
+
+}  // namespace
+
+void fail_run(const Process& p, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    note_failure(p.board, p.context.task, p.context.rank, format, arguments);
     va_end(arguments);
-    char* failure = p.board.head().failure;
-    if (!failure[0]) strcpy(failure, text);
-    p.board.task(p.context.task).met_failure = 1;
-    log_line("error: %s", text);
+}
+
+void fail_run_for(const Board& board, int task, int rank, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note_failure(board, task, rank, format, arguments);
+    va_end(arguments);
 }
 
 void account_moving(uint64_t nanoseconds, uint64_t bytes) {

@@ -22,6 +22,10 @@ void log_line(const char* format, ...) __attribute__((format(printf, 1, 2)));
 class Board;
 void log_for(const Board& board, int task, int rank, const char* format, ...) __attribute__((format(printf, 4, 5)));
 
+// Ends the run with an error that no program can mend, in words for its user; the first one counts. `rank`: of the task that
+// fails. Call with the board's lock held.
+void fail_run_for(const Board& board, int task, int rank, const char* format, ...) __attribute__((format(printf, 4, 5)));
+
 // Calls back into Python, if this process runs it: lets other Python threads run while the guard lives. `interrupted`
 // asks Python whether a signal handler raised (KeyboardInterrupt), so that a wait can end early.
 class PythonUnlocked {

@@ -148,6 +148,7 @@ struct PortRecord {
     uint32_t given_end;    // in: steps given to the rank that has got most
     uint64_t questions;    // in: of the rank that has asked most
     uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet
+    NameSet by_name;       // in: what was asked for by name, where two sources could publish it
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close

@@ -146,6 +146,7 @@ void settle(const Board& board, int index) {
     WILKINS_FAULT_POINT("publish.named");
     if (source.named <= place) {
         past::add(board, source.names, name);
+        remember_for_readers(board, source, slot.name);
         WILKINS_FAULT_POINT("publish.added");
         source.named = place + 1;
     }

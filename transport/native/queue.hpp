@@ -39,12 +39,20 @@ struct Found {
     int slot = -1;
     int link = -1;      // which of the in-port's channels
     bool unread = false;
+    bool chosen = false;  // the name means it because the rank has taken it in order
     bool passed = false;  // the name was published and is gone for this rank: it will not come
     uint32_t position = 0;  // in the log of an in-port with a fixed name
 };
 
 // The step that rank `reader` gets if it opens `name` on the in-port now.
 Found find(const Board& board, int inport, int reader, const char* name);
+
+// The rank asks for a name that two sources of the in-port have published. Then the run fails, as it does if the second one
+// publishes it only later.
+bool asks_for_double(const Board& board, int inport, int reader, const char* name);
+
+// The source has published the name: what its readers must know of it beyond its steps.
+void remember_for_readers(const Board& board, SourceRecord& source, const char* name);
 
 // Ranks of a part of the task have opened a step together (MPI-IO): the others do not read the port, until they do.
 void opened_in_part(const Board& board, int inport, int ranks);

@@ -19,7 +19,7 @@ Found find_entry(const Board& board, const PortRecord& inport, uint32_t position
     const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
     const PortRecord& out = board.port(channel.outport);
     each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
-        if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, position};
+        if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, false, position};
     });
     return found;
 }
@@ -71,7 +71,7 @@ Found find_after(const Board& board, int index, int reader, uint32_t position) {
         for (int s = 0; s < out.sources; ++s)
             each_slot(board, board.source(out.first_source + s), [&](int k, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || slot.sequence < board.logged(channel, s)) return;
-                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false, position};
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false, false, position};
             });
     }
     return found;
@@ -110,7 +110,8 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
                 if (slot.sequence < mark.next) {
                     if ((mark.keep != kOpensAgain && mark.keep != kHalfOpened) || slot.sequence + 1 != mark.next) return;
                     again = true;
-                    if (mark.keep == kHalfOpened) owed = {k, link, false, false};
+                    const bool one_step = board.task(inport.task).one_step && opens_again(board, source, slot);
+                    if (mark.keep == kHalfOpened || one_step) owed = {k, link, false, false};
                     else if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
                 } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
                     found = {k, link, true, false};
@@ -141,7 +142,7 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
         if (mark.keep != kCurrent) return;
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
-            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name)) found = {k, link, false, false};
+            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name)) found = {k, link, false, true};
         });
     });
     return found;
@@ -299,7 +300,7 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
         Mark& mark = board.mark(channel, s, reader);
         if (mark.keep == kHalfOpened && mark.next == slot.sequence + 1) count_open(board, inport, channel, mark);
         if (slot.sequence < mark.next) continue;
-        Found found = {slot_index, link, true, false, inport.log_end};
+        Found found = {slot_index, link, true, false, false, inport.log_end};
         for (uint32_t n = inport.fixed ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
             if (entry.link == link && entry.source == s && entry.sequence == slot.sequence) found.position = n;

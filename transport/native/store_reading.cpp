@@ -91,6 +91,10 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
             const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
+            if (!found.chosen && queue::asks_for_double(board, match.inport, p.context.rank, match.name)) {
+                *error = EACCES;
+                return nullptr;
+            }
             const bool over = found.slot < 0 && (found.passed || !queue::can_produce(board, match.inport));
             if ((over || found.slot >= 0) && queue::comes_late(board, match.inport, p.context.rank, found)) {
                 fail_run(p,
