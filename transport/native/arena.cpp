@@ -7,10 +7,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "disk.hpp"
 #include "fault.hpp"
@@ -65,6 +67,36 @@ int allocate(const char* path, uint64_t begin, uint64_t end) {
 }
 
 }  // namespace
+
+int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
+    const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void* const bytes = mmap(nullptr, length, PROT_NONE, kind | MAP_NORESERVE, fd, 0);
+    if (bytes == MAP_FAILED) return errno;
+    out->open = new (std::nothrow) std::atomic<uint64_t>(0);
+    if (!out->open) {
+        munmap(bytes, length);
+        return ENOMEM;
+    }
+    out->bytes = static_cast<unsigned char*>(bytes);
+    out->length = length;
+    out->writable = writable;
+    return 0;
+}
+
+void unmap(const Mapping& mapping) {
+    munmap(mapping.bytes, mapping.length);
+    delete mapping.open;
+}
+
+int open_further(const Mapping& mapping, uint64_t size) {
+    uint64_t open = mapping.open->load(std::memory_order_acquire);
+    const uint64_t goal = std::min(mapping.length, (size + 4095) / 4096 * 4096);
+    if (goal <= open) return 0;
+    // Threads may do so at the same time: none takes back what another one has opened.
+    if (mprotect(mapping.bytes + open, goal - open, mapping.writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0) return errno;
+    while (open < goal && !mapping.open->compare_exchange_weak(open, goal, std::memory_order_acq_rel)) {}
+    return 0;
+}
 
 void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
     auto& state = mapping.blocks[block];
@@ -121,21 +153,18 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     arena_path(board_, slot, "", path, sizeof(path));
     const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
-    void* bytes = MAP_FAILED;
+    int error = ENOMEM;
     uint64_t length = room(slot);
+    // Of a file on disk each step has a mapping of its own: that of one to be read is as long as the step.
+    if (!writable && disk::is_file(board_, slot)) length = std::max<uint64_t>(board_.slot(slot).size.load(), 1);
     if (const uint64_t some = writable ? limited_table(table_size(length)) : 0) length = some * kBlock;
     // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
-    for (; bytes == MAP_FAILED && length >= (64u << 20); length /= 2) {
-        bytes = map_file(fd, length, writable);
-        if (bytes != MAP_FAILED) break;
-    }
+    for (uint64_t least = std::min<uint64_t>(length, 64u << 20); error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
     raw::close(fd);
-    if (bytes == MAP_FAILED) {
+    if (error) {
         log_line("error: no addresses are left for a step's memory; raise the limit of the process (ulimit -v), or lift it");
         return ENOMEM;
     }
-    out->bytes = static_cast<unsigned char*>(bytes);
-    out->length = length;
     return 0;
 }
 

@@ -15,12 +15,28 @@ struct Mapping {
     unsigned char* bytes = nullptr;
     std::atomic<uint8_t>* blocks = nullptr;
     uint64_t length = 0;  // of address space; files can grow up to it
+    // Bytes from the first one that may be touched; nullptr: all. A file is shorter than its mapping, and tools that look at all
+    // that may be read (valgrind, gcore) would fault on every page of the rest.
+    std::atomic<uint64_t>* open = nullptr;
     bool writable = false;
     bool kept = true;  // by the process; false: made for one handle on a step on disk, and unmapped with it
 };
 
 // Gives a file memory from `begin` to `end`, or none. Returns 0 or an errno.
 int allocate_file(int fd, uint64_t begin, uint64_t end);
+
+// Address space of `length` bytes, none of which may be touched yet: a file's, or (fd -1) memory of the process's own. Returns 0 or an
+// errno.
+int map_closed(int fd, uint64_t length, bool writable, Mapping* out);
+
+void unmap(const Mapping& mapping);
+
+// Lets the first `size` bytes be touched, if the mapping is so long, for good. Costs nothing where they may be. Returns 0 or an
+// errno.
+int open_further(const Mapping& mapping, uint64_t size);
+inline int open_to(const Mapping& mapping, uint64_t size) {
+    return !mapping.open || size <= mapping.open->load(std::memory_order_acquire) ? 0 : open_further(mapping, size);
+}
 
 class Arenas {
 public:
@@ -61,7 +77,7 @@ private:
 enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2 };
 
 // Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets
-// beyond the `reserved` bytes it has now is zero as it comes.
+// beyond the `reserved` bytes it has now, which may be touched, is zero as it comes.
 void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved);
 
 // The same for a block that will be written whole, which saves the zeroing.

@@ -30,6 +30,7 @@ WILKINS_API int wilkins_arena_at(uint64_t address, ArenaPart* part) {
     if (slot < 0) return 0;
     const SlotRecord& record = p.board.slot(slot);
     const uint64_t size = record.reserved.load(std::memory_order_acquire);
+    if (open_to(mapping, size) != 0) return 0;
     *part = {reinterpret_cast<uint64_t>(mapping.bytes), size, record.cuts.load(std::memory_order_acquire), mapping.writable, mapping.kept,
              slot};
     return 1;

@@ -123,7 +123,10 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
 
 int StepFile::reserve(uint64_t size) {
     if (size > state->mapping.length) return fail(state, EFBIG);
-    if (state->slot < 0) return 0;
+    if (state->slot < 0) {
+        const int error = open_to(state->mapping, (size + kBlock - 1) / kBlock * kBlock);
+        return error ? fail(state, error) : 0;
+    }
     if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
     return obtain(state, size, disk::is_file(process().board, state->slot), [&] { return process().arenas->reserve(state->slot, size); });
 }
@@ -152,6 +155,7 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
     // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last block's
     // memory may end inside it, as the arena's last step has left it: steps of one size need no more memory each time.
     const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
+    if (int error = open_to(state->mapping, reserved)) return fail(state, error);
     for (uint64_t b = first; b <= last; ++b) {
         if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
         const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
@@ -172,11 +176,16 @@ int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
 }
 
 void StepFile::prepare_read(uint64_t offset, uint64_t count) {
+    if (state->slot < 0) reserve(state->size);
     if (state->slot < 0 || !writable() || count == 0) return;
     const uint64_t last = (offset + count - 1) / kBlock;
     if (reserve((last + 1) * kBlock)) return;
     grow_to(slot_of(state).touched, last + 1);
     const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
+    if (const int error = open_to(state->mapping, reserved)) {
+        fail(state, error);
+        return;
+    }
     for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b, reserved);
 }
 
@@ -189,11 +198,16 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
     if (inside == 0) return;
     Timed timed(inside);
     if (state->slot < 0 || !writable()) {
+        if (state->slot < 0 && reserve(state->size) != 0) return;
         memcpy(to, state->mapping.bytes + offset, inside);
         return;
     }
     // A step still being written may have blocks that nobody wrote, and end behind its memory.
     const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
+    if (const int error = open_to(state->mapping, reserved)) {
+        fail(state, error);
+        return;
+    }
     while (inside > 0) {
         const uint64_t block = offset / kBlock;
         uint64_t part = (block + 1) * kBlock - offset;
@@ -213,6 +227,7 @@ int StepFile::set_eof(uint64_t size) {
     if (!writable()) return EBADF;
     if (size > state->mapping.length) return EFBIG;
     if (state->slot < 0) {
+        if (const int error = reserve(state->size)) return error;
         if (size < state->size) memset(state->mapping.bytes + size, 0, state->size - size);
         state->size = size;
         return 0;
@@ -220,6 +235,7 @@ int StepFile::set_eof(uint64_t size) {
     SlotRecord& slot = slot_of(state);
     const uint64_t old = slot.size.load();
     if (size < old) {
+        if (const int error = open_to(state->mapping, slot.reserved.load(std::memory_order_acquire))) return fail(state, error);
         const uint64_t first_whole = (size + kBlock - 1) / kBlock;
         const uint64_t behind = slot.touched.load();
         for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);

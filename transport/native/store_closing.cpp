@@ -63,9 +63,11 @@ int complete(StepFile* file) {
     if (stale) {
         if (int error = file->reserve(blocks * kBlock)) return error;
         if (slot.touched.load() < blocks) slot.touched.store(blocks);
+        if (int error = open_to(file->state->mapping, slot.reserved.load())) return error;
         for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
     }
     WILKINS_FAULT_POINT("complete.valid");
+    if (int error = open_to(file->state->mapping, size)) return error;
     if (slot.reserved.load() != size)
         if (int error = p.arenas->trim(file->state->slot, size)) return error;
     return settle_on_disk(file);

@@ -1,5 +1,4 @@
 // The StepFiles that this process has open, so that a second open of a file being written finds the first.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <climits>
@@ -71,7 +70,7 @@ void free_file(StepFile* file) {
     StepFile::State* state = file->state;
     delist(state);
     if (state->fd >= 0) raw::close(state->fd);
-    if (state->role == Role::own_copy || !state->mapping.kept) munmap(state->mapping.bytes, state->mapping.length);
+    if (state->role == Role::own_copy || !state->mapping.kept) unmap(state->mapping);
     delete state;
     delete file;
 }

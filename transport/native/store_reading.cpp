@@ -55,6 +55,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     WILKINS_FAULT_POINT("open.mapped");
     // Where address space is limited, a mapping may be shorter than a step.
     if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
+    if (!*error) *error = open_to(mapping, p.board.slot(index).size.load());
     StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
     if (file) return file;
     if (!*error) *error = ENOMEM;
@@ -189,22 +190,18 @@ StepFile* reread_own(const Match& match, int* error) {
 StepFile* private_copy(StepFile* from, int* error) {
     const uint64_t size = from->eof();
     const uint64_t reserve = process().board.head().reserve;
-    void* bytes = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    Mapping mapping;
     StepFile* file = nullptr;
-    if (bytes == MAP_FAILED) {
+    if (map_closed(-1, reserve, true, &mapping) != 0) {
         *error = ENOMEM;
     } else {
-        Mapping mapping;
-        mapping.bytes = static_cast<unsigned char*>(bytes);
-        mapping.length = reserve;
-        mapping.writable = true;
-        file = make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
+        file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
         if (file) {
-            from->read(0, bytes, size);
+            from->read(0, mapping.bytes, size);
             WILKINS_FAULT_POINT("copy.private");
             file->state->size = size;
         } else {
-            munmap(bytes, reserve);
+            unmap(mapping);
             *error = ENOMEM;
         }
     }
