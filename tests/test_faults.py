@@ -38,8 +38,10 @@ WRITE = (
     + """
 open("run-folder", "w").write(os.environ["WILKINS_RUN"])
 how, first, steps, pause = sys.argv[1], *map(float, sys.argv[2:])
+for other in range(60 if how == "crowd" else 0):
+    open(f"{other * other}-{random.Random(other).random()}.h5", "w").close()
 for number in range(int(first), int(first + steps)):
-    name = f"tmp-{number}.h5" if how in ("rename", "move") else "out.h5"
+    name = f"tmp-{number}.h5" if how in ("rename", "crowd", "move") else "out.h5"
     data = content(number)
     if how == "flush":
         import h5py
@@ -59,7 +61,7 @@ for number in range(int(first), int(first + steps)):
         os.lseek(file, 50_000, os.SEEK_SET)
     os.write(file, data[50_000:])
     os.close(file)
-    if how == "rename":
+    if how in ("rename", "crowd"):
         os.rename(name, f"out-{number}.h5")
     if how == "remove":
         os.unlink(name)
@@ -90,11 +92,12 @@ how, pause = sys.argv[1], float(sys.argv[2])
 found = 0
 while True:
     folder = "moved/" if how == "move" else ""
-    name = f"{folder}out-{found}.h5" if how in ("rename", "move") else "out.h5"
+    name = f"{folder}out-{found}.h5" if how in ("rename", "crowd", "move") else "out.h5"
     try:
         file = os.open(name, os.O_RDWR if how == "update" else os.O_RDONLY)
     except FileNotFoundError:
         break
+    others = [os.open(name, os.O_RDONLY) for _ in range(60 if how == "crowd" else 0)]
     data = os.read(file, 1 << 20)
     if data.startswith(b"\\x89HDF"):
         import h5py, io
@@ -103,7 +106,8 @@ while True:
     print("got", number, "whole" if data == content(number) else "TORN", flush=True)
     if how == "update":
         os.pwrite(file, b"mine", 0)
-    os.close(file)
+    for handle in (file, *others):
+        os.close(handle)
     if how == "let go":
         os.unlink(name)
     found += 1
@@ -145,12 +149,14 @@ TIGHT = Scene("sim", outport="filename: out.h5, memory: 200KiB")
 FILE = Scene("sim", outport="filename: out.h5, mode: file")
 BOTH = Scene("sim", outport="filename: out.h5, mode: both")
 RENAME = Scene("sim", "rename", "rename", outport="filename: '*.h5'", inport="filename: 'out-*.h5'", goes_on=False)
+CROWD = replace(RENAME, writes="crowd", reads="crowd", arrival=1)
 MOVE = replace(RENAME, writes="move", reads="move", outport="filename: '*.h5', publish: 2, mode: file")
 TOGETHER = Scene("sim", "together", goes_on=False)
 LAUNCHER = Scene("launcher", goes_on=False)
 
 SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
+    "annex": (CROWD,),
     "attach": (TOGETHER,),
     "clear": (SIM,),
     "close": (SIM,),
@@ -175,8 +181,11 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "exit.aligned": (Scene("launcher", arrival=1, goes_on=False),),
     "exit.before-ring": (Scene("launcher", arrival=1, goes_on=False),),
     "hold": (LOOK,),
+    "hold.room": (replace(CROWD, victim="look"),),
     "let-go": (Scene("look", reads="let go"),),
     "memory": (SHORT,),
+    "names": (replace(RENAME, per_step=4),),
+    "names.table": (CROWD,),
     "open": (LOOK,),
     "open.mapped": (LOOK, Scene("look", outport=TIGHT.outport)),
     "publish": (SIM,),
@@ -216,7 +225,7 @@ def workflow(folder: Path, scene: Scene, way: str) -> None:
     }
     lines = ["tasks:"]
     for name, (words, again) in tasks.items():
-        if name == "last" and scene.writes in ("rename", "move"):
+        if name == "last" and scene.writes in ("rename", "crowd", "move"):
             continue
         dies = name == scene.victim
         options = ", on_failure: continue" if dies and way == "the others go on" else ""
@@ -323,7 +332,11 @@ def test_a_process_dies(tmp_path: Path, point: str, scene: Scene, way: str) -> N
     events = read_trace(tmp_path / "wilkins-runs" / "latest")
     steps = published(events)
     look = got(tmp_path, "look")
-    if scene.writes in ("rename", "move"):  # of a step that its producer was about to rename, nothing may be left
+    if scene.writes in (
+        "rename",
+        "crowd",
+        "move",
+    ):  # of a step that is being renamed, nothing may be left
         assert look == list(range(len(look))) and len(look) >= (scene.arrival - 1) // scene.per_step
         return
     if not scene.publishes:  # but for the file that its program was about to remove, perhaps

@@ -404,6 +404,7 @@ class Board:
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
                     "waits_first": bool}],                       # its first open waits for a step
          "channels": [{"outport", "inport", "queued", "dropped",
+                       "held",                                   # steps that the reading task has open
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
          "memory_bytes", "memory_peak_bytes",
          "trace_stopped": bool}                                  # a run that goes on with this one lacks its end

@@ -139,7 +139,7 @@ def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]
             {"task": 1, "pattern": "a*.h5", "steps": 2, "waits_first": True},
             {"task": 1, "pattern": "b*.h5", "steps": 0, "waits_first": True},
         ],
-        "channels": [{"outport": 0, "inport": 1, "queued": 2, "reached": reached}],
+        "channels": [{"outport": 0, "inport": 1, "queued": 2, "held": 0, "reached": reached}],
     }
 
 
@@ -178,6 +178,16 @@ def test_a_reader_that_waits_for_another_file_is_to_have_a_longer_queue() -> Non
     wait = {"rank": 3, "pid": 8, "for": "data", "port": 2, "name": "", "seconds": 30.0, "on": [[0, 0, 1]]}
     (cure,) = explain.cures(report_of_waits([2, 2, 2, 1], wait))
     assert cure.endswith("give the in-port 'a*.h5' of plot a longer queue, such as `queue: 4`")
+
+
+def test_a_reader_that_keeps_all_its_steps_open_is_told_how_many() -> None:
+    report = report_of_waits([2, 2, 2, 2])
+    report["channels"][0] |= {"queued": 0, "held": 14}
+    (cure,) = explain.cures(report)
+    assert cure == (
+        "  plot has 14 steps of 'a*.h5' open at once: let it close those that it has done with, or give the in-port "
+        "'a*.h5' of plot a longer queue, such as `queue: 28`"
+    )
 
 
 def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) -> dict[str, Any]:

@@ -39,7 +39,7 @@ struct Port {
 };
 
 struct Channel {
-    uint64_t queued, dropped;
+    uint64_t queued, dropped, held;
     std::vector<uint64_t> reached;
 };
 
@@ -83,7 +83,7 @@ Facts take_facts(const Board& board) {
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
-        Channel found = {survey.queued(c), channel.dropped, std::vector<uint64_t>(static_cast<size_t>(channel.readers))};
+        Channel found = {survey.queued(c), channel.dropped, survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers))};
         for (int s = 0; s < board.port(channel.outport).sources; ++s)
             for (int r = 0; r < channel.readers; ++r) {
                 uint64_t& most = found.reached[static_cast<size_t>(r)];
@@ -187,6 +187,7 @@ void append(std::string& out, const ChannelRecord& record, const Channel& channe
     field(out, "inport", static_cast<uint64_t>(record.inport));
     field(out, "queued", channel.queued);
     field(out, "dropped", channel.dropped);
+    field(out, "held", channel.held);
     out += ",\"reached\":[";
     for (size_t r = 0; r < channel.reached.size(); ++r) out += (r ? "," : "") + std::to_string(channel.reached[r]);
     out += "]}";

@@ -2,6 +2,7 @@
 #include "survey.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "queue_parts.hpp"
 #include "resting.hpp"
@@ -87,6 +88,20 @@ uint64_t Survey::queued(int index) {
     for (int s = 0; s < board_.port(channel.outport).sources; ++s)
         found += static_cast<uint64_t>(queue::queued_from(board_, channel, s, lowest(index, s)));
     return found;
+}
+
+uint64_t Survey::held(int index) {
+    if (!held_) {
+        held_.emplace();
+        std::set<std::pair<int, int>> known;  // slots and tasks
+        for (const Hold& hold : holds_) {
+            const int task = board_.rank(hold.rank).task;
+            if (known.insert({hold.slot, task}).second) ++(*held_)[{board_.source(board_.slot(hold.slot).source).port, task}];
+        }
+    }
+    const ChannelRecord& channel = board_.channel(index);
+    const auto found = held_->find({channel.outport, board_.port(channel.inport).task});
+    return found == held_->end() ? 0 : found->second;
 }
 
 bool Survey::full(int index, int source, const char* name) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "board.hpp"
@@ -25,6 +26,9 @@ public:
 
     // Steps that are queued on the channel, of all its sources.
     uint64_t queued(int channel);
+
+    // Steps that came through the channel's out-port and that processes of the reading task have open.
+    uint64_t held(int channel);
 
     // As queue::has_room.
     bool has_room(int source, const char* name);
@@ -62,6 +66,7 @@ private:
     const Board& board_;
     std::vector<Hold> holds_;  // by slot
     std::map<uint32_t, bool> over_;
+    std::optional<std::map<std::pair<int, int>, uint64_t>> held_;  // by out-port and task: steps that its processes have open
     std::vector<std::optional<Reach>> reach_;
     std::vector<std::optional<std::vector<char>>> opened_;
     // Of all slots that keep memory from being used: how often each rank is a user; those held by dead processes; and the users of

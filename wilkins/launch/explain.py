@@ -106,7 +106,7 @@ _Waits = Sequence[tuple[int, dict[str, Any]]]
 
 
 def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: dict[str, Any]) -> list[str]:
-    """Why a producer waits: readers that never read, or that wait for another file of the producer."""
+    """Why a producer waits: readers that never read, keep all open, or wait for another file of the producer."""
     tasks, ports = report["tasks"], report["ports"]
     lines = []
     for channel in report["channels"]:
@@ -138,6 +138,11 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
                     f"  so far {only} steps of {port['pattern']!r}, and `nreaders:` counts from rank 0: "
                     f"let the first {len(read)} read instead, or all {len(reached)}"
                 )
+        if channel["held"] and not channel["queued"]:
+            lines.append(
+                f"  {reader['name']} has {channel['held']} steps of {port['pattern']!r} open at once: let it close "
+                f"those that it has done with, or give {who} a longer queue, such as `queue: {2 * channel['held']}`"
+            )
         elsewhere = [
             other
             for task, other in waiting
