@@ -193,7 +193,7 @@ void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
         {
             Board::Lock lock(board);
             queue::task_exited(board, static_cast<int>(victim), false);
-            for (int held : board.rank(static_cast<int>(victim)).holds) CHECK(held < 0);
+            CHECK(queue::count_holds(board, static_cast<int>(victim)) == 0);
             CHECK(!board.head().failure[0]);
         }
         if (mode != Mode::memory) check_disk(board, false);

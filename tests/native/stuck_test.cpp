@@ -145,7 +145,7 @@ void every_arena_held_open() {
     CHECK(!run.stuck());
     run.wait(1, WaitFor::data, 1, "out98.h5");
     CHECK(run.stuck());
-    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], run.board.self());
+    queue::drop_hold(run.board, 1, run.board.rank(1).holds.slots[0], run.board.self());
     CHECK(!run.stuck());
 }
 
@@ -174,7 +174,7 @@ void memory_held_by_the_waiting_reader() {
     CHECK(!run.stuck());
     run.wait(1, WaitFor::data, 1, "out1.h5");
     CHECK(run.stuck());
-    queue::drop_hold(run.board, 1, run.board.rank(1).holds[0], run.board.self());
+    queue::drop_hold(run.board, 1, run.board.rank(1).holds.slots[0], run.board.self());
     run.go_on(0);
     CHECK(!run.stuck());
 }

@@ -159,7 +159,8 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     if (!writable && disk::is_file(board_, slot)) length = std::max<uint64_t>(board_.slot(slot).size.load(), 1);
     if (const uint64_t some = writable ? limited_table(table_size(length)) : 0) length = some * kBlock;
     // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
-    for (uint64_t least = std::min<uint64_t>(length, 64u << 20); error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
+    const uint64_t least = std::min<uint64_t>(length, 64u << 20);
+    for (; error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
     raw::close(fd);
     if (error) {
         log_line("error: no addresses are left for a step's memory; raise the limit of the process (ulimit -v), or lift it");
