@@ -10,6 +10,8 @@ import pytest
 from hooks import faults
 
 from support import MPIEXEC, WILKINS, processes_in, started_tree, wait_for, write_program
+from wilkins.flow.trace import read_trace
+from wilkins.transport.board import Board
 
 pytestmark = pytest.mark.needs("hooks")
 
@@ -84,6 +86,57 @@ def test_a_run_ends_by_interruption(tmp_path: Path, how: str) -> None:
         assert ran.code != 0
         assert_names_the_holder(tmp_path, ran.err)
         assert how == "one job" or (ran.code == 130 and "stopped by SIGINT" in ran.err), ran.err
+        assert_nothing_left(tmp_path)
+
+
+RESTARTED = """
+tasks:
+- {name: prod, func: ./write.py, outports: [{filename: out.h5}], restart: {files: state.h5}}
+- {name: look, func: ./read.py, inports: [{filename: out.h5}]}
+"""
+"""The trace must tell of a step before anybody acts on it."""
+
+
+def published(folder: Path) -> int:
+    return (folder / "wilkins-runs" / "latest" / "trace.tsv").read_text().count("\tpublish\t")
+
+
+def is_stopped(folder: Path) -> bool:
+    pid = folder / "producer"
+    return pid.is_file() and "State:\tT" in Path(f"/proc/{pid.read_text()}/status").read_text()
+
+
+def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) -> None:
+    """A process is stopped before it writes that it has published a step: the step is there, and its reader waits."""
+    workflow(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(RESTARTED)
+    with started_tree(launch("alone"), tmp_path, {"WILKINS_FAULTS": "task=prod,stop=trace.begun"}) as tree:
+        wait_for(lambda: is_stopped(tmp_path), LIMIT, "the producer to be stopped")
+        board = Board.attach(Path((tmp_path / "run-folder").read_text()))
+        told = published(tmp_path)
+        assert board.report()["ports"][0]["steps"] == told + 1
+        wait_for(lambda: board.report()["channels"][0]["reached"] == [told + 1], LIMIT, "the reader to take the step")
+        assert published(tmp_path) == told
+        assert tree.told().count("look | got") == told
+        board.close()
+        os.kill(int((tmp_path / "producer").read_text()), signal.SIGCONT)
+        ran = tree.wait(LIMIT)
+        assert ran.code == 0, ran.err
+        assert [line.split()[-1] for line in ran.out.splitlines() if "got" in line] == ["0", "1", "2"]
+        steps = [e.sequence for e in read_trace(tmp_path / "wilkins-runs" / "latest") if e.event == "publish"]
+        assert steps == [0, 1, 2]
+
+
+@pytest.mark.parametrize("how", ["alone", "one job"])
+def test_a_run_ends_while_nobody_can_write_its_trace(tmp_path: Path, how: str) -> None:
+    workflow(tmp_path)
+    (tmp_path / "workflow.yaml").write_text(RESTARTED)
+    faults = {"WILKINS_FAULTS": "task=prod,stop=trace.begun"}
+    with started_tree(launch(how, "--timeout", "8"), tmp_path, faults) as tree:
+        wait_for(lambda: is_stopped(tmp_path), LIMIT, "the producer to be stopped")
+        ran = tree.wait(LIMIT)
+        assert ran.code == 4, ran.err
+        assert "took longer than --timeout 8 s" in ran.err
         assert_nothing_left(tmp_path)
 
 

@@ -22,6 +22,8 @@ _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
 _MODE = {"memory": 0, "both": 1, "file": 2}
 _PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
 _FIRST = {"wait": 0, "missing": 1, "file": 2}
+_NOT_DONE = 1
+"""Of a call for which the board could not be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,15 +315,17 @@ class Board:
         while self._untold:
             function, arguments = self._untold[0]
             function(self._handle, *arguments)
-            if _native().wilkins_was_late(self._handle):
+            if _native().wilkins_was_late(self._handle) == _NOT_DONE:
                 return False
             del self._untold[0]
         return True
 
-    def _ask(self, function: Any, *arguments: Any) -> Any:
+    def _ask(self, function: Any, *arguments: Any, written: bool = False) -> Any:
+        """`written`: what the answer follows from must be in the trace, if the run may be gone on with."""
         if self.tell_rest():
             answer = function(self._handle, *arguments)
-            if not _native().wilkins_was_late(self._handle):
+            late = _native().wilkins_was_late(self._handle)
+            if not late or (late != _NOT_DONE and not written):
                 return answer
         raise BoardHeldError(self._held())
 
@@ -332,9 +336,14 @@ class Board:
         holder = json.loads(os.fsdecode(text.value))
         who = f"task '{holder['task']}' rank {holder['rank']}" if holder["task"] else "a launcher"
         pid = f"process {holder['pid']}{' of its PID namespace' if holder['elsewhere'] else ''}, {holder['program']}"
+        if holder["writes"]:
+            return (
+                f"{who} ({pid}) stands still as it writes to {holder['writes']}, and the others wait until what they "
+                "do can be written there: it is stopped, or waits for the file system; let it go on, or end it"
+            )
         return (
             f"{who} ({pid}) stands still in the middle of a change to the run's shared state, and nobody else can use "
-            f"that: it is stopped, or waits for the machine; let it go on, or end it"
+            "that: it is stopped, or waits for the machine; let it go on, or end it"
         )
 
     def next_name(self, inport: int) -> str | None:
@@ -345,7 +354,7 @@ class Board:
             BoardHeldError: the board could not be asked.
         """
         name = ctypes.create_string_buffer(_NAME_MAX)
-        code = self._ask(_native().wilkins_next_name, inport, name)
+        code = self._ask(_native().wilkins_next_name, inport, name, written=True)
         if code == errno.ENOENT:
             raise EndOfStream
         return None if code == errno.EAGAIN else os.fsdecode(name.value)

@@ -47,6 +47,27 @@ int main() {
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 
+    // More events than the board has room for come in their order, each once, though nobody writes them under the board's lock.
+    test::Scratch long_one;
+    plan.trace_file = long_one.path + "/trace.tsv";
+    CHECK(create_board(long_one.path.c_str(), plan) == 0);
+    Board busy;
+    CHECK(busy.attach(long_one.path.c_str()) == 0);
+    constexpr int kLines = 20000;
+    for (int k = 0; k < kLines; k += 500) {
+        Board::Lock lock(busy);
+        for (int n = k; n < k + 500; ++n) trace::note(busy, "skip", 0, -1, "out*.h5", "out0.h5", n, 1, 7);
+        CHECK(busy.head().events_written.load() <= busy.head().events_end.load());
+    }
+    {
+        Board::Lock lock(busy);
+        lock.write_events();
+    }
+    CHECK(busy.head().events_end.load() > 2 * kTraceRoom);
+    std::string expected;
+    for (int n = 0; n < kLines; ++n) expected += "7\tskip\tsim\t-1\tout*.h5\tout0.h5\t" + std::to_string(n) + "\t1\n";
+    CHECK(text_of(plan.trace_file) == expected);
+
     // Whoever dies as it writes leaves its events to the next one, which writes them again after a mark.
     test::Scratch other;
     plan.trace_file = other.path + "/trace.tsv";

@@ -10,12 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
+#include "context.hpp"
 #include "match.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
@@ -133,35 +136,76 @@ Board::Lock::Lock(const Board& board) : board_(board) { acquire(); }
 
 Board::Lock::~Lock() { release(); }
 
-void Board::Lock::acquire() { acquire_by(INT64_MAX); }
+namespace {
 
-bool Board::Lock::acquire_by(int64_t until) {
+__attribute__((tls_model("initial-exec"))) thread_local Board::Lock* innermost = nullptr;
+
+}  // namespace
+
+int64_t Board::Lock::limit() const { return patience_ < 0 ? INT64_MAX : now_ns() + patience_; }
+
+void Board::Lock::acquire() { take_by(limit()); }
+
+bool Board::Lock::acquire_within(int64_t patience) {
+    patience_ = patience;
+    return take_by(limit());
+}
+
+bool Board::Lock::take_by(int64_t until) {
     if (held_) return true;
-    const Taken taken = take(board_.head().lock, board_.life_, until);
-    if (taken == Taken::not_yet) return false;
-    board_.sign();
-    if (taken == Taken::from_dead) {
-        trace::repair(board_);
-        queue::repair(board_);
+    BoardRecord& head = board_.head();
+    for (;;) {
+        const Taken taken = board_.take(head.lock, until);
+        if (taken == Taken::not_yet) return false;
+        if (taken == Taken::from_dead) queue::repair(board_);
+        // There must be room for the events of what is done with the lock, which is no time to write to a file.
+        const uint64_t end = head.events_end.load();
+        if (end - head.events_written.load() <= kTraceRoom / 2) break;
+        give_back(head.lock.lock);
+        if (!trace::write_until(board_, end, until)) return false;
     }
     held_ = true;
+    outer_ = innermost;
+    innermost = this;
     return true;
 }
 
-void Board::Lock::release() {
-    if (!held_) return;
+bool Board::Lock::release() {
+    if (!held_) return written_;
     held_ = false;
+    innermost = outer_;
     BoardRecord& head = board_.head();
-    const bool many = head.events_end > events_kept_;
-    if (head.trace_at_once && (head.events_urgent || many)) trace::write(board_);
-    else if (many) return trace::release_and_write(board_);
-    give_back(head.lock);
+    const uint64_t end = head.events_end.load();
+    const uint64_t urgent = head.trace_at_once ? std::min(head.events_urgent.load(), end) : 0;
+    give_back(head.lock.lock);
+    if (log_file_) {
+        write_log(log_file_, lines_.data(), lines_.size());
+        log_file_ = nullptr;
+        lines_.clear();
+    }
+    const uint64_t written = head.events_written.load();
+    written_ = written >= urgent || trace::write_until(board_, urgent, limit());
+    if (written >= urgent && written < end && end - written > events_kept_) trace::write_until(board_, end, events_kept_ ? 0 : limit());
+    return written_;
 }
 
-void Board::sign() const {
-    HolderRecord& holder = head().holder;
+bool Board::Lock::keep_line(const char* file, const char* line, size_t length) {
+    if (!innermost) return false;
+    try {
+        innermost->lines_.append(line, length);
+    } catch (const std::bad_alloc&) {
+        return true;
+    }
+    innermost->log_file_ = file;
+    return true;
+}
+
+Taken Board::take(NamedLock& lock, int64_t until) const {
+    const Taken taken = wilkins::take(lock.lock, life_, until);
+    if (taken == Taken::not_yet) return taken;
+    HolderRecord& holder = lock.holder;
     const uint32_t self = life_.self();
-    if (holder.process.load(std::memory_order_relaxed) == self) return;
+    if (holder.process.load(std::memory_order_relaxed) == self) return taken;
     holder.process.store(0, std::memory_order_relaxed);
     holder.task = task_;
     holder.rank = rank_;
@@ -169,6 +213,7 @@ void Board::sign() const {
     holder.namespace_ = life_.pid_namespace();
     snprintf(holder.program, sizeof(holder.program), "%s", program_invocation_short_name);
     holder.process.store(self, std::memory_order_release);
+    return taken;
 }
 
 void Board::ring(int port) const {

@@ -64,19 +64,31 @@ public:
         explicit Lock(const Board& board);
         Lock(const Board& board, std::defer_lock_t) : board_(board) {}
         ~Lock();
-        void release();
+        // Writes nothing to a file before others can have the lock, and does not return before what happened until now, and must be
+        // in the trace file before anybody acts on it, is there. False if that takes longer than this lock may wait.
+        bool release();
         void acquire();
-        // False if it cannot be had before this time of the monotonic clock.
-        bool acquire_by(int64_t until);
+        // From now on it waits no longer than so many ns for anything. False if the lock cannot be had in that time.
+        bool acquire_within(int64_t patience);
         // Also few events go to the trace file when the lock is released (see trace.hpp).
         void write_events() { events_kept_ = 0; }
+        // If this thread holds a lock: keeps a line for the log until that is released.
+        static bool keep_line(const char* file, const char* line, size_t length);
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
 
     private:
+        bool take_by(int64_t until);
+        int64_t limit() const;
+
         const Board& board_;
         bool held_ = false;
-        uint32_t events_kept_ = sizeof(BoardRecord::events) / 2;
+        bool written_ = true;    // what the last release returned
+        int64_t patience_ = -1;  // none
+        uint64_t events_kept_ = kTraceMany;
+        std::string lines_;
+        const char* log_file_ = nullptr;
+        Lock* outer_ = nullptr;
     };
 
     // Room beyond the tables, for what nobody can count before (see annex.cpp). Call with the lock held. `extend` gives a
@@ -93,9 +105,10 @@ public:
     bool sleep(int port, uint32_t seen, int milliseconds) const;
     uint32_t bell(int port) const { return this->port(port).bell.load(std::memory_order_acquire); }
 
-private:
-    void sign() const;
+    // Takes one of the board's two locks, and says who has it.
+    Taken take(NamedLock& lock, int64_t until) const;
 
+private:
     template <class T>
     T& at(uint64_t offset, int index) const {
         return *reinterpret_cast<T*>(base_ + offset + static_cast<uint64_t>(index) * sizeof(T));

@@ -43,20 +43,24 @@ int guarded(F f) {
 // The launcher's board. A launcher has to end runs in which a process stands still, perhaps with the board's lock: it waits for
 // that no longer than this, and less while it is in vain.
 struct Watched : Board {
-    mutable std::atomic<bool> late{false};
-    int64_t patience() const { return late ? 50'000'000 : 1'000'000'000; }
+    enum Late { in_time, not_done, not_written };
+    mutable std::atomic<Late> late{in_time};
+    int64_t patience() const { return late == in_time ? 1'000'000'000 : 50'000'000; }
 };
 
 class Briefly {
 public:
-    explicit Briefly(const Watched& board) : lock_(board, std::defer_lock), held_(lock_.acquire_by(now_ns() + board.patience())) {
-        board.late = !held_;
-    }
+    explicit Briefly(const Watched& board)
+        : board_(board), lock_(board, std::defer_lock), held_(lock_.acquire_within(board.patience())) {}
+    ~Briefly() { board_.late = !held_ ? Watched::not_done : lock_.release() ? Watched::in_time : Watched::not_written; }
+    Briefly(const Briefly&) = delete;
+    Briefly& operator=(const Briefly&) = delete;
     Board::Lock* operator->() { return &lock_; }
     Board::Lock& operator*() { return lock_; }
     explicit operator bool() const { return held_; }
 
 private:
+    const Watched& board_;
     Board::Lock lock_;
     bool held_;
 };
@@ -138,23 +142,27 @@ WILKINS_API Watched* wilkins_board_attach(const char* folder, int* error) {
 
 WILKINS_API void wilkins_board_detach(Watched* board) { delete board; }
 
-// Could the last of the calls below not have the board's lock in time? It has done nothing then.
-WILKINS_API int wilkins_was_late(const Watched* board) { return board->late ? 1 : 0; }
+// How the last of the calls below went: 1: it could not have the board's lock in time, and has done nothing; 2: it could, but what
+// others did before is not in the trace file yet, as it must be before anybody acts on it.
+WILKINS_API int wilkins_was_late(const Watched* board) { return board->late; }
 
-// Who holds the board's lock, or held it last.
+// Who holds the board's lock; if nobody does, who writes the trace, or did so last.
 WILKINS_API size_t wilkins_holder(const Watched* board, char* text, size_t room) {
     try {
-        const HolderRecord& holder = board->head().holder;
+        const BoardRecord& head = board->head();
+        const bool writes = holder(head.lock.lock) == 0;
+        const HolderRecord& who = writes ? head.trace_lock.holder : head.lock.holder;
         std::string out = "{\"task\":";
-        const bool known = holder.task >= 0 && holder.task < board->head().tasks;
-        append_json(out, known ? board->task(holder.task).name : "");
-        out += ",\"rank\":" + std::to_string(holder.rank) + ",\"pid\":" + std::to_string(holder.pid) + ",\"program\":";
-        char program[sizeof(holder.program)];
-        memcpy(program, holder.program, sizeof(program));
+        append_json(out, who.task >= 0 && who.task < head.tasks ? board->task(who.task).name : "");
+        out += ",\"rank\":" + std::to_string(who.rank) + ",\"pid\":" + std::to_string(who.pid) + ",\"program\":";
+        char program[sizeof(who.program)];
+        memcpy(program, who.program, sizeof(program));
         program[sizeof(program) - 1] = 0;
         append_json(out, program);
-        out += std::string(",\"elsewhere\":") + (holder.namespace_ == board->pid_namespace() ? "false}" : "true}");
-        return hand_out(out, text, room);
+        out += std::string(",\"elsewhere\":") + (who.namespace_ == board->pid_namespace() ? "false" : "true");
+        out += ",\"writes\":";
+        append_json(out, writes ? head.trace_file : "");
+        return hand_out(out + "}", text, room);
     } catch (const std::bad_alloc&) {
         return 0;
     }
@@ -195,7 +203,7 @@ WILKINS_API uint64_t wilkins_port_steps(const Watched* board, int port) {
 }
 
 WILKINS_API int wilkins_port_touched(const Watched* board, int port) {
-    board->late = false;  // it needs no lock
+    board->late = Watched::in_time;  // it needs no lock
     return board->port(port).touched.load() != 0;
 }
 

@@ -97,14 +97,22 @@ void write_line(const Board& board, int task, int rank, const char* format, va_l
     int m = vsnprintf(line + n, static_cast<size_t>(room), format, arguments);
     n += m < room ? m : room - 1;
     line[n++] = '\n';
-    int fd = raw::open(board.head().log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return;
-    ssize_t done = raw::write(fd, line, static_cast<size_t>(n));
-    static_cast<void>(done);
-    raw::close(fd);
+    // Nobody waits for a file system to have the board.
+    if (!Board::Lock::keep_line(board.head().log_file, line, static_cast<size_t>(n)))
+        write_log(board.head().log_file, line, static_cast<size_t>(n));
 }
 
 }  // namespace
+
+void write_log(const char* file, const char* lines, size_t length) {
+    const int before = errno;
+    const int fd = raw::open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        [[maybe_unused]] const ssize_t done = raw::write(fd, lines, length);
+        raw::close(fd);
+    }
+    errno = before;
+}
 
 void log_line(const char* format, ...) {
     const Process& p = process();

@@ -241,7 +241,7 @@ struct SlotRecord {
     char name[kNameMax];
 };
 
-// A process that holds the board's lock, or held it last, in words for people. Written with the lock, read without.
+// A process that holds a lock, or held it last, in words for people. Written with the lock, read without.
 struct HolderRecord {
     std::atomic<uint32_t> process;  // its number in the run
     int32_t task;                   // -1 of a launcher
@@ -251,23 +251,33 @@ struct HolderRecord {
     char program[32];
 };
 
+// The board's lock, and that of the trace file: whoever holds one of them takes no other.
+struct NamedLock {
+    SharedLock lock;
+    HolderRecord holder;
+};
+
+inline constexpr uint64_t kTraceRoom = 1u << 18;      // bytes of lines for the trace file that the board has room for
+inline constexpr uint64_t kTraceMany = 1u << 14;  // so many are written by whoever finds them
+
 struct BoardRecord {
     uint64_t magic;
     uint32_t layout;
     std::atomic<uint32_t> stopped;
     uint64_t size;
-    SharedLock lock;
-    HolderRecord holder;
+    NamedLock lock;
+    NamedLock trace_lock;
     std::atomic<uint32_t> processes;  // that have joined so far (see life.hpp)
     char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
     char log_file[4096];
     char trace_file[4096];
     uint32_t trace_at_once;  // what a run that goes on with this one must know is written as it happens, not much together
-    uint32_t events_urgent;  // ... and some of that is among the events
-    uint32_t events_end;
-    uint32_t events_halfway;  // they are being written to the file: whoever dies then has perhaps cut a line short
-    uint32_t trace_stopped;   // events were lost; later ones would tell of a run without these
-    char events[16384];  // lines for the trace file that are not written yet
+    std::atomic<uint32_t> trace_stopped;   // events were lost; later ones would tell of a run without these
+    std::atomic<uint64_t> events_end;      // bytes of lines so far; grows with the board's lock
+    std::atomic<uint64_t> events_urgent;   // nobody may act on what those up to here tell before they are in the file
+    std::atomic<uint64_t> events_written;  // those up to here are in the file; grows with the trace's lock
+    uint64_t events_halfway;               // those up to here are being written: whoever dies then has perhaps cut a line short
+    char events[kTraceRoom];                  // a ring: byte k is at k % kTraceRoom
     uint64_t stamp;
     uint64_t publications;
     uint64_t reserve;  // address space per arena

@@ -67,12 +67,15 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
 }  // namespace
 
 void give_up(const Process& p, int index, uint64_t stamp) {
-    Board::Lock lock(p.board);
     const SlotRecord& slot = p.board.slot(index);
-    if (is_writing(slot, stamp)) {
-        disk::forget(p.board, index);
-        queue::clear_slot(p.board, index);
+    bool mine;
+    {
+        Board::Lock lock(p.board);
+        mine = is_writing(slot, stamp);
     }
+    if (mine) disk::forget(p.board, index);  // the slot is this process's until it is cleared: nobody waits for a disk to have the board
+    Board::Lock lock(p.board);
+    if (is_writing(slot, stamp)) queue::clear_slot(p.board, index);
     p.board.ring(p.board.source(slot.source).port);
 }
 

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -18,13 +20,29 @@ namespace wilkins::trace {
 
 namespace {
 
-// No name can break the lines and columns of the file.
-void append_clean(char*& to, const char* text) {
-    for (; *text; ++text) *to++ = static_cast<unsigned char>(*text) < 0x20 ? '?' : *text;
-}
+// A line on its way to the ring. It is there with its last store.
+class Line {
+public:
+    explicit Line(BoardRecord& head) : head_(head), end_(head.events_end.load(std::memory_order_relaxed)) {}
+    void put(const char* text) {
+        for (; *text; ++text) head_.events[end_++ % kTraceRoom] = *text;
+    }
+    // No name can break the lines and columns of the file.
+    void put_clean(const char* text) {
+        for (; *text; ++text) head_.events[end_++ % kTraceRoom] = static_cast<unsigned char>(*text) < 0x20 ? '?' : *text;
+    }
+    void end(bool urgent) {
+        if (urgent) head_.events_urgent.store(end_, std::memory_order_relaxed);
+        head_.events_end.store(end_, std::memory_order_release);
+    }
+
+private:
+    BoardRecord& head_;
+    uint64_t end_;
+};
 
 // Is all of it there?
-bool append(const Board& board, const char* text, size_t length) {
+bool append(const Board& board, const struct iovec* parts, int count) {
     const char* path = board.head().trace_file;
     // Opened anew each time: the program may close any descriptor that it did not open, and open another in its place.
     const int fd = raw::open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -37,13 +55,15 @@ bool append(const Board& board, const char* text, size_t length) {
         sigaddset(&only, SIGXFSZ);
         pthread_sigmask(SIG_BLOCK, &only, &mask);
     }
-    const ssize_t done = raw::write(fd, text, length);
+    const ssize_t done = syscall(SYS_writev, fd, parts, count);
     raw::close(fd);
     if (limited) {
         const struct timespec now = {0, 0};
         while (!sigismember(&mask, SIGXFSZ) && sigtimedwait(&only, nullptr, &now) > 0) {}
         pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     }
+    size_t length = 0;
+    for (int k = 0; k < count; ++k) length += parts[k].iov_len;
     return done == static_cast<ssize_t>(length);
 }
 
@@ -56,20 +76,26 @@ bool is_urgent(const char* event) {
 }
 
 // As it stands in wilkins/flow/trace.py. What was written before it has an end of line, whole or not.
-constexpr char kAgain[] = "\nagain\n";
+char again[] = "\nagain\n";
 
-// What is on the board goes to the file. For whoever holds the lock, and may die at any moment.
-void write_out(const Board& board) {
+// For whoever holds the trace's lock, and may die at any moment. `anew`: the last one has died.
+void write_out(const Board& board, bool anew) {
     BoardRecord& head = board.head();
-    head.events_halfway = 1;
+    const uint64_t begin = head.events_written.load(), end = head.events_end.load(std::memory_order_acquire);
+    bool whole = true;
+    if (anew && head.events_halfway > begin) {
+        const struct iovec mark = {again, sizeof(again) - 1};
+        whole = append(board, &mark, 1);
+    }
+    head.events_halfway = end;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    const bool whole = append(board, head.events, head.events_end);
+    WILKINS_FAULT_POINT("trace.begun");
+    const uint64_t first = begin % kTraceRoom, room = kTraceRoom - first, length = end - begin;
+    const struct iovec parts[] = {{head.events + first, std::min(length, room)}, {head.events, length > room ? length - room : 0}};
+    whole = append(board, parts, 2) && whole;
     WILKINS_FAULT_POINT("trace.written");
-    head.events_end = 0;
-    head.events_urgent = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    head.events_halfway = 0;
     if (!whole && head.trace_at_once) head.trace_stopped = 1;
+    head.events_written.store(end);
 }
 
 }  // namespace
@@ -81,49 +107,36 @@ void note(const Board& board, const char* event, int task, int rank, const char*
     constexpr size_t kNumbers = 160;  // the longest that the columns of numbers and the event can be
     const TaskRecord& record = board.task(task);
     const size_t most = strlen(record.name) + strlen(pattern) + strlen(name) + kNumbers;
-    if (most > sizeof(head.events)) return;
-    if (head.events_end + most > sizeof(head.events)) {  // a step for very many channels
-        write_out(board);
-        if (head.trace_stopped) return;
+    if (head.events_end.load() + most > head.events_written.load() + kTraceRoom) {  // a step for thousands of channels
+        if (head.trace_at_once) head.trace_stopped = 1;
+        return;
     }
-    char* to = head.events + head.events_end;
-    to += snprintf(to, kNumbers, "%lld\t%s\t", static_cast<long long>(time_ns), event);
-    append_clean(to, record.name);
-    to += snprintf(to, kNumbers, "\t%d\t", rank);
-    append_clean(to, pattern);
-    *to++ = '\t';
-    append_clean(to, name);
-    to += snprintf(to, kNumbers, "\t%lld\t%lld\n", static_cast<long long>(sequence), static_cast<long long>(bytes));
-    head.events_end = static_cast<uint32_t>(to - head.events);
-    if (is_urgent(event)) head.events_urgent = 1;
+    char numbers[kNumbers];
+    Line line(head);
+    snprintf(numbers, sizeof(numbers), "%lld\t%s\t", static_cast<long long>(time_ns), event);
+    line.put(numbers);
+    line.put_clean(record.name);
+    snprintf(numbers, sizeof(numbers), "\t%d\t", rank);
+    line.put(numbers);
+    line.put_clean(pattern);
+    line.put("\t");
+    line.put_clean(name);
+    snprintf(numbers, sizeof(numbers), "\t%lld\t%lld\n", static_cast<long long>(sequence), static_cast<long long>(bytes));
+    line.put(numbers);
+    line.end(is_urgent(event));
 }
 
-void write(const Board& board) {
-    const int before = errno;
-    write_out(board);
-    errno = before;
-}
-
-void repair(const Board& board) {
+bool write_until(const Board& board, uint64_t end, int64_t until) {
     BoardRecord& head = board.head();
-    if (!head.events_halfway) return;
-    const int before = errno;
-    if (!append(board, kAgain, sizeof(kAgain) - 1) && head.trace_at_once) head.trace_stopped = 1;
-    head.events_halfway = 0;
-    if (head.trace_stopped) head.events_end = 0;
-    errno = before;
-}
-
-void release_and_write(const Board& board) {
-    BoardRecord& head = board.head();
-    char lines[sizeof(head.events)];
-    const size_t length = head.events_end;
-    memcpy(lines, head.events, length);
-    head.events_end = 0;
-    give_back(head.lock);
-    const int before = errno;
-    append(board, lines, length);
-    errno = before;
+    while (head.events_written.load() < end) {
+        const Taken taken = board.take(head.trace_lock, until);
+        if (taken == Taken::not_yet) return false;
+        const int before = errno;
+        if (taken == Taken::from_dead || head.events_written.load() < end) write_out(board, taken == Taken::from_dead);
+        errno = before;
+        give_back(head.trace_lock.lock);
+    }
+    return true;
 }
 
 }  // namespace wilkins::trace

@@ -11,15 +11,10 @@ namespace wilkins::trace {
 void note(const Board& board, const char* event, int task, int rank, const char* pattern, const char* name, int64_t sequence,
           int64_t bytes, int64_t time_ns = now_ns());
 
-// Unlocks the board and appends the events that were on it to the trace file: nobody waits for the file. Errors are passed
-// over, errno is kept, and a limit on file sizes does not end the program.
-void release_and_write(const Board& board);
-
-// The same before the board is unlocked: nobody can have seen what happened unless the file tells it, also if all are killed. If the
-// file cannot take it all, no event comes after it, so that nobody is misled by those that follow.
-void write(const Board& board);
-
-// After the death of a process that held the lock: what it was writing comes again, after a mark that says so.
-void repair(const Board& board);
+// Returns when the events up to there (see BoardRecord::events_end) are in the trace file: writes them, or waits for whoever does. Call
+// without the board's lock. What a process was writing when it died comes again, after a mark that says so. Errors are passed over, errno
+// is kept, and a limit on file sizes does not end the program; but where the run may be gone on with, no event comes after one that
+// could not be written, so that nobody is misled. False if others write for longer than until then.
+bool write_until(const Board& board, uint64_t end, int64_t until);
 
 }  // namespace wilkins::trace
