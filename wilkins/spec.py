@@ -29,6 +29,7 @@ from wilkins.kinds import (
     text,
     time_span,
 )
+from wilkins.names import own_form, text_of
 from wilkins.reading import Where, key
 from wilkins.restarts import Restart
 from wilkins.sections import Section, SectionList, SectionMap
@@ -355,9 +356,10 @@ def default_name(func: str) -> str:
     """A task's name from its program: no folder, no suffix, only characters that suit file names."""
     if func.startswith(PREFIX):
         func = func.rpartition(".")[2]
-    base = func.rstrip("/").rpartition("/")[2]
+    base = text_of(func).rstrip("/").rpartition("/")[2]
     stem = base.rpartition(".")[0] or base if base.endswith((".py", ".hx", ".sh", ".exe", ".x")) else base
-    return "".join(letter if letter.isalnum() or letter in "_-.+" else "-" for letter in stem).strip(".-") or "task"
+    name = "".join(letter if letter.isalnum() or letter in "_-.+" else "-" for letter in stem).strip(".-")
+    return own_form(name) or "task"
 
 
 def ready_made(task: Task) -> str | None:

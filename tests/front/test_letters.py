@@ -17,7 +17,7 @@ UTF_8 = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
 WORKFLOW = """\
 name: Größe
 tasks:
-  - {name: write, func: ./schreib-ö.py, args: ["ä b"], outports: [{filename: "größe-*.h5", mode: both}]}
+  - {func: ./schreib-ö.py, args: ["ä b"], outports: [{filename: "größe-*.h5", mode: both}]}
   - {name: read, func: ./read.py, inports: [{filename: "größe-?.h5"}]}
 """
 
@@ -62,15 +62,17 @@ def test_a_run_in_an_ascii_locale(folder: Path, before: dict[str, str]) -> None:
     assert sorted(os.fsencode(file.name) for file in folder.glob("gr*.h5")) == [
         f"größe-{step}.h5".encode() for step in range(3)
     ]
+    assert (folder / "wilkins-runs/latest").resolve().name.startswith("Größe-")
     logs = {log.name: log.read_bytes() for log in folder.glob("wilkins-runs/latest/*.log")}
-    assert logs["write.log"] == f"{'ä b'.encode()!r}\n".encode()
+    assert logs["schreib-ö.log"] == f"{'ä b'.encode()!r}\n".encode()
     assert logs["read.log"].startswith(b"read 0\nread 1\nread 2\n")
     summary = json.loads((folder / "wilkins-runs/latest/summary.json").read_text())
     assert [task["outcome"] for task in summary["tasks"]] == ["done", "done"]
     for after in (ASCII, UTF_8):
         shown = _wilkins(folder, "trace", env=after)
         assert shown.code == 0, shown.err
-        assert "write" in shown.out
+        assert ("schreib-ö" if after is UTF_8 else "schreib-\\xc3\\xb6") in shown.out
+        assert _wilkins(folder, "trace", "-o", "trace.svg", env=after).code == 0
 
 
 def test_commands_in_an_ascii_locale(folder: Path) -> None:

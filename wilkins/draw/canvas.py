@@ -10,6 +10,7 @@ from typing import Any
 from wilkins import streams
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Activity
+from wilkins.names import text_of
 
 # Okabe and Ito's palette (Color Universal Design, 2008); greys for what is no work.
 BLUE, ORANGE, GREEN, SKY, VERMILION, INK, PALE, GREY = (
@@ -59,7 +60,7 @@ def text_width(text: str, size: float) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextToPath
 
-    return float(TextToPath().get_text_width_height_descent(text, FontProperties(size=size), ismath=False)[0])
+    return float(TextToPath().get_text_width_height_descent(text_of(text), FontProperties(size=size), ismath=False)[0])
 
 
 def save(figure: Any, file_format: str, target: Path | None) -> None:

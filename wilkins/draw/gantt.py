@@ -69,7 +69,7 @@ def _panel(ax: Any, title: str, timeline: Timeline, end: float) -> None:
         if few or first[name] == place
     ]
     step = -(-len(named) // _MOST_NAMES)
-    ax.set_yticks([place for place, _ in named[::step]], [name for _, name in named[::step]])
+    ax.set_yticks([place for place, _ in named[::step]], [text_of(name) for _, name in named[::step]])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(0, end * 1.01 or 1)
     ax.set_xlabel("time, s")

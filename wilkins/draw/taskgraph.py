@@ -105,7 +105,7 @@ def _pattern(graph: networkx.MultiDiGraph[str], name: str, side: str, pattern: s
     """A port's pattern as the workflow file has it, the same for all instances."""
     node = graph.nodes[name]
     ports = getattr(node["task"], side)
-    return text_of(next((p.filename for p in ports if p.pattern(node["instance"]) == pattern), pattern))
+    return next((p.filename for p in ports if p.pattern(node["instance"]) == pattern), pattern)
 
 
 def _draw_bundle(ax: Any, placed: Placed) -> None:
@@ -127,7 +127,7 @@ def _draw_bundle(ax: Any, placed: Placed) -> None:
         ax.text(
             left + bundle.width / 2 if placed.back else left + 2,
             top + LINE * (number + 0.5),
-            text,
+            text_of(text),
             size=_SMALL,
             color=INK if number < bundle.names else BLUE,
             ha="center" if placed.back else "left",
@@ -180,10 +180,10 @@ def _draw_box(ax: Any, graph: networkx.MultiDiGraph[str], box: Box, layout: Layo
     ranks = count_of(graph.nodes[box.members[0]]["nprocs"], "rank")
     if len(box.members) == 1:
         _frame(ax, left, top, box.width, box.height)
-        ax.text(middle, top + 13, box.key, size=_NAME, ha="center", va="center", weight="bold", zorder=5)
+        ax.text(middle, top + 13, text_of(box.key), size=_NAME, ha="center", va="center", weight="bold", zorder=5)
         ax.text(middle, top + 26, ranks, size=_SMALL, ha="center", va="center", zorder=5)
         return
-    title = f"{box.key} x {len(box.members)}"
+    title = f"{text_of(box.key)} x {len(box.members)}"
     if _piled(box):
         for shift in (8.0, 4.0, 0.0):
             _frame(ax, left + shift, top + 8 - shift, box.width - 8, box.height - 8)
@@ -194,7 +194,7 @@ def _draw_box(ax: Any, graph: networkx.MultiDiGraph[str], box: Box, layout: Layo
     ax.text(middle, top + 11, title, size=_NAME, ha="center", va="center", weight="bold", zorder=5)
     for name, row in zip(box.members, box.rows, strict=True):
         _frame(ax, left + 6, top + row - _MEMBER / 2, box.width - 12, _MEMBER)
-        ax.text(middle, top + row, f"{name}, {ranks}", size=_SMALL, ha="center", va="center", zorder=5)
+        ax.text(middle, top + row, f"{text_of(name)}, {ranks}", size=_SMALL, ha="center", va="center", zorder=5)
 
 
 def _frame(ax: Any, left: float, top: float, width: float, height: float, ensemble: bool = False) -> None:

@@ -31,7 +31,7 @@ class Terminal:
             label = f"{name:<{width}} | "
             if coloured:
                 label = f"\033[{_COLOURS[index % len(_COLOURS)]}m{label}\033[0m"
-            self._labels[name] = label.encode()
+            self._labels[name] = os.fsencode(label)
 
     def lines(self, name: str, text: bytes) -> None:
         """Show complete lines of a task."""

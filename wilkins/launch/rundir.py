@@ -19,6 +19,7 @@ from typing import Any
 from wilkins.errors import ResourceError, UsageError, refused
 from wilkins.flow.trace import FILE_NAME
 from wilkins.launch import planfile
+from wilkins.names import own_form, text_of
 from wilkins.plan import Plan
 
 RESUMPTION = "resume.json"
@@ -94,7 +95,7 @@ class RunDirectory:
 
     def log_path(self, task: str, rank: int | None = None) -> Path:
         """The log of a task, or of one of its ranks."""
-        stem = re.sub(r"[^\w.\[\]-]", "_", task)
+        stem = own_form(re.sub(r"[^\w.\[\]-]", "_", text_of(task)))
         return self.path / (f"{stem}.log" if rank is None else f"{stem}.{rank}.log")
 
     def points_path(self, task: str) -> Path:
