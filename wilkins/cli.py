@@ -18,6 +18,10 @@ _JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID"
 _INTERRUPTED = 130
 _DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
 
+GRAPHS = ("text", "mermaid", "dot", "svg", "png")
+TIMELINES = ("text", "svg", "png")
+"""What task graphs and timelines can be put out as."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
@@ -144,13 +148,14 @@ def _graph(parsed: argparse.Namespace) -> int:
     from wilkins.graph import compile as compile_graph
     from wilkins.pictures import chosen_format, output_graph
 
-    file_format = chosen_format(parsed.format, parsed.output)
+    file_format = chosen_format(parsed.format, parsed.output, GRAPHS)
     output_graph(compile_graph(_workflow(parsed)[0], parsed.set, files=parsed.files), file_format, parsed.output)
     return 0
 
 
 def _simulate(parsed: argparse.Namespace) -> int:
     from wilkins.kinds import parse_size
+    from wilkins.pictures import chosen_format
     from wilkins.timelines import simulate
 
     try:
@@ -158,14 +163,16 @@ def _simulate(parsed: argparse.Namespace) -> int:
     except ValueError:
         raise UsageError(f"--rate must be bytes per second such as 5GB/s, not {parsed.rate!r}") from None
     file = _workflow(parsed)[0]
-    return simulate(file, parsed.set, rate or None, parsed.measured, parsed.trace, parsed.format, parsed.output)
+    file_format = chosen_format(parsed.format, parsed.output, TIMELINES)
+    return simulate(file, parsed.set, rate or None, parsed.measured, parsed.trace, file_format, parsed.output)
 
 
 def _trace(parsed: argparse.Namespace) -> int:
-    from wilkins.launch.rundir import named
+    from wilkins.pictures import chosen_format
     from wilkins.timelines import trace
 
-    return trace(named(parsed.run), parsed.skip_start, parsed.format, parsed.output)
+    file_format = chosen_format(parsed.format, parsed.output, TIMELINES)
+    return trace(parsed.run, parsed.skip_start, file_format, parsed.output)
 
 
 def _schema(parsed: argparse.Namespace) -> int:
@@ -317,7 +324,7 @@ def _parser() -> argparse.ArgumentParser:
     add_file(add("plan", _plan, "show what would be started: tasks, ranks, channels, memory"))
     graph = add("graph", _graph, "show the task graph")
     add_file(graph)
-    add_output(graph, ("text", "mermaid", "dot", "svg", "png"))
+    add_output(graph, GRAPHS)
     simulate = add("simulate", _simulate, "predict the timeline of a workflow from the `model` of its tasks")
     add_file(simulate)
     simulate.add_argument(
@@ -328,10 +335,11 @@ def _parser() -> argparse.ArgumentParser:
         dest="measured",
         metavar="RUN",
         type=Path,
-        help="take the times per step, and numbers of steps, that the file does not give from this run",
+        help="take the times per step, and numbers of steps, that the file does not give from this run: its directory, "
+        "its name in wilkins-runs, such as latest, or the file of its trace",
     )
-    simulate.add_argument("--trace", metavar="RUN", type=Path, help="show this run beside the prediction")
-    add_output(simulate, ("text", "svg", "png"))
+    simulate.add_argument("--trace", metavar="RUN", type=Path, help="show this run, named alike, beside the prediction")
+    add_output(simulate, TIMELINES)
     trace = add("trace", _trace, "show the timeline of a run as it happened")
     trace.add_argument(
         "run",
@@ -339,14 +347,14 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="?",
         default=Path("wilkins-runs/latest"),
-        help="the run's directory, or its name in wilkins-runs (default: latest)",
+        help="the run's directory, its name in wilkins-runs, or the file of its trace (default: latest)",
     )
     trace.add_argument(
         "--skip-start",
         action="store_true",
         help="leave out the start and the end of programs: begin when the first task has started",
     )
-    add_output(trace, ("text", "svg", "png"))
+    add_output(trace, TIMELINES)
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
     add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")

@@ -16,25 +16,38 @@ from wilkins.names import text_of
 if TYPE_CHECKING:
     import networkx
 
-_SUFFIXES = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
-_NO_SUFFIXES = {".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".gif", ".webp", ".tif", ".tiff", ".bmp"}
-"""Pictures that are not made: a file of such a name must not hold a text."""
+_SUFFIXES = {
+    ".svg": "svg",
+    ".png": "png",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".mmd": "mermaid",
+    ".txt": "text",
+}
+"""What the end of a file's name says of its content."""
 _WIDTH = 100
 """Letters in a line where there is no terminal."""
 
 
-def chosen_format(said: str | None, target: Path | None) -> str:
-    """The format that was asked for, else the one that the file's name stands for, else text.
+def chosen_format(said: str | None, target: Path | None, formats: Sequence[str]) -> str:
+    """The format that was asked for, else the one that the end of the file's name stands for; without one, text.
+
+    Args:
+        formats: those there are.
 
     Raises:
-        UsageError: the name stands for a picture of another kind.
+        UsageError: the end of the file's name stands for none of them.
     """
-    if not said and target and target.suffix.lower() in _NO_SUFFIXES:
+    if said or target is None or not target.suffix:
+        return said or "text"
+    found = _SUFFIXES.get(target.suffix.lower())
+    if found is None or found not in formats:
+        known = ", ".join(suffix for suffix, name in _SUFFIXES.items() if name in formats)
         raise UsageError(
-            f"{target}: cannot write {target.suffix[1:]} files; name one that ends in .svg or .png, or say what it "
-            "is to hold with --format"
+            f"-o {target}: cannot write {target.suffix[1:]} files; let the name end in one of {known}, or say what the "
+            f"file is to hold with --format {'|'.join(formats)}"
         )
-    return said or (_SUFFIXES.get(target.suffix.lower(), "text") if target else "text")
+    return found
 
 
 def output_graph(graph: networkx.MultiDiGraph[str], file_format: str, target: Path | None) -> None:
@@ -65,13 +78,11 @@ def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, t
         from wilkins.draw.gantt import draw_timelines
 
         save(draw_timelines(panels), file_format, target)
-    elif file_format == "text":
+    else:
         from wilkins.timetable import report
 
         plain = target is None and not (sys.stdout.encoding or "ascii").lower().startswith("utf")
         output_text(report(panels, shutil.get_terminal_size((_WIDTH, 24)).columns, plain), target)
-    else:
-        raise UsageError(f"a timeline cannot be written as {file_format}; give --format text, svg or png")
 
 
 def output_text(text: str, target: Path | None) -> None:

@@ -10,15 +10,20 @@ from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch import planfile
+from wilkins.launch.rundir import named
 from wilkins.plan import Plan
 
 
-def timeline_of_run(folder: Path) -> Timeline:
+def timeline_of_run(run: Path) -> Timeline:
     """The timeline of a run, as it happened; of a trace with a broken line, up to that, and a line on stderr says so.
+
+    Args:
+        run: its directory, its name among the runs here (such as `latest`), or the file of its trace.
 
     Raises:
         UsageError: the folder holds no trace, or one that cannot be read.
     """
+    folder = named(run)
     try:
         events = read_trace(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -35,7 +40,7 @@ def timeline_of_run(folder: Path) -> Timeline:
         raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
     if not events:
         raise UsageError(f"{folder}: its trace is empty: no program was started; see the logs beside it")
-    plan = _plan(folder)
+    plan = _plan(folder if folder.is_dir() else folder.parent)
     return recorded(events, [task.name for task in plan.tasks] if plan else (), _feeds(plan) if plan else None)
 
 

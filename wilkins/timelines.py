@@ -11,7 +11,7 @@ from wilkins.flow.recorded import computing_times, steps_written, without_start
 from wilkins.flow.timeline import Blocked
 from wilkins.graph import wire
 from wilkins.load import load
-from wilkins.pictures import chosen_format, output_timelines
+from wilkins.pictures import output_timelines
 from wilkins.predict import model_of
 from wilkins.runs import timeline_of_run
 
@@ -27,7 +27,7 @@ def simulate(
     rate: int | None,
     measured: Path | None,
     run: Path | None,
-    file_format: str | None,
+    file_format: str,
     target: Path | None,
 ) -> int:
     """Predict the timeline of a workflow and put it out.
@@ -48,7 +48,7 @@ def simulate(
     panels = [(f"{document.workflow.name}, model", timeline)]
     if run:
         panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))
-    output_timelines(panels, chosen_format(file_format, target), target)
+    output_timelines(panels, file_format, target)
     if timeline.stuck:
         raise StuckError(f"the workflow would get stuck:\n{_explained(timeline.stuck)}\n{_CURE}")
     return 0
@@ -65,7 +65,7 @@ def _explained(stuck: Sequence[Blocked]) -> str:
     )
 
 
-def trace(run: Path, skip_start: bool, file_format: str | None, target: Path | None) -> int:
+def trace(run: Path, skip_start: bool, file_format: str, target: Path | None) -> int:
     """Put out the timeline of a run.
 
     Raises:
@@ -74,5 +74,5 @@ def trace(run: Path, skip_start: bool, file_format: str | None, target: Path | N
     timeline = timeline_of_run(run)
     if skip_start:
         timeline = without_start(timeline)
-    output_timelines([(f"{run.resolve().name}", timeline)], chosen_format(file_format, target), target)
+    output_timelines([(f"{run.resolve().name}", timeline)], file_format, target)
     return 0

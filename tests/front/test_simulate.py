@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -215,14 +216,59 @@ def test_no_run_yet(folder: Path) -> None:
     assert "wilkins-runs/latest: there is no such folder; give the folder of a run" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["x.pdf", "t.json", "g.foo"])
 @pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
-def test_a_picture_of_a_kind_that_is_not_made(folder: Path, command: str) -> None:
+def test_a_file_of_a_kind_that_is_not_made(folder: Path, command: str, name: str) -> None:
     """A text in a file named .pdf would be found out only much later, by somebody else."""
     write_run(folder)
-    done = wilkins(folder, command, *([] if command == "trace" else ["workflow.yaml"]), "-o", "x.pdf")
+    what = [] if command == "trace" else ["workflow.yaml"]
+    done = wilkins(folder, command, *what, "-o", name)
     assert done.returncode == 2
-    assert "x.pdf: cannot write pdf files; name one that ends in .svg or .png" in done.stderr
-    assert not (folder / "x.pdf").exists()
+    known = ".svg, .png, .dot, .gv, .mmd, .txt" if command == "graph" else ".svg, .png, .txt"
+    kind = name.split(".")[1]
+    assert f"-o {name}: cannot write {kind} files; let the name end in one of {known}, or say what" in done.stderr
+    assert not (folder / name).exists()
+    assert wilkins(folder, command, *what, "-o", name, "--format", "text").returncode == 0
+
+
+def test_a_timeline_is_no_graph(folder: Path) -> None:
+    done = wilkins(folder, "simulate", "workflow.yaml", "-o", "x.dot")
+    assert done.returncode == 2
+    assert "one of .svg, .png, .txt" in done.stderr
+
+
+@pytest.mark.parametrize("run", ["latest", "wilkins-runs/latest", "wilkins-runs/latest/trace.tsv"])
+def test_a_run_is_named_alike_by_all_commands(folder: Path, run: str) -> None:
+    write_run(folder)
+    shown = wilkins(folder, "trace", run)
+    assert rows(shown.stdout)["simulate"], shown.stderr
+    (folder / "workflow.yaml").write_text(WORKFLOW.replace("    model: {step: 1s}\n", ""))
+    done = wilkins(folder, "simulate", "workflow.yaml", "--from", run, "--trace", run)
+    assert done.returncode == 0, done.stderr
+    assert "the workflow" in done.stdout
+
+
+@pytest.mark.needs("python:matplotlib")
+@pytest.mark.parametrize("letters", [3, 30, 120])
+@pytest.mark.parametrize("states", [1, 6])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_the_legend_of_a_picture_is_seen_whole(letters: int, states: int, columns: int) -> None:
+    from wilkins.draw.gantt import draw_timelines
+    from wilkins.flow.timeline import Activity, RankTimeline, Segment, StepTimeline, TaskTimeline, Timeline
+
+    activities: tuple[Activity, ...] = get_args(Activity)[:states]
+    segments = tuple(Segment(activity, float(n), n + 1.0, "x") for n, activity in enumerate(activities))
+    name = "n" * letters
+    lost = StepTimeline(name, 0, "x", 0, 0.5, (), ("other",))
+    timeline = Timeline((TaskTimeline(name, 3.0, (RankTimeline(0, segments),)),), (lost,))
+    figure = draw_timelines([("a title", timeline)] * columns, columns)
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0
+    for ax in figure.axes:
+        area = ax.get_tightbbox()
+        assert area.y0 >= box.y1 and area.x0 >= whole.x0 and area.x1 <= whole.x1
+        assert ax.get_window_extent().width > 0.25 * whole.width / columns
 
 
 @pytest.mark.needs("python:matplotlib")

@@ -16,6 +16,10 @@ _MOST_LINES = 400
 """Lines between publications and opens, beyond which they would only be a haze."""
 _MOST_NAMES = 60
 """Rows that can be told apart by a name each."""
+_MOST_LETTERS = 32
+"""Of a name beside a bar, which needs room too; what is in the middle of a longer one is left out."""
+_GAP = 0.05
+"""Inches between the legend and what is above it."""
 
 
 def draw_timelines(panels: Sequence[tuple[str, Timeline]], columns: int = 1) -> Any:
@@ -27,7 +31,7 @@ def draw_timelines(panels: Sequence[tuple[str, Timeline]], columns: int = 1) -> 
     """
     rows = -(-len(panels) // columns)
     bars = max((sum(len(task.ranks) for task in timeline.tasks) for _, timeline in panels), default=1)
-    height = rows * (0.75 + min(max(0.34 * bars, 0.5), 12)) + 0.5
+    height = rows * (0.75 + min(max(0.34 * bars, 0.5), 12)) + 0.3
     figure = new_figure(9.5 if columns == 1 else 6.5 * columns, height)
     axes = figure.subplots(rows, columns, squeeze=False)
     shown: set[Activity] = set()
@@ -40,8 +44,9 @@ def draw_timelines(panels: Sequence[tuple[str, Timeline]], columns: int = 1) -> 
         lost = lost or any(step.dropped_for for step in timeline.steps)
     for ax in list(axes.flat)[len(panels) :]:
         ax.set_axis_off()
-    _legend(figure, shown, lost)
-    figure.tight_layout(rect=(0, 0.34 / height, 1, 1))
+    below = _legend(figure, shown, lost)
+    figure.set_figheight(height + below)
+    figure.tight_layout(rect=(0, (below + _GAP) / (height + below), 1, 1))
     return figure
 
 
@@ -69,7 +74,7 @@ def _panel(ax: Any, title: str, timeline: Timeline, end: float) -> None:
         if few or first[name] == place
     ]
     step = -(-len(named) // _MOST_NAMES)
-    ax.set_yticks([place for place, _ in named[::step]], [text_of(name) for _, name in named[::step]])
+    ax.set_yticks([place for place, _ in named[::step]], [_shortened(text_of(name)) for _, name in named[::step]])
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(0, end * 1.01 or 1)
     ax.set_xlabel("time, s")
@@ -105,7 +110,15 @@ def _steps(ax: Any, timeline: Timeline, places: dict[tuple[str, int], int], firs
         )
 
 
-def _legend(figure: Any, shown: set[Activity], lost: bool) -> None:
+def _shortened(name: str) -> str:
+    if len(name) <= _MOST_LETTERS:
+        return name
+    half = (_MOST_LETTERS - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
+def _legend(figure: Any, shown: set[Activity], lost: bool) -> float:
+    """Puts the legend at the bottom, in as many lines as it needs; returns its height in inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -118,4 +131,12 @@ def _legend(figure: Any, shown: set[Activity], lost: bool) -> None:
             Line2D([], [], color=VERMILION, marker="x", markersize=5, linestyle="", label="published, opened by nobody")
         )
     handles.append(Line2D([], [], color=INK, linewidth=1.6, label="completion"))
-    figure.legend(handles=handles, loc="lower center", ncols=len(handles), fontsize=8, frameon=False, handlelength=1.2)
+    for columns in range(len(handles), 0, -1):
+        legend = figure.legend(
+            handles=handles, loc="lower center", ncols=columns, fontsize=8, frameon=False, handlelength=1.2
+        )
+        box = legend.get_window_extent()
+        if box.width <= 0.98 * figure.bbox.width or columns == 1:
+            break
+        legend.remove()
+    return float(box.height / figure.dpi)
