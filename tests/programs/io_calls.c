@@ -13,6 +13,14 @@ static void count_errors(MPI_File *file, int *code, ...) {
     ++handled;
 }
 
+static int handled_by_others = 0;
+
+static void count_others(MPI_File *file, int *code, ...) {
+    (void)file;
+    (void)code;
+    ++handled_by_others;
+}
+
 static void require(int line, int true_that) {
     if (true_that) return;
     fprintf(stderr, "io_calls.c:%d: not so\n", line);
@@ -78,6 +86,20 @@ static void errors(MPI_File file) {
     MPI_File_read_at(file, 0, &x, 1, MPI_INT, &status);
     MPI_File_call_errhandler(file, MPI_ERR_IO);
     REQUIRE(handled == 2);
+    // The file has its handler as long as it is open, whatever becomes of others, and of the program's handle on it.
+    MPI_Errhandler others[200];
+    for (int i = 0; i < 200; ++i) MPI_File_create_errhandler(count_others, &others[i]);
+    MPI_File_call_errhandler(file, MPI_ERR_IO);
+    REQUIRE(handled == 3 && handled_by_others == 0);
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(file, others[0]));
+    MPI_File_call_errhandler(file, MPI_ERR_IO);
+    REQUIRE(handled == 3 && handled_by_others == 1);
+    for (int i = 0; i < 200; ++i) MPI_Errhandler_free(&others[i]);
+    for (int i = 0; i < 200; ++i) MPI_File_create_errhandler(count_errors, &others[i]);
+    MPI_File_call_errhandler(file, MPI_ERR_IO);
+    REQUIRE(handled == 3 && handled_by_others == 2);
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(file, handler));
+    for (int i = 0; i < 200; ++i) MPI_Errhandler_free(&others[i]);
 }
 
 static void sizes(MPI_File file) {

@@ -14,6 +14,7 @@
 using wilkins::Match;
 using wilkins::mpiio::Abi;
 using wilkins::mpiio::find_abi;
+using wilkins::mpiio::Errhandler;
 using wilkins::mpiio::File;
 using wilkins::mpiio::Handle;
 using Offset = int64_t;
@@ -98,8 +99,6 @@ int extent(File* file, Handle type, Count* out) {
     const int rc = file->mpi().Type_get_extent_x(type, &lb, out);
     return rc != 0 ? file->fail(rc) : 0;
 }
-
-using Errhandler = void(Handle*, int*, ...);
 
 int open_name(int (*real)(Handle, const char*, int, Handle, Handle*), const void* caller, Handle comm, const char* name,
               int amode, Handle info, Handle* fh) {
@@ -273,9 +272,9 @@ WILKINS_FILE(get_type_extent, (Handle fh, Handle type, intptr_t* out), (fh, type
              extent(file, type, reinterpret_cast<Count*>(out)))
 WILKINS_FILE(get_type_extent_c, (Handle fh, Handle type, Count* out), (fh, type, out), extent(file, type, out))
 WILKINS_FILE(set_errhandler, (Handle fh, Handle errhandler), (fh, errhandler),
-             (file->errhandler = file->mpi().clean(errhandler), 0))
+             (file->set_errhandler(file->mpi().clean(errhandler)), 0))
 WILKINS_FILE(get_errhandler, (Handle fh, void* errhandler), (fh, errhandler),
-             (file->mpi().store(errhandler, file->errhandler), 0))
+             (file->mpi().store(errhandler, file->errhandler()), 0))
 WILKINS_FILE(call_errhandler, (Handle fh, int code), (fh, code), (static_cast<void>(file->fail(code)), 0))
 WILKINS_FILE(c2f, (Handle fh), (fh), file->fortran())
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "actions.hpp"
@@ -35,19 +37,25 @@ int claim_slot(File* file) {
     return -1;
 }
 
-struct KnownErrhandler {
-    std::atomic<Handle> handle{0};
-    std::atomic<void (*)(Handle*, int*, ...)> function{nullptr};
-};
-std::array<KnownErrhandler, 64> known_errhandlers;
+std::mutex errhandlers_mutex;
 
-int call_errhandler(const Abi& mpi, Handle errhandler, Handle file, int code) {
+// The functions of the error handlers that the program has made; of a handle that was freed and is another's, the newer one.
+std::map<Handle, Errhandler*>& errhandlers() {
+    static auto* const made = new std::map<Handle, Errhandler*>;  // a program may still use files as it exits
+    return *made;
+}
+
+Errhandler* function_of(Handle errhandler) {
+    std::lock_guard<std::mutex> guard(errhandlers_mutex);
+    const auto found = errhandlers().find(errhandler);
+    return found == errhandlers().end() ? nullptr : found->second;
+}
+
+int call_errhandler(const Abi& mpi, Handle errhandler, Errhandler* function, Handle file, int code) {
     if (errhandler == mpi.errors_return) return code;
-    for (const KnownErrhandler& known : known_errhandlers) {
-        if (known.handle.load() == errhandler) {
-            known.function.load()(&file, &code);
-            return code;
-        }
+    if (function != nullptr) {
+        function(&file, &code);
+        return code;
     }
     char text[1024] = "";
     int length = 0;
@@ -209,7 +217,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     if (mpi.clean(info) != mpi.info_null) mpi.Info_dup(info, &file->info_);
     Handle errhandler = mpi.errors_return;
     mpi.File_get_errhandler(mpi.file_null, &errhandler);
-    file->errhandler = mpi.clean(errhandler);
+    file->set_errhandler(mpi.clean(errhandler));
     if (amode & mode_append) file->position_ = file->end_of_view(*file->view_);
     if (writable) note_opened(file->step_);
     *out = slot_handle(static_cast<size_t>(file->slot_));
@@ -383,7 +391,12 @@ void File::finish(void* status, int64_t bytes) const {
 }
 
 int File::fail(int code) {
-    return call_errhandler(mpi_, errhandler, slot_handle(static_cast<size_t>(slot_)), code);
+    return call_errhandler(mpi_, errhandler_, errhandler_function_, slot_handle(static_cast<size_t>(slot_)), code);
+}
+
+void File::set_errhandler(Handle errhandler) {
+    errhandler_function_ = function_of(errhandler);
+    errhandler_ = errhandler;
 }
 
 int File::unsupported(const char* what) {
@@ -393,18 +406,16 @@ int File::unsupported(const char* what) {
     return fail(mpi_.error.unsupported_operation);
 }
 
-void remember_errhandler(Handle errhandler, void (*function)(Handle*, int*, ...)) {
-    static std::atomic<size_t> next{0};
-    KnownErrhandler& place = known_errhandlers[next.fetch_add(1) % known_errhandlers.size()];
-    place.handle.store(0);
-    place.function.store(function);
-    place.handle.store(errhandler);
+void remember_errhandler(Handle errhandler, Errhandler* function) {
+    std::lock_guard<std::mutex> guard(errhandlers_mutex);
+    errhandlers()[errhandler] = function;
 }
 
 int fail_without_file(const Abi& mpi, int code) {
     Handle errhandler = 0;
     if (mpi.File_get_errhandler(mpi.file_null, &errhandler) != 0) return code;
-    return call_errhandler(mpi, mpi.clean(errhandler), mpi.file_null, code);
+    const Handle handler = mpi.clean(errhandler);
+    return call_errhandler(mpi, handler, function_of(handler), mpi.file_null, code);
 }
 
 }  // namespace wilkins::mpiio

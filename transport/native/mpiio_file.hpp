@@ -30,6 +30,8 @@ struct View {
     Layout bytes;  // of the whole view, relative to disp
 };
 
+using Errhandler = void(Handle*, int*, ...);
+
 class File {
 public:
     // The file behind a handle, or nullptr if the handle is not one of ours. Never dereferences an unknown handle.
@@ -80,11 +82,13 @@ public:
     bool atomic() const { return atomic_; }
     int fortran() const;
 
-    std::atomic<Handle> errhandler;
+    Handle errhandler() const { return errhandler_.load(); }
+    // Also an error handler that the program frees is the file's as long as the file is open.
+    void set_errhandler(Handle errhandler);
     std::atomic<int64_t> split_bytes{0};  // what the split collective transfer in progress has moved
 
 private:
-    explicit File(const Abi& mpi) : errhandler(mpi.errors_return), mpi_(mpi) {}
+    explicit File(const Abi& mpi) : mpi_(mpi), errhandler_(mpi.errors_return) {}
     ~File();
 
     std::shared_ptr<const View> view();
@@ -106,10 +110,13 @@ private:
     std::mutex mutex_;  // guards view_ and position_
     std::shared_ptr<const View> view_;
     int64_t position_ = 0;  // of the individual file pointer, in etypes
+    std::atomic<Handle> errhandler_;
+    // Of one that the program made. Kept with the file: the handler may be freed meanwhile, and its handle be another's.
+    std::atomic<Errhandler*> errhandler_function_{nullptr};
 };
 
-// Error handlers a program makes for its files, so that ours can be called. Called with the handle and the function.
-void remember_errhandler(Handle errhandler, void (*function)(Handle*, int*, ...));
+// What a program makes an error handler of, so that ours can be called.
+void remember_errhandler(Handle errhandler, Errhandler* function);
 // Calls the error handler of a file that could not be opened or deleted.
 int fail_without_file(const Abi& mpi, int code);
 
