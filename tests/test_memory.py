@@ -94,3 +94,5 @@ def test_shared_memory_too_small_or_full(tmp_path: Path, filled: bool) -> None:
     assert ran.code == 1
     said = [line for line in ran.err.splitlines() if "shared memory" in line and "is full" in line]
     assert said and "big.h5" in said[0] and "writer" in said[0], ran.err
+    summary = json.loads((tmp_path / "wilkins-runs" / "latest" / "summary.json").read_text())
+    assert summary["memory_peak_bytes"] <= 64 << 20, "what there was no memory for was never taken"

@@ -208,7 +208,6 @@ void Arenas::account(SlotRecord& slot, uint64_t bytes) {
     head.memory = head.memory - slot.accounted + bytes;
     WILKINS_FAULT_POINT("account.run");
     slot.accounted = bytes;
-    if (head.memory > head.memory_peak) head.memory_peak = head.memory;
 }
 
 int Arenas::reserve(int index, uint64_t size) {
@@ -240,6 +239,12 @@ int Arenas::reserve(int index, uint64_t size) {
         return error;
     }
     WILKINS_FAULT_POINT("reserve.allocated");
+    {
+        // Not before: what there was no memory for was never taken.
+        Board::Lock lock(board_);
+        BoardRecord& head = board_.head();
+        if (head.memory > head.memory_peak) head.memory_peak = head.memory;
+    }
     while (have < goal && !slot.reserved.compare_exchange_weak(have, goal)) {}
     return 0;
 }
