@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 SHARED_MEMORY = Path("/dev/shm")
 _NAME_MAX = 1024
+_NO_TEXT = ctypes.c_size_t(-1).value
 _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
 _MODE = {"memory": 0, "both": 1, "file": 2}
 _PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
@@ -396,6 +397,8 @@ class Board:
         while True:
             buffer = ctypes.create_string_buffer(room)
             needed = int(self._ask(function, buffer, room))
+            if needed == _NO_TEXT:
+                raise OSError(errno.ENOMEM, "there is too little memory to tell the state of the run")
             if needed < room:
                 return os.fsdecode(buffer.value)
             room = needed + (needed >> 2) + 1

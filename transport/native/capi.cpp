@@ -1,11 +1,12 @@
 // The board for the launcher: a C interface for wilkins/transport/board.py.
 #include <cerrno>
-#include <cstdio>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
 
 #include "board.hpp"
+#include "border.hpp"
 #include "context.hpp"
 #include "fault.hpp"
 #include "queue.hpp"
@@ -30,14 +31,16 @@ size_t hand_out(const std::string& text, char* to, size_t room) {
     return text.size();
 }
 
-// No exception may cross into C; the only one possible here is want of memory.
-template <class F>
-int guarded(F f) {
-    try {
-        return f();
-    } catch (const std::bad_alloc&) {
-        return ENOMEM;
-    }
+constexpr size_t kNoText = SIZE_MAX;  // a text that could not be made; errno says why
+
+template <class Call>
+int with_error(const char* who, Call call) {
+    return guarded(who, call, [](int error) { return error; });
+}
+
+template <class Call>
+size_t text_of(const char* who, char* to, size_t room, Call call) {
+    return guarded(who, [=] { return hand_out(call(), to, room); }, [](int) { return kNoText; });
 }
 
 // The launcher's board. A launcher has to end runs in which a process stands still, perhaps with the board's lock: it waits for
@@ -72,17 +75,17 @@ WILKINS_API BoardPlan* wilkins_plan_new() { return new (std::nothrow) BoardPlan(
 WILKINS_API void wilkins_plan_free(BoardPlan* plan) { delete plan; }
 
 WILKINS_API int wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs) {
-    return guarded([=] { return plan->tasks.push_back({name, nprocs}), 0; });
+    return with_error(__func__, [=] { return plan->tasks.push_back({name, nprocs}), 0; });
 }
 
 WILKINS_API int wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap) {
-    return guarded([=] { return plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap}), 0; });
+    return with_error(__func__, [=] { return plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap}), 0; });
 }
 
 // Of the port planned last.
 WILKINS_API int wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish, unsigned count, const char* dset, unsigned opens_per_step,
                                     unsigned first) {
-    return guarded([=] {
+    return with_error(__func__, [=] {
         Habits& habits = plan->ports.back().habits;
         if (strlen(dset) >= sizeof(habits.publish_dset)) return ENAMETOOLONG;
         habits.mode = static_cast<Mode>(mode);
@@ -100,7 +103,7 @@ WILKINS_API void wilkins_plan_keep(BoardPlan* plan, unsigned keep) { plan->ports
 
 WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned queue, unsigned when_full,
                                      int readers, int readers_given) {
-    return guarded([=] {
+    return with_error(__func__, [=] {
         const auto full = static_cast<WhenFull>(when_full);
         return plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0}), 0;
     });
@@ -108,13 +111,13 @@ WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, u
 
 // Of a run that goes on with another one: the rank's first step on the out-port has this number.
 WILKINS_API int wilkins_plan_begin(BoardPlan* plan, int outport, int rank, uint64_t sequence) {
-    return guarded([=] { return plan->begins.push_back({outport, rank, sequence}), 0; });
+    return with_error(__func__, [=] { return plan->begins.push_back({outport, rank, sequence}), 0; });
 }
 
 // Such a run's channel gets no steps of the producer's rank below `first`; `offered` steps with names for its in-port came
 // before the rank's first one.
 WILKINS_API int wilkins_plan_rest(BoardPlan* plan, int channel, int rank, uint64_t first, uint64_t offered) {
-    return guarded([=] { return plan->rests.push_back({channel, rank, first, offered}), 0; });
+    return with_error(__func__, [=] { return plan->rests.push_back({channel, rank, first, offered}), 0; });
 }
 
 // Events are in the trace file before anybody can act on them.
@@ -122,7 +125,7 @@ WILKINS_API void wilkins_plan_trace_at_once(BoardPlan* plan) { plan->trace_at_on
 
 // `trace_file`: where the run's events go; empty for nowhere.
 WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file) {
-    return guarded([=] {
+    return with_error(__func__, [=] {
         plan->log_file = log_file;
         plan->trace_file = trace_file;
         return create_board(folder, *plan);
@@ -131,11 +134,12 @@ WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const c
 
 WILKINS_API Watched* wilkins_board_attach(const char* folder, int* error) {
     auto* board = new (std::nothrow) Watched();
-    *error = board ? board->attach(folder) : ENOMEM;
-    if (!*error) {
-        if (!context().active) fault::configure("launcher", 0);
-        return board;
-    }
+    *error = board == nullptr ? ENOMEM : with_error(__func__, [=] {
+        const int attached = board->attach(folder);
+        if (attached == 0 && !context().active) fault::configure("launcher", 0);
+        return attached;
+    });
+    if (*error == 0) return board;
     delete board;
     return nullptr;
 }
@@ -148,7 +152,7 @@ WILKINS_API int wilkins_was_late(const Watched* board) { return board->late; }
 
 // Who holds the board's lock; if nobody does, who writes the trace, or did so last.
 WILKINS_API size_t wilkins_holder(const Watched* board, char* text, size_t room) {
-    try {
+    return text_of(__func__, text, room, [=] {
         const BoardRecord& head = board->head();
         const bool writes = holder(head.lock.lock) == 0;
         const HolderRecord& who = writes ? head.trace_lock.holder : head.lock.holder;
@@ -162,10 +166,8 @@ WILKINS_API size_t wilkins_holder(const Watched* board, char* text, size_t room)
         out += std::string(",\"elsewhere\":") + (who.namespace_ == board->pid_namespace() ? "false" : "true");
         out += ",\"writes\":";
         append_json(out, writes ? head.trace_file : "");
-        return hand_out(out + "}", text, room);
-    } catch (const std::bad_alloc&) {
-        return 0;
-    }
+        return out + "}";
+    });
 }
 
 WILKINS_API void wilkins_task_started(const Watched* board, int task, int one_step) {
@@ -229,12 +231,10 @@ WILKINS_API void wilkins_stop(const Watched* board) {
 }
 
 WILKINS_API size_t wilkins_report(const Watched* board, char* text, size_t room) {
-    try {
+    return text_of(__func__, text, room, [=] {
         Briefly lock(*board);
-        return lock ? hand_out(report(*board, *lock), text, room) : 0;
-    } catch (const std::bad_alloc&) {
-        return 0;
-    }
+        return lock ? report(*board, *lock) : std::string();
+    });
 }
 
 WILKINS_API size_t wilkins_failure(const Watched* board, char* text, size_t room) {
@@ -243,12 +243,10 @@ WILKINS_API size_t wilkins_failure(const Watched* board, char* text, size_t room
 }
 
 WILKINS_API size_t wilkins_stuck(const Watched* board, char* text, size_t room) {
-    try {
+    return text_of(__func__, text, room, [=] {
         Briefly lock(*board);
-        if (!lock) return 0;
+        if (!lock) return std::string();
         lock->write_events();
-        return hand_out(find_stuck(*board), text, room);
-    } catch (const std::bad_alloc&) {
-        return 0;
-    }
+        return find_stuck(*board);
+    });
 }
