@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import resource
 import sys
 import traceback
@@ -48,7 +49,8 @@ def restored(folder: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    out = os.fdopen(os.dup(1), "w")  # a command that the system refuses something closes its own
     for one in sys.argv[1:]:
         where = Path(one)
         answers = {action: asked(where, action) for action in ACTIONS} | {"restore": restored(where)}
-        print(json.dumps({"folder": where.name, **answers}), flush=True)
+        print(json.dumps({"folder": where.name, **answers}), file=out, flush=True)
