@@ -20,6 +20,7 @@ from wilkins.tasks.checkpoint.index import IndexText
 from wilkins.tasks.checkpoint.layout import Part
 from wilkins.tasks.checkpoint.ring import Ring
 from wilkins.tasks.checkpoint.sources import Bytes, Source
+from wilkins.tasks.checkpoint.watch import Watch
 
 Filled = tuple[int, int, Any]
 """A block's number, its place in the ring, and the event after which a GPU has filled it (or None)."""
@@ -76,6 +77,10 @@ class Job:
     """Event on a GPU's compute stream: what is captured was ready then."""
     later: Callable[[Job], None] | None = None
     """Finds out what is to be captured and calls `settled`; None if that was called."""
+    watch: Watch | None = None
+    """Sees what changes before it is captured."""
+    exposed: bool = False
+    """Some of it may change unseen: it has to be captured before `save` returns."""
     saved: Saved = field(init=False)
     plan: Plan = field(init=False)
     sources: list[Source] = field(default_factory=list)
@@ -275,6 +280,8 @@ class Capture:
         if job.count():
             if job.ready is not None:
                 job.copied = self._private_stream(job).record_event()
+            if job.watch is not None:
+                job.watch.close()
             job.check()
             job.captured.set()
             job.filled.put(None)

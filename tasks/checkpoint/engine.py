@@ -6,7 +6,10 @@ import errno
 import logging
 import math
 import os
+import sys
+import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,8 +52,9 @@ class Checkpointer:
             optimizer.step()
 
     A state is nested dicts, lists and tuples of torch tensors, NumPy arrays, `Shard`s and plain values. Arrays are
-    read after `save` has returned, until `wait_captured` returns: they must not be changed in between. Small ones
-    (64 KiB), and those named by `eager`, are copied by `save` itself and may change at once.
+    read after `save` has returned, until `wait_captured` returns: what changes in between is found, and costs the
+    version. torch's optimizers wait by themselves. Small arrays (64 KiB), and those named by `eager`, are copied by
+    `save` itself and may change at once. Where changes cannot be found, all is copied before `save` returns.
 
     A folder with versions that may only be read is opened for `restore`; `save` then raises.
 
@@ -61,6 +65,8 @@ class Checkpointer:
             ranks. They are written once, a part by each rank. True: all arrays are.
         vote: whether ranks compare their replicas byte by byte (by digests) before a version is committed.
         eager: patterns of paths that forward or backward change.
+        trusted: patterns of paths that the program promises not to change before `wait_captured` has returned, so
+            that `save` need not copy them where changes cannot be found. True: all. A broken promise makes mixtures.
         keep: how many versions are kept, on each level.
         memory: a folder in this node's memory, or True for one in /dev/shm of its own. Versions are committed there
             first, at the speed of memory, and restored from there if the program died and the node did not. A program
@@ -88,6 +94,7 @@ class Checkpointer:
         replicated: Sequence[str] | bool = (),
         vote: bool = True,
         eager: Sequence[str] = (),
+        trusted: Sequence[str] | bool = (),
         keep: int = 2,
         memory: bool | str | os.PathLike[str] = False,
         partners: Partners | None = None,
@@ -129,6 +136,7 @@ class Checkpointer:
             self._ranks.size,
             replicated=("*",) if replicated is True else tuple(replicated or ()),
             eager=eager,
+            trusted=("*",) if trusted is True else tuple(trusted or ()),
             vote=vote,
             block=block,
         )
@@ -142,6 +150,8 @@ class Checkpointer:
         self._jobs: deque[Job] = deque()
         self._blocked = 0.0
         self._hooks: list[Any] = []
+        self._waits = False
+        self._releasing = threading.RLock()
         self._last_asked: tuple[float, float] | None = None
         self.history: deque[Saved] = deque(maxlen=1000)
         """What became of the latest versions, in order."""
@@ -226,10 +236,13 @@ class Checkpointer:
                 self._locks.append(versions.Lock(self._memory))
 
     def save(self, step: int, state: Any) -> None:
-        """Hand a state over; returns before it is copied. Collective.
+        """Hand a state over; returns before it is copied, if changes to it are found. Collective.
+
+        It must not change before this returns.
 
         Raises:
-            CheckpointError: an earlier version could not be written, or the folder may only be read.
+            CheckpointError: an earlier version could not be written, a thread changes the state all the time, or the
+                folder may only be read.
             Unsupported: the state holds what cannot be kept exactly.
         """
         if self._unwritable:
@@ -248,7 +261,10 @@ class Checkpointer:
         self._schedule.begin(began)
         flush.add(job)
         capture.add(job)
+        self._let_optimizers_wait()
         hit("save.planned", self._ranks.rank)
+        if job.exposed:
+            self._release(job, capture)
         self._took(job, began)
 
     def save_if_due(self, step: int, state: Callable[[], Any]) -> bool:
@@ -273,18 +289,37 @@ class Checkpointer:
 
     def wait_captured(self) -> None:
         """Return when the state that was handed over is copied and may change; copies what is left itself."""
-        job, self._job = self._job, None
-        if job is None or self._capture is None:
-            return
-        began = time.monotonic()
-        self._capture.finish(job)
+        with self._releasing:  # an optimizer may step in another thread
+            job = self._job
+            if job is None or self._capture is None:
+                return
+            began = time.monotonic()
+            self._release(job, self._capture)
+            self._took(job, began)
+
+    def _release(self, job: Job, capture: Capture) -> None:
+        capture.finish(job)
         job.check()
-        job.released = True
-        self._took(job, began)
+        job.released, self._job = True, None
 
     def attach(self, optimizer: Any) -> None:
-        """Let a torch optimizer wait for the capture before each of its steps."""
+        """Let an optimizer wait for the capture before each of its steps; those of torch do by themselves."""
         self._hooks.append(optimizer.register_step_pre_hook(lambda *_: self.wait_captured()))
+
+    def _let_optimizers_wait(self) -> None:
+        """All of torch's optimizers in this process, from now on."""
+        if self._waits or "torch" not in sys.modules:
+            return
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        found = weakref.ref(self)  # torch holds on to the hook
+
+        def wait(*_: Any) -> None:
+            if (one := found()) is not None:
+                one.wait_captured()
+
+        self._hooks.append(register_optimizer_step_pre_hook(wait))
+        self._waits = True
 
     def wait(self) -> None:
         """Return when all that was saved is on storage.
@@ -345,6 +380,7 @@ class Checkpointer:
             for hook in self._hooks:
                 hook.remove()
             self._hooks.clear()
+            self._waits = False
             if self._capture is not None and self._flush is not None:
                 self._capture.close()
                 self._flush.close()

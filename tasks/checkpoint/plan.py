@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 import hashlib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,11 +18,15 @@ from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
 from wilkins.tasks.checkpoint.index import IndexText
 from wilkins.tasks.checkpoint.layout import append, blocks, share_bytes, shares
 from wilkins.tasks.checkpoint.outline import Outline, aliases, is_lazy, looks, outline
-from wilkins.tasks.checkpoint.sources import CHANGED, Shard, Source, Spec, frozen, source_of
+from wilkins.tasks.checkpoint.sources import Shard, Source, Spec, frozen, in_one_piece, source_of
 from wilkins.tasks.checkpoint.tree import array_references, encode
+from wilkins.tasks.checkpoint.watch import Watch
 
 EAGER = 65536
 """Arrays of at most so many bytes are copied when they are handed over: running statistics, counters, random state."""
+
+TRIES = 10
+"""How often small arrays are copied that a thread changes meanwhile."""
 
 Leaf = tuple[str, Any]
 """Path and value of an array, a tensor or a `Shard`."""
@@ -42,6 +47,8 @@ class _Known:
     """Path; of a `Shard` shape and offsets, too."""
     named: set[int]
     """Those that `eager` names."""
+    trusted: set[int]
+    """Those that `trusted` names."""
     firsts: list[int]
     """Where each array of the plan is met first."""
     specs: list[Spec]
@@ -49,15 +56,25 @@ class _Known:
     plan: Plan
 
 
+class _Taken(NamedTuple):
+    """How `save` sees to it that what is captured later is what it was handed: of each array, by its place."""
+
+    addresses: list[int]
+    copies: dict[int, Any]
+    """Of those that may change at once."""
+    watch: Watch
+    """Of the others, as far as that is possible."""
+    exposed: bool
+    """Some array has neither, and the program has not promised to leave it alone."""
+
+
 class _Held(NamedTuple):
-    """What `save` takes of a state that it does not describe yet: of each array as it is met."""
+    """A state that is not described yet: of each array as it is met."""
 
     arrays: list[Any]
     versions: list[int | None]
     """torch's counts of changes in place."""
-    addresses: list[int]
-    copies: dict[int, Any]
-    """Of those that may change at once."""
+    taken: _Taken
 
 
 class Planner:
@@ -68,10 +85,18 @@ class Planner:
     """
 
     def __init__(
-        self, rank: int, size: int, *, replicated: Sequence[str], eager: Sequence[str], vote: bool, block: int
+        self,
+        rank: int,
+        size: int,
+        *,
+        replicated: Sequence[str],
+        eager: Sequence[str],
+        vote: bool,
+        block: int,
+        trusted: Sequence[str] = (),
     ) -> None:
         self._rank, self._size = rank, size
-        self._replicated, self._eager = tuple(replicated), tuple(eager)
+        self._replicated, self._eager, self._trusted = tuple(replicated), tuple(eager), tuple(trusted)
         self._vote, self._block = vote, block
         self._known: _Known | None = None
         self._planned: tuple[list[Spec], Plan] | None = None
@@ -81,6 +106,7 @@ class Planner:
 
         Raises:
             Unsupported: the state holds what cannot be kept exactly.
+            CheckpointError: a thread changes the state while this looks at it.
         """
         if not isinstance(step, int) or step < 0:
             raise CheckpointError(f"step {step!r} cannot be saved; number steps 0, 1, ...")
@@ -89,7 +115,7 @@ class Planner:
             held = _hold(known, found.arrays)
             if held is not None:
                 later = partial(self._settle, known=known, held=held)
-                return Job(step, began, found.plain, _ready(known.devices), later)
+                return Job(step, began, found.plain, _ready(known.devices), later, held.taken.watch, held.taken.exposed)
 
         leaves: list[Leaf] = []
 
@@ -100,16 +126,21 @@ class Planner:
         tree = encode(state, leaf)
         sources, firsts, plan = self._describe(tree, leaves)
         self._remember(found, leaves, firsts, sources, tree, plan)
-        for source in sources:
-            if source.spec.nbytes <= EAGER or (self._eager and matches(source.spec.key, self._eager)):
-                source.take(frozen(source.value))
-        job = Job(step, began, None, _ready({one.value.device for one in sources if one.on_device}))
+        keys = [one.spec.key for one in sources]
+        taken = _take([one.value for one in sources], _named(keys, self._eager), _named(keys, self._trusted))
+        for place, source in enumerate(sources):
+            if place in taken.copies:
+                source.take(taken.copies[place])
+            elif taken.watch.covers(taken.addresses[place], source.spec.nbytes):
+                source.guard(taken.watch, taken.addresses[place])
+        ready = _ready({one.value.device for one in sources if one.on_device})
+        job = Job(step, began, None, ready, None, taken.watch, taken.exposed)
         job.settled(plan, sources)
         return job
 
     def _settle(self, job: Job, known: _Known, held: _Held) -> None:
         """Describe what was held on to."""
-        arrays, versions, addresses, copies = held
+        arrays, versions, (addresses, copies, watch, _) = held
         if looks(arrays) == known.looks and aliases(arrays) == known.aliases:
             plan, firsts = known.plan, known.firsts
             sources = [
@@ -127,10 +158,12 @@ class Planner:
         for source, first in zip(sources, firsts, strict=True):
             if first in copies:
                 source.take(copies[first])
-            elif source.version is not None and (
-                arrays[first].data_ptr() != addresses[first] or arrays[first]._version != versions[first]
+            elif watch.covers(addresses[first], source.spec.nbytes):
+                source.guard(watch, addresses[first])
+            elif _address(arrays[first]) != addresses[first] or (
+                versions[first] is not None and arrays[first]._version != versions[first]
             ):
-                source.version = CHANGED
+                source.spoil()
         job.settled(plan, sources)
 
     def _describe(self, tree: Any, leaves: list[Leaf]) -> tuple[list[Source], list[int], Plan]:
@@ -203,7 +236,8 @@ class Planner:
                 (key, *((value.shape, value.offsets) if isinstance(value, Shard) else (None, None)))
                 for key, value in leaves
             ],
-            {place for place, (key, _) in enumerate(leaves) if self._eager and matches(key, self._eager)},
+            _named([key for key, _ in leaves], self._eager),
+            _named([key for key, _ in leaves], self._trusted),
             firsts,
             [one.spec for one in sources],
             tree,
@@ -218,12 +252,61 @@ def _hold(known: _Known, arrays: list[Any]) -> _Held | None:
         if {one.device for one in arrays if type(one) is not numpy} != known.devices:
             return None
         versions = [None if type(one) is numpy else one._version for one in arrays]
-        addresses = [0 if type(one) is numpy else one.data_ptr() for one in arrays]
-        small = {place for place, one in enumerate(arrays) if one.nbytes <= EAGER}
-        copies = {place: frozen(arrays[place]) for place in small | known.named}
+        return _Held(arrays, versions, _take(arrays, known.named, known.trusted))
     except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
-    return _Held(arrays, versions, addresses, copies)
+
+
+def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
+    """Copy the arrays that may change at once, and watch the others.
+
+    All are taken as they are at one moment, even if a thread writes: after the last of the large ones is watched, and
+    before the small ones are found to be what their copies are.
+
+    Raises:
+        CheckpointError: small arrays change all the time.
+    """
+    addresses = [_address(one) for one in arrays]
+    at_once = {place for place, one in enumerate(arrays) if one.nbytes <= EAGER or _is_scattered(one)} | eager
+    copies = {place: frozen(arrays[place]) for place in at_once}
+    others = [place for place in range(len(arrays)) if place not in copies]
+    pinned = _may_be_pinned()
+    watch = Watch(
+        (addresses[place], one.nbytes)
+        for place in others
+        if type(one := arrays[place]) is np.ndarray or (one.is_cpu and not (pinned and one.is_pinned()))
+    )
+    small = [place for place, copy in copies.items() if type(copy) is bytes]
+    for _ in range(TRIES):
+        changing = [place for place in small if frozen(arrays[place]) != copies[place]]
+        if not (watch.moved() or changing):
+            break
+        copies.update({place: frozen(arrays[place]) for place in small})
+    else:
+        raise CheckpointError(
+            "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"
+        )
+    seen = {place for place in others if watch.covers(addresses[place], arrays[place].nbytes)}
+    return _Taken(addresses, copies, watch, not trusted.issuperset(set(others) - seen))
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0]) if type(array) is np.ndarray else int(array.data_ptr())
+
+
+def _is_scattered(array: Any) -> bool:
+    """Whether what it holds has to be gathered from main memory."""
+    return (type(array) is np.ndarray or array.is_cpu) and not in_one_piece(array)
+
+
+def _may_be_pinned() -> bool:
+    """Whether a GPU may write to main memory by itself, unseen."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
+def _named(keys: Sequence[str], patterns: tuple[str, ...]) -> set[int]:
+    return {place for place, key in enumerate(keys) if matches(key, patterns)} if patterns else set()
 
 
 def _devices(arrays: Iterable[Any]) -> set[Any]:

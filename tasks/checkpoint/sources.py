@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
+from wilkins.tasks.checkpoint.watch import Watch
 
 Bytes = NDArray[np.uint8]
 Placement = Literal["local", "replica", "shard"]
@@ -79,10 +80,6 @@ def _itemsize(library: str, dtype: str) -> int:
     return int(torch_dtype(dtype).itemsize) if library == "torch" else numpy_dtype(dtype).itemsize
 
 
-CHANGED = -1
-"""In place of a tensor's count of changes: it has changed, or got other memory, since it was handed over."""
-
-
 @dataclass(slots=True)
 class Source:
     """A live array that is to be copied: `fill` gives any part of its bytes."""
@@ -92,6 +89,10 @@ class Source:
     """Detached tensor or array; its memory is read when it is copied, not before."""
     version: int | None
     """torch's count of changes in place when the state was handed over."""
+    _watch: Watch | None = field(default=None, init=False)
+    _address: int = field(default=0, init=False)
+    """Where it was when it was handed over, if it is watched."""
+    _torn: bool = field(default=False, init=False)
     _flat: Any = field(default=None, init=False)
     _copy: bytes | None = field(default=None, init=False)
 
@@ -101,8 +102,11 @@ class Source:
         return self.spec.library == "torch" and self.value.device.type != "cpu"
 
     def changed(self) -> bool:
-        """Whether torch has counted a change in place since the state was handed over."""
-        return self.version is not None and self.value._version != self.version
+        """Whether `fill` met bytes that were written since the state was handed over.
+
+        Of an array that is not watched: whether torch has counted a change.
+        """
+        return self._torn or (self.version is not None and self.value._version != self.version)
 
     def fill(self, address: int, start: int, length: int) -> None:
         """Copy `length` bytes from the `start`-th on to `address`, without holding the interpreter's lock."""
@@ -112,7 +116,10 @@ class Source:
             return
         flat = self._contiguous()
         base = flat.data_ptr() if self.spec.library == "torch" else flat.ctypes.data
-        ctypes.memmove(address, base + start, length)
+        if self._watch is None:
+            ctypes.memmove(address, base + start, length)
+        elif base != self._address or not self._watch.copy(address, base, self.spec.nbytes, start, length):
+            self._torn = True
 
     def flat_bytes(self) -> Any:
         """A tensor on its device as bytes, in one dimension."""
@@ -127,6 +134,14 @@ class Source:
             self._copy = copy
         else:
             self.value, self._flat = copy, None
+
+    def spoil(self) -> None:
+        """It has changed, or got other memory, since it was handed over."""
+        self._torn = True
+
+    def guard(self, watch: Watch, address: int) -> None:
+        """Let `fill` find what was written since the watch began."""
+        self.version, self._watch, self._address = None, watch, address
 
     def _contiguous(self) -> Any:
         if self._flat is None:
@@ -147,11 +162,18 @@ def frozen(array: Any) -> Any:
         if array.nbytes <= SMALL and array.flags.c_contiguous:
             return array.tobytes()
         return array.copy(order="C")
-    if array.nbytes <= SMALL and array.is_cpu and array.is_contiguous() and not (array.is_conj() or array.is_neg()):
+    if array.nbytes <= SMALL and array.is_cpu and in_one_piece(array):
         return ctypes.string_at(array.data_ptr(), array.nbytes)
     import torch
 
     return array.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def in_one_piece(array: Any) -> bool:
+    """Whether an array's memory holds its values one after the other, and nothing else."""
+    if type(array) is np.ndarray:
+        return bool(array.flags.c_contiguous)
+    return array.is_contiguous() and not (array.is_conj() or array.is_neg())
 
 
 def is_tensor(value: Any) -> bool:
