@@ -332,11 +332,17 @@ class Checkpointer:
             self._end_first()
 
     def restore(
-        self, state: Any = None, *, step: int | None = None, only: Sequence[str] | None = None
+        self,
+        state: Any = None,
+        *,
+        step: int | None = None,
+        only: Sequence[str] | None = None,
+        allow_missing: Sequence[str] = (),
     ) -> Restored | None:
         """The newest version that verifies on all ranks, or that of a step; None if there is none. Collective.
 
-        With a `state`, its arrays, tensors and shards are filled in place. See `wilkins.tasks.checkpoint.restore`.
+        With a `state`, its arrays, tensors and shards are filled in place. It must have all those that the version has,
+        and no other, but for what `allow_missing` names. See `wilkins.tasks.checkpoint.restore`.
         """
         self.wait()
         folders, elsewhere = [self.folder], []
@@ -348,7 +354,9 @@ class Checkpointer:
         elif self._memory is not None:
             folders = [self._memory, self.folder]
         try:
-            restored = restore(folders, self._ranks, state, step=step, only=only, elsewhere=elsewhere)
+            restored = restore(
+                folders, self._ranks, state, step=step, only=only, allow_missing=allow_missing, elsewhere=elsewhere
+            )
         except CheckpointError:
             self._mend(folders)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
+import contextlib
 import json
 import logging
 import math
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wilkins.tasks.checkpoint.contents import Contents, Entry, Index
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.faults import hit
+from wilkins.tasks.checkpoint.plan import matches
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.recover import misnamed
 from wilkins.tasks.checkpoint.sources import (
@@ -42,8 +43,8 @@ class Restored:
 
     On as many ranks as saved it, each rank gets what it saved. On another number of ranks, a rank gets the plain
     values of the rank of its number (modulo the old number), replicas, the whole of shards, and its own arrays if a
-    rank of its number saved some; what it does not get is in `missing`. With a state to be filled, shards fill the
-    boxes that are asked for.
+    rank of its number saved some, or all ranks saved the same, such as an optimizer's count of steps; what it does not
+    get is in `missing`. With a state to be filled, shards fill the boxes that are asked for.
     """
 
     step: int
@@ -52,7 +53,10 @@ class Restored:
     state: Any
     """As it was handed to `save`; holds the arrays of the state that was given to be filled, where there was one."""
     missing: tuple[str, ...]
-    """Paths of arrays that this rank asked for, or would have, and that no version of it holds."""
+    """Paths of arrays that this rank would have and that the version does not hold for it.
+
+    Of a state that is to be filled, `allow_missing` names them.
+    """
     skipped: tuple[str, ...]
     """Newer versions that do not verify, and why."""
 
@@ -79,6 +83,7 @@ def restore(
     *,
     step: int | None = None,
     only: Sequence[str] | None = None,
+    allow_missing: Sequence[str] = (),
     elsewhere: Sequence[Elsewhere] = (),
 ) -> Restored | None:
     """The newest version that verifies on all ranks, or that of a step. Collective.
@@ -90,9 +95,12 @@ def restore(
         state: arrays, tensors and shards to be filled in place, in dicts, lists and tuples like those that were saved.
         step: this version and no other.
         only: patterns of paths; all else is left out.
+        allow_missing: patterns of paths of arrays that only `state` or only the version may hold. The former stay as
+            they are and are told in `missing`, the latter are in the state that is returned.
 
     Raises:
-        CheckpointError: there are versions and none verifies; there is none of that step; `state` does not fit.
+        CheckpointError: there are versions and none verifies; there is none of that step; `state` has arrays of other
+            kinds or shapes, or some array is in it or in the version only: then nothing of it was filled.
     """
     folder = folders[-1]
     # Oldest first; of one number, the version of the level that is preferred comes last.
@@ -118,7 +126,7 @@ def restore(
                 _LOG.warning("the checkpoint %s is left out: %s", where, trouble)
             continue
         hit("restore.verified", ranks.rank)
-        return _load(version, ranks, state, only, tuple(skipped))
+        return _load(version, ranks, state, only, tuple(allow_missing), tuple(skipped))
     if skipped:
         what = "the folder, and those in the nodes' memory," if elsewhere else "the folder,"
         cure = f"; to begin anew, remove {what} or save into another" if step is None else ""
@@ -144,26 +152,34 @@ def _agree(ranks: Ranks, trouble: str) -> str:
     return next((one for one in ranks.tell(trouble) if one), "")
 
 
-def _load(version: Version, ranks: Ranks, state: Any, only: Sequence[str] | None, skipped: tuple[str, ...]) -> Restored:
+def _load(
+    version: Version,
+    ranks: Ranks,
+    state: Any,
+    only: Sequence[str] | None,
+    allowed: tuple[str, ...],
+    skipped: tuple[str, ...],
+) -> Restored:
     trouble, found = "", None
     missing: tuple[str, ...] = ()
-    try:
-        with Contents(version.path) as contents:
-            found, missing = load(contents, ranks.rank, ranks.size, state, only)
-        hit("restore.read", ranks.rank)
-    except CheckpointError as error:
-        trouble = str(error)
-    trouble = _agree(ranks, trouble)
+    with contextlib.ExitStack() as stack:
+        try:
+            contents = stack.enter_context(Contents(version.path))
+            loader = _Loader(contents, ranks.rank, ranks.size, state, only)
+            trouble = "" if state is None else loader.misfit(allowed)
+        except CheckpointError as error:
+            trouble = str(error)
+        trouble = _agree(ranks, trouble)  # before any rank has changed anything
+        if not trouble:
+            try:
+                found, missing = loader.load()
+                hit("restore.read", ranks.rank)
+            except CheckpointError as error:
+                trouble = str(error)
+            trouble = _agree(ranks, trouble)
     if trouble:
         raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
     return Restored(version.step, version.path, found, missing, skipped)
-
-
-def load(
-    contents: Contents, rank: int, size: int, state: Any = None, only: Sequence[str] | None = None
-) -> tuple[Any, tuple[str, ...]]:
-    """What a rank of `size` gets of a version, and the paths of what it does not get. Not collective."""
-    return _Loader(contents, rank, size, state, only).load()
 
 
 class _Loader:
@@ -177,18 +193,46 @@ class _Loader:
         self._index = contents.index(rank % contents.ranks)
         self._targets = {} if state is None else dict(arrays_in(state))
         self._missing: list[str] = []
+        self._alike: dict[str, bool] = {}
+
+    def misfit(self, allowed: tuple[str, ...]) -> str:
+        """Why the state cannot be filled: arrays of other kinds, or in it or in the version only; empty if it can."""
+        for key, target in self._targets.items():
+            if self._wanted(key) and (entry := self._found(key)) is not None:
+                _compare(key, entry.spec, target)
+        entries, paths = self._index.entries, self._index.paths
+        absent = [key for key in self._targets if self._wanted(key) and self._found(key) is None]
+        placed = {paths[key] for key in self._targets if key in paths}
+        left = [
+            key
+            for key, number in paths.items()
+            if number not in placed and self._wanted(key) and self._has(entries[number])
+        ]
+        told = [
+            f"{what}: {', '.join(bad[:5])}{f' and {len(bad) - 5} more' if len(bad) > 5 else ''}"
+            for what, keys in (("the version does not hold for it", absent), ("it has no place for", left))
+            if (bad := [key for key in keys if not matches(key, allowed)])
+        ]
+        if not told:
+            return ""
+        return (
+            f"the state of rank {self._rank} does not fit; {'; '.join(told)}. Give a state with the same arrays as the "
+            "one that was saved, or name in allow_missing= what may be in one of them only"
+        )
 
     def load(self) -> tuple[Any, tuple[str, ...]]:
+        """What this rank gets, and the paths of what it does not get."""
         filled: dict[int, Any] = {}
         for key, target in self._targets.items():
             if not self._wanted(key):
                 continue
-            number = self._index.paths.get(key)
-            if number is None or not self._has(self._index.entries[number]):
+            entry = self._found(key)
+            if entry is None:
                 self._missing.append(key)
                 continue
-            self._fill(key, self._index.entries[number], target)
-            filled[number] = target
+            self._fill(key, entry, target)
+            if key in self._index.paths:
+                filled[self._index.paths[key]] = target
 
         def leaf(number: int) -> Any:
             if number not in filled:
@@ -200,11 +244,37 @@ class _Loader:
     def _wanted(self, key: str) -> bool:
         if self._only is None:
             return True
-        return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in self._only)
+        return matches(key, tuple(self._only))
+
+    def _found(self, key: str) -> Entry | None:
+        """What this rank gets under a path: of its own, or its box of what other ranks hold."""
+        number = self._index.paths.get(key)
+        if number is not None:
+            entry = self._index.entries[number]
+            return entry if self._has(entry) else None
+        for index in map(self._contents.index, range(self._contents.ranks)):
+            if key in index.paths and (entry := index.entries[index.paths[key]]).spec.placement == "shard":
+                return entry
+        return None
 
     def _has(self, entry: Entry) -> bool:
-        """Whether this rank may have it: an array that was one rank's own is nobody else's."""
-        return entry.spec.placement != "local" or self._rank < self._contents.ranks
+        """Whether this rank may have it: an array that was one rank's own is nobody else's, unless all had the same."""
+        if entry.spec.placement != "local" or self._rank < self._contents.ranks:
+            return True
+        key = entry.spec.key
+        if key not in self._alike:
+            self._alike[key] = self._is_alike(key, entry)
+        return self._alike[key]
+
+    def _is_alike(self, key: str, entry: Entry) -> bool:
+        """Whether all ranks saved the same values."""
+        others = []
+        for index in map(self._contents.index, range(self._contents.ranks)):
+            if key not in index.paths or index.entries[index.paths[key]].spec != entry.spec:
+                return False
+            others.append(index.entries[index.paths[key]])
+        mine = self._contents.read(entry)
+        return all(np.array_equal(mine, self._contents.read(one)) for one in others)
 
     def _new(self, entry: Entry) -> Any:
         spec = entry.spec
@@ -224,13 +294,6 @@ class _Loader:
     def _fill(self, key: str, entry: Entry, target: Any) -> None:
         """Write what was saved to an array that the program has."""
         spec, given = entry.spec, source_of(key, target, replica=False).spec
-        if (given.library, given.dtype) != (spec.library, spec.dtype):
-            raise CheckpointError(
-                f"{key} was saved as {spec.library} {spec.dtype}, and is to be restored to {given.library} "
-                f"{given.dtype}; give an array of the same type"
-            )
-        if given.whole != spec.whole:
-            raise CheckpointError(f"{key} was saved with shape {spec.whole}, and is to be restored to {given.whole}")
         array = _array_of(target)
         direct = array if is_tensor(array) and array.device.type == "cpu" and _is_plain(array) else None
         if direct is None and isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable:
@@ -239,11 +302,6 @@ class _Loader:
         if spec.placement == "shard" and (given.shape, given.offsets) != (spec.shape, spec.offsets):
             fill_box(self._contents, key, spec, _elements(memory, spec, given.shape), given.offsets)
         else:
-            if given.shape != spec.shape:
-                raise CheckpointError(
-                    f"{key} was saved whole, with shape {spec.shape}, and is to be restored to a box of {given.shape}; "
-                    "save it as a Shard"
-                )
             self._contents.read(entry, memory)
         if direct is None:
             _copy_back(array, memory, spec, given.shape)
@@ -262,6 +320,23 @@ def check_boxes(contents: Contents, key: str, spec: Spec) -> None:
             saved += math.prod(index.entries[index.paths[key]].spec.shape)
     if saved < math.prod(spec.whole):
         raise CheckpointError(f"{key}: the ranks saved {saved} elements of an array of shape {spec.whole}, not all")
+
+
+def _compare(key: str, spec: Spec, target: Any) -> None:
+    """Raise if what was saved cannot be written to an array that the program has."""
+    given = source_of(key, target, replica=False).spec
+    if (given.library, given.dtype) != (spec.library, spec.dtype):
+        raise CheckpointError(
+            f"{key} was saved as {spec.library} {spec.dtype}, and is to be restored to {given.library} "
+            f"{given.dtype}; give an array of the same type"
+        )
+    if given.whole != spec.whole:
+        raise CheckpointError(f"{key} was saved with shape {spec.whole}, and is to be restored to {given.whole}")
+    if spec.placement != "shard" and given.shape != spec.shape:
+        raise CheckpointError(
+            f"{key} was saved whole, with shape {spec.shape}, and is to be restored to a box of {given.shape}; save it "
+            "as a Shard"
+        )
 
 
 def fill_box(contents: Contents, key: str, spec: Spec, box: NDArray[Any], offsets: Sequence[int]) -> None:

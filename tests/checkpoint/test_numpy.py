@@ -103,7 +103,10 @@ def test_arrays_of_the_program_are_filled_in_place(opened: Opener) -> None:
         "b": {"c": np.zeros((3, 200_000), int)[:, ::2]},
         "new": np.ones(2),
     }
-    restored = checkpointer.restore(target)
+    with pytest.raises(CheckpointError, match=r"rank 0 does not fit; the version does not hold for it: new\. Give a"):
+        checkpointer.restore(target)
+    assert not target["a"].any()
+    restored = checkpointer.restore(target, allow_missing=("new",))
     assert restored is not None and restored.missing == ("new",)
     assert same({"a": target["a"], "b": {"c": target["b"]["c"], "n": 1}}, arrays(1))
     assert restored.state["a"] is target["a"]
@@ -112,7 +115,23 @@ def test_arrays_of_the_program_are_filled_in_place(opened: Opener) -> None:
         (np.zeros(200_000, np.float32), "saved as numpy <f8"),
     ):
         with pytest.raises(CheckpointError, match=words):
-            checkpointer.restore({"a": wrong})
+            checkpointer.restore({"a": wrong}, only=("a",))
+
+
+def test_what_has_no_place_is_told(opened: Opener) -> None:
+    """Arrays of a version that the program has none for, unless it says that these may be left."""
+    checkpointer = opened()
+    checkpointer.save(1, arrays(1) | {"x": {"y": np.arange(3)}})
+    target = {"a": np.zeros(200_000)}
+    with pytest.raises(CheckpointError, match=r"it has no place for: b/c, x/y\. Give a state with the same arrays"):
+        checkpointer.restore(target)
+    with pytest.raises(CheckpointError, match=r"it has no place for: b/c\. "):
+        checkpointer.restore(target, allow_missing=("x",))
+    assert not target["a"].any()
+    restored = checkpointer.restore(target, allow_missing=("x", "*/c"))
+    assert restored is not None and not restored.missing
+    assert same(restored.state, arrays(1) | {"x": {"y": np.arange(3)}}) and restored.state["a"] is target["a"]
+    assert checkpointer.restore({"a": target["a"]}, only=("a",)) is not None
 
 
 def test_parts_of_a_state(opened: Opener) -> None:

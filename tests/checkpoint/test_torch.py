@@ -115,7 +115,7 @@ def test_parameters_are_filled_in_place(torch: Any, opened: Opener) -> None:
     checkpointer.save(1, {"model": model.state_dict(), "loose": torch.nn.Parameter(torch.ones(3))})
     other, _ = trained(torch, 1)
     assert not same(torch, dict(model.state_dict()), dict(other.state_dict()))
-    restored = checkpointer.restore({"model": other.state_dict()})
+    restored = checkpointer.restore({"model": other.state_dict()}, allow_missing=("loose",))
     assert restored is not None and not restored.missing
     assert same(torch, dict(model.state_dict()), dict(other.state_dict()))
     assert isinstance(restored.state["loose"], torch.nn.Parameter)
@@ -222,6 +222,18 @@ def test_ranks_of_torch_distributed(tmp_path: Path, saved: int, others: tuple[in
     expected = [f"rank {rank} of {saved} saved" for rank in range(saved)]
     expected += [f"rank {rank} of {size} restored" for size in others for rank in range(size)]
     assert sorted(out.splitlines()) == sorted([*expected, "alone: all right"])
+
+
+@pytest.mark.parametrize(("saved", "other"), [(2, 3), (3, 2)])
+def test_a_model_that_torch_shards(tmp_path: Path, saved: int, other: int) -> None:
+    """On more ranks than saved it: a new rank's count of updates is that of the others. What does not fit is told."""
+    words: list[str | Path] = [sys.executable, PROGRAM, tmp_path / "versions", "fsdp", str(saved), str(other)]
+    told = must_run(tmp_path, *words, timeout=170)
+    assert [f"rank {rank} of {saved} saved" in told for rank in range(saved)] == [True] * saved
+    trouble = f"the state of rank {other - 1} does not fit; the version does not hold for it: own. "
+    for rank in range(other):
+        line = f"rank {rank} of {other} restored: the checkpoint 000001-step-3 cannot be restored: {trouble}"
+        assert line in told, told
 
 
 @pytest.mark.needs("python:pyeclib")

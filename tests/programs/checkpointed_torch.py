@@ -1,7 +1,8 @@
 """Processes of torch.distributed with replicas and DTensors: `FOLDER ACTION COUNTS`.
 
 `some SAVED RESTORED...`: so many save, and then others restore, one alone among them. `lost`: three save in the memory
-of a node each, with parity, one node is lost, and two restore. `killed`: one of two dies while they save.
+of a node each, with parity, one node is lost, and two restore. `killed`: one of two dies while they save. `fsdp SAVED
+RESTORED...`: the same as `some`, of a model that torch shards, and its optimizer.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def restore(rank: int, size: int, folder: str, saved: int, *, memory: bool = Fal
     weight = WHOLE.bfloat16() / 7
     options: dict[str, Any] = in_memory(rank, folder) if memory else {}
     with Checkpointer(folder, ranks="torch", replicated=("model",), block=4096, **options) as checkpointer:
-        restored = checkpointer.restore(target)
+        restored = checkpointer.restore(target, allow_missing=("model", "own"))
         assert restored is not None
         assert all(torch.equal(one.full_tensor(), WHOLE) for one in target.values())
         assert torch.equal(restored.state["model"]["weight"], weight)
@@ -95,6 +96,56 @@ def restore(rank: int, size: int, folder: str, saved: int, *, memory: bool = Fal
         assert all(torch.equal(one.full_tensor(), WHOLE) for one in target.values())
         assert torch.equal(planned["model"]["weight"], weight) and planned["lr"] == 0.1
     say(f"rank {rank} of {size} restored")
+
+
+def sharded(steps: int) -> tuple[Any, Any]:
+    """A model that torch shards over the ranks, after some updates: what is saved of it, and all its values."""
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(steps)
+    model = torch.nn.Sequential(torch.nn.Linear(40, 70), torch.nn.Linear(70, 3))
+    for one in (*model, model):
+        fully_shard(one)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(2, 40)).square().mean().backward()
+        optimizer.step()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    return state, lambda: [
+        value.full_tensor() if hasattr(value, "full_tensor") else value
+        for value in (*model.state_dict().values(), *(v for one in optimizer.state.values() for v in one.values()))
+    ]
+
+
+def save_sharded(rank: int, size: int, folder: str) -> None:
+    """After three updates; all values go to a file, for those that restore."""
+    state, values = sharded(3)
+    with Checkpointer(folder, ranks="torch", block=4096) as checkpointer:
+        checkpointer.save(3, state)
+    found = values()
+    if rank == 0:
+        torch.save(found, f"{folder}.expected")
+    say(f"rank {rank} of {size} saved")
+
+
+def restore_sharded(rank: int, size: int, folder: str) -> None:
+    """To a model that has other values, also in what each rank has whole."""
+    state, values = sharded(1)
+    expected = torch.load(f"{folder}.expected")
+    assert not all(map(torch.equal, values(), expected))
+    with Checkpointer(folder, ranks="torch", block=4096) as checkpointer:
+        restored = checkpointer.restore(state)
+        assert restored is not None and not restored.missing
+        found = values()
+        assert len(found) == len(expected) and all(map(torch.equal, found, expected))
+        state["own"] = torch.zeros(2)
+        if rank != size - 1:
+            del state["own"]
+        try:
+            checkpointer.restore(state)
+        except CheckpointError as error:
+            say(f"rank {rank} of {size} restored: {error}")
 
 
 def save_for_ever(rank: int, size: int, folder: str) -> None:
@@ -165,6 +216,11 @@ def main() -> None:
         say(f"step {restored.step}: {restored.state['lr']}")
         return
     saved, *others = map(int, counts)
+    if action == "fsdp":
+        assert not any(together(saved, save_sharded, folder))
+        for size in others:
+            assert not any(together(size, restore_sharded, folder))
+        return
     assert not any(together(saved, save, folder))
     for size in others:
         assert not any(together(size, restore, folder, saved))
