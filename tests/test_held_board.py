@@ -128,7 +128,7 @@ def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) 
     (tmp_path / "workflow.yaml").write_text(RESTARTED)
     write_program(tmp_path / "write.py", WRITE.replace("for step", ONCE_STARTED + "for step"))
     write_program(tmp_path / "read.py", READ.replace("while True", ONCE_TOLD + "while True"))
-    with started_tree(launch("alone"), tmp_path, {"WILKINS_FAULTS": "task=prod,stop=trace.begun"}) as tree:
+    with started_tree(launch("alone"), tmp_path, faults("task=prod,stop=trace.begun")) as tree:
         wait_for(lambda: is_stopped(tmp_path), LIMIT, "the producer to be stopped")
         board = Board.attach(Path((tmp_path / "run-folder").read_text()))
         told = published(tmp_path)
@@ -151,8 +151,8 @@ def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) 
 def test_a_run_ends_while_nobody_can_write_its_trace(tmp_path: Path, how: str) -> None:
     workflow(tmp_path)
     (tmp_path / "workflow.yaml").write_text(RESTARTED)
-    faults = {"WILKINS_FAULTS": "task=prod,stop=trace.begun"}
-    with started_tree(launch(how, "--timeout", "8"), tmp_path, faults) as tree:
+    environment = faults("task=prod,stop=trace.begun")
+    with started_tree(launch(how, "--timeout", "8"), tmp_path, environment) as tree:
         wait_for(lambda: is_stopped(tmp_path), LIMIT, "the producer to be stopped")
         ran = tree.wait(LIMIT)
         assert ran.code == 4, ran.err

@@ -60,7 +60,7 @@ def read_alone(folder: Path, launch: list[str | Path]) -> None:
     answer = json.loads(must_run(folder.parent, *launch, sys.executable, LOOKS, folder))
     assert answer["restore"] == {"step": 2, "sum": 2000.0, "told": ""}
     assert all(answer[action]["code"] == 0 for action in ("list", "verify", "show", "export")), answer
-    assert answer["prune"]["code"] == 1 and f"error: cannot go on: {folder}" in answer["prune"]["told"]
+    assert answer["prune"]["code"] == 3 and f"error: {folder}" in answer["prune"]["told"], answer["prune"]
     told = must_run(folder.parent, *launch, sys.executable, "-c", SAVES, folder)
     assert "\n2\n" in f"\n{told}" and "give" in told
     assert f"cannot write {folder}" in told or f"step 3 cannot be saved: {folder} cannot be written to" in told

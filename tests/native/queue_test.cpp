@@ -519,10 +519,10 @@ void many_holds() {
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 2);
         queue::repair(p.board);
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 2);
-        for (const int slot : slots) queue::drop_hold(p.board, reader, slot, getpid());
+        for (const int slot : slots) queue::drop_hold(p.board, reader, slot, p.board.self());
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 1);
         if (round == 1) queue::task_exited(p.board, 1, false);
-        else for (const int slot : slots) queue::drop_hold(p.board, reader, slot, getpid());
+        else for (const int slot : slots) queue::drop_hold(p.board, reader, slot, p.board.self());
         for (const int slot : slots) CHECK(p.board.slot(slot).holds == 0);
     }
 }

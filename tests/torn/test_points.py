@@ -93,12 +93,15 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     ),
 }
 OUT_OF_REACH = {
+    "annex": "a stream of thousands of names, or hundreds of open steps",
     "disk.kept": "a task with `restart:`",
     "disk.moved": "a file that rests and is renamed",
     "disk.moved-hidden": "the same",
     "disk.turning": "the same",
     "exit.peers": "a program that ends while its peers write",
+    "names": "names that go on after others, and thousands of them",
     "let-go": "a reader that removes what it reads",
+    "trace.begun": "a task with `restart:`",
     "trace.written": "a task with `restart:`",
     "withdraw": "a file that is removed while it rests",
 }
