@@ -92,6 +92,7 @@ def read(folder: Path) -> list[str]:
     return [line.removeprefix("read ") for line in lines if line.startswith("read ")]
 
 
+@pytest.mark.usual("memory-alone", "both-one job", "file-alone")
 @JOBS
 @MODES
 def test_two_tasks_have_published_the_name(tmp_path: Path, job: tuple[str, ...], mode: str) -> None:
@@ -104,6 +105,7 @@ def test_two_tasks_have_published_the_name(tmp_path: Path, job: tuple[str, ...],
     assert read(tmp_path) == []
 
 
+@pytest.mark.usual("memory", "file")
 @pytest.mark.parametrize(
     ("job", "mode"), [((), "memory"), ((MPIEXEC, "-n", "3"), "both"), ((), "file")], ids=["memory", "both", "file"]
 )
@@ -146,6 +148,7 @@ for name in ["s0.h5", "s1.h5"] if rank == "0" else ["s0.h5"]:
     assert "ranks 0 and 1 of task 'sim' have both published" in finished.err
 
 
+@pytest.mark.usual("memory-alone", "file-one job")
 @JOBS
 @MODES
 def test_a_reader_in_order_gets_both(tmp_path: Path, job: tuple[str, ...], mode: str) -> None:

@@ -59,7 +59,7 @@ def test_quickstart(example: Example, job: tuple[str, ...]) -> None:
         assert line in printed
 
 
-@pytest.mark.usual("alone")
+@pytest.mark.nightly
 @pytest.mark.needs("mpirun.openmpi", "h5topng", "system-python:meep", "system-python:mpi4py")
 @pytest.mark.parametrize("job", [(), (*OPEN_MPI, "-n", "4")], ids=["alone", "one job"])
 def test_meep(example: Example, job: tuple[str, ...]) -> None:

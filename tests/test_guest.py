@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import os
 import re
 import subprocess

@@ -64,6 +64,7 @@ def assert_nothing_left(folder: Path) -> None:
     wait_for(lambda: not Path((folder / "run-folder").read_text()).exists(), 10, "the end of the run's shared memory")
 
 
+@pytest.mark.usual("alone")
 @pytest.mark.parametrize("how", ["alone", "one job"])
 def test_a_run_ends_at_its_timeout(tmp_path: Path, how: str) -> None:
     workflow(tmp_path)
@@ -147,6 +148,7 @@ def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) 
         assert steps == [0, 1, 2]
 
 
+@pytest.mark.usual("one job")
 @pytest.mark.parametrize("how", ["alone", "one job"])
 def test_a_run_ends_while_nobody_can_write_its_trace(tmp_path: Path, how: str) -> None:
     workflow(tmp_path)

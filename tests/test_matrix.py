@@ -148,6 +148,7 @@ def test_parallel_fortran(tmp_path: Path, mpi: str, static: bool, launch: str, f
     assert f"read {STEPS} steps" in run_case(tmp_path, case, launch).out
 
 
+@pytest.mark.usual("alone-mpich", "one-job-openmpi")
 @SERIAL
 @FAMILIES
 @LAUNCHES
@@ -162,6 +163,7 @@ def test_languages_mix(tmp_path: Path, mpi: str, launch: str) -> None:
     assert "rank 0 read" in run_case(tmp_path, case, launch).out
 
 
+@pytest.mark.usual("mpich-shared", "openmpi-static")
 @MPICH
 @OPENMPI
 @LINKED
@@ -208,6 +210,7 @@ def test_serial_c(tmp_path: Path, written: str, read: str) -> None:
     assert "rank 0 read" in run_case(tmp_path, case, "alone").out
 
 
+@pytest.mark.usual("shared-mpich", "static-openmpi")
 @FAMILIES
 @LINKED
 def test_a_rewritten_name(tmp_path: Path, mpi: str, static: bool) -> None:
@@ -267,6 +270,7 @@ def test_mpi_io_calls(tmp_path: Path, mpi: str) -> None:
     assert "rank 0 sets a view with data representation \"external32\" on 'memory.dat', but data in memory" in said
 
 
+@pytest.mark.usual("mpi_f08-mpich", "mpi-openmpi")
 @FAMILIES
 @pytest.mark.parametrize("f08", [False, True], ids=["mpi", "mpi_f08"])
 def test_mpi_io_from_fortran(tmp_path: Path, mpi: str, f08: bool) -> None:

@@ -137,6 +137,7 @@ def same_files(one: Path, other: Path, names: list[str], *, bytes_too: bool) -> 
         assert not bytes_too or (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
+@pytest.mark.usual("h5py-both", "netCDF4-file")
 @MODES
 @pytest.mark.parametrize("kind", list(PROGRAMS))
 @pytest.mark.needs("python:h5py", "python:netCDF4", "python:tables", "h5diff")
@@ -405,6 +406,7 @@ except FileNotFoundError:
 """
 
 
+@pytest.mark.usual("next-both", "second close-file", "flush-both")
 @MODES
 @pytest.mark.parametrize(
     ("program", "rule", "read"),

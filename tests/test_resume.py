@@ -80,6 +80,7 @@ def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) ->
     check(tmp_path, seed, 40, FIXED, simulation=simulation, halved=HALVED, sums=sums)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
 @seeds
 def test_a_parallel_simulation_and_a_program_per_step(tmp_path: Path, seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from resuming import check, seeds
 
 MEMBER = """
@@ -94,6 +95,7 @@ tasks:
 """
 
 
+@pytest.mark.nightly
 @seeds
 def test_members_of_an_ensemble(tmp_path: Path, seed: int) -> None:
     """One to one, all into one reader, and three shared out among two."""

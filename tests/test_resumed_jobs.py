@@ -13,7 +13,7 @@ MPIRUN = ("mpirun.openmpi", "--oversubscribe")
 pytestmark = pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
 
 
-@pytest.mark.usual("1-alone")
+@pytest.mark.nightly
 @pytest.mark.parametrize("job", [False, True], ids=["alone", "one-job"])
 @seeds
 def test_open_mpi(tmp_path: Path, seed: int, job: bool) -> None:

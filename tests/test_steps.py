@@ -119,6 +119,7 @@ def test_steps_that_are_not_opened_are_passed_over(tmp_path: Path) -> None:
     assert seen(tmp_path) == [f"x{step}.h5" for step in range(9)]
 
 
+@pytest.mark.usual("all-one job", "latest-alone")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "5")], ids=["alone", "one job"])
 @pytest.mark.parametrize("policy", ["all", "latest"])

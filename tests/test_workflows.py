@@ -272,7 +272,7 @@ def test_surrogate_switch(tmp_path: Path, job: bool) -> None:
     assert not list(tmp_path.glob("[!a]*.h5"))
 
 
-@pytest.mark.usual("1")
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch", "hooks")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_switch_never_stands_still(tmp_path: Path, seed: int) -> None:
@@ -309,6 +309,7 @@ def test_analyse_a_program_of_the_user(tmp_path: Path) -> None:
     assert numbers_in(tmp_path / "here" / "a-b-moments.json")["mean"] == 1
 
 
+@pytest.mark.usual("simulate-train-analyse", "steering", "surrogate-switch")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_runs(name: str, tmp_path: Path) -> None:
     """`wilkins init --from` makes a folder that is checked without a note and runs by itself."""

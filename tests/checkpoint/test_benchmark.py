@@ -9,6 +9,7 @@ from benchmarks.checkpoint import ENGINE, Cost, measure, verdicts
 from support import MPIEXEC
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 def test_the_measurement_runs() -> None:
     cost = measure(ENGINE, mib=1, tensors=2, batch=2, steps=2)
@@ -31,6 +32,7 @@ def test_goals_are_judged_against_the_others_of_the_same_run() -> None:
     assert verdicts(costs) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(("way", "files"), [("each rank", 1), ("memory, then leaders", 1)])
 def test_several_ranks(way: str, files: int) -> None:
@@ -39,6 +41,7 @@ def test_several_ranks(way: str, files: int) -> None:
     assert written.bandwidth == pytest.approx(2 * (1 << 20) / written.durable)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC, "python:pyeclib")
 def test_parity() -> None:
     kept = partners.measure("partners", 1, 1, mib=1, steps=1, compute=0.0)

@@ -22,6 +22,7 @@ YEAR = 365 * 86400
 LIMIT = 60
 
 
+@pytest.mark.usual("2")
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.needs(MPIEXEC))])
 def test_a_clock_that_jumps(tmp_path: Path, ranks: int, capsys: pytest.CaptureFixture[str]) -> None:
     """What is newest is decided by no clock, and nothing waits for one; `time` in a manifest is for people."""

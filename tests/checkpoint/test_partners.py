@@ -164,6 +164,7 @@ def restored(folder: Path, count: int) -> None:
     assert sorted(out.split("\n")[:-1]) == [f"rank {rank} of {count}: all right" for rank in range(count)]
 
 
+@pytest.mark.usual("2-2-lost2-4", "3-1-lost1-3")
 @needs
 @pytest.mark.parametrize(
     ("data", "parity", "lost", "count"),

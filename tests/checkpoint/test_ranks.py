@@ -23,6 +23,7 @@ def ranks(folder: Path, count: int, *words: str | Path) -> str:
     return must_run(folder, *launch, sys.executable, PROGRAM, *words, timeout=150)
 
 
+@pytest.mark.usual("2")
 @pytest.mark.parametrize("saved", [2, 4])
 def test_saved_by_some_restored_by_others(tmp_path: Path, saved: int) -> None:
     """On 1, 2, 3 and 4 ranks: shards, replicas, and what was a rank's own."""

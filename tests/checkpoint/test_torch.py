@@ -236,6 +236,7 @@ def test_a_model_that_torch_shards(tmp_path: Path, saved: int, other: int) -> No
         assert line in told, told
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:pyeclib")
 def test_a_node_of_torch_distributed_is_lost(tmp_path: Path) -> None:
     """Parity over gloo: three processes, each on a node of its own, save to memory; two restore without the third."""
@@ -245,7 +246,7 @@ def test_a_node_of_torch_distributed_is_lost(tmp_path: Path) -> None:
     assert sorted(told) == sorted([*expected, "alone: all right; 0 folders in memory"])
 
 
-@pytest.mark.usual("commit.renamed-0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("point", "rank"), [("flush.synced", 1), ("commit.renamed", 0)])
 def test_one_of_two_is_killed(tmp_path: Path, point: str, rank: int) -> None:
     """torch ends nobody: the other one is told, and what is there is whole."""

@@ -85,6 +85,7 @@ NUMPY: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.usual("watched-in place", "watched-by a system call", "copied-every page", "copied-by a library in C")
 @pytest.mark.parametrize("write", NUMPY)
 def test_numpy(opened: Opener, tmp_path: Path, way: str, write: str) -> None:
     state = {"x": np.zeros(SIZE), "y": np.arange(SIZE), "small": np.arange(9)}
@@ -113,6 +114,9 @@ TORCH: dict[str, Callable[[Any, Any, Any], object]] = {
 }
 
 
+@pytest.mark.usual(
+    "watched-average by .data", "watched-average by .numpy()", "copied-average by foreach", "copied-in place"
+)
 @pytest.mark.needs("python:torch")
 @pytest.mark.parametrize("write", TORCH)
 def test_torch(torch: Any, opened: Opener, tmp_path: Path, way: str, write: str) -> None:
@@ -134,6 +138,7 @@ OPTIMIZERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.usual("watched-fused", "copied-foreach")
 @pytest.mark.needs("python:torch")
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_an_optimizer_waits_though_nobody_has_attached_it(

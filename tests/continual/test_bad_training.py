@@ -187,7 +187,7 @@ def on_two_ranks(folder: Path, section: str) -> str:
     return done.err
 
 
-@pytest.mark.usual("section2-training fails: ArithmeticError: only here")
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(

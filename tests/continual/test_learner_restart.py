@@ -34,7 +34,7 @@ def steps_of(folder: Path, rank: int) -> dict[int, set[str]]:
     return found
 
 
-@pytest.mark.usual("1-der++")
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("ranks", "name"), [(1, "der++"), (2, "der++"), (2, "from-scratch")])

@@ -57,6 +57,7 @@ SMALL = [case.name for case in H5PY.cases if case.name in NAMES]
 WRITE = (*H5PY.argv("write", "written.txt"), f"only={','.join(SMALL)}")
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("h5ls", "h5dump", "h5diff", "h5stat")
 def test_the_tools_of_hdf5_see_a_file(tmp_path: Path) -> None:
     """What they print of a step is what they print of the file, and a step differs from a file as a file would."""

@@ -56,6 +56,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usual(
+    "run workflow.yaml", "plan workflow.yaml", "trace run", "check bad.yaml", "--help", "init other.yaml", "ckpt list ."
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_closed_streams(folder: Path, command: str) -> None:
     """What cannot be shown is left out; nothing of it lands in files that were opened in a stream's place."""

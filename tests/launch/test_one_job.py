@@ -190,6 +190,7 @@ def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
     assert f"sim: failed: exit code {7 if mode == 'fail' else 6}" in finished.err
 
 
+@pytest.mark.usual("pypi-mpich", "debian-openmpi")
 def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
     job.build(case.folder)
     case.workflow(MIXED.replace("MODE", "abort"))

@@ -61,6 +61,7 @@ def run(folder: Path, kind: str, limit: str = "", before: tuple[str, ...] = (), 
     return ran
 
 
+@pytest.mark.usual("h5py", "mpich")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_port_may_take_no_more_memory(tmp_path: Path, kind: str) -> None:
     ran = run(tmp_path, kind, memory="6500KiB")
