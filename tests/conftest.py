@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hooks import LIBRARY
@@ -98,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if case not in usual.args:
                 item.add_marker(pytest.mark.nightly)
         if starts_mpi(item):
-            item.add_marker(pytest.mark.xdist_group("mpi"))
+            item.add_marker(pytest.mark.xdist_group(f"mpi-{crc32(item.path.name.encode()) % 2}"))
     unknown = [f"{test}: {', '.join(cases)}" for test, cases in found.items() if cases]
     if unknown and config.args_source == pytest.Config.ArgsSource.TESTPATHS:
         raise pytest.UsageError("marked as usual, but there is no such case: " + "; ".join(unknown))
@@ -111,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def starts_mpi(item: pytest.Item) -> bool:
-    """Whether a test starts MPI jobs, whose ranks spin while they wait: only one such test runs at a time."""
+    """Whether a test starts MPI jobs, whose ranks spin while they wait: at most two such tests run at a time."""
     needs = [str(thing) for mark in item.iter_markers("needs") for thing in mark.args]
     return item.get_closest_marker("mpi") is not None or any("mpiexec" in thing or "mpirun" in thing for thing in needs)
 

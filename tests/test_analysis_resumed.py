@@ -94,6 +94,7 @@ def left(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.nightly
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path) -> None:
     """On two ranks, of every other step, with a reader of what it writes."""
     whole, folder = prepared(tmp_path / "whole"), prepared(tmp_path / "killed")

@@ -65,7 +65,7 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     shutil.rmtree(folder)
 
 
-@pytest.mark.usual("alone-forked-workers")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("launch", "options"),
     [

@@ -116,6 +116,7 @@ def test_stream_digits(example: Example) -> None:
     assert "rehearsal 30 points above incremental: yes" in printed
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 @pytest.mark.timeout(240)
 def test_ptychography(example: Example) -> None:

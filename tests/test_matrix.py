@@ -105,12 +105,7 @@ FAMILIES = pytest.mark.parametrize("mpi", [pytest.param("mpich", marks=MPICH), p
 LINKED = pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 
 
-@pytest.mark.usual(
-    "earliest-alone-shared-mpich",
-    "latest-one-job-static-mpich",
-    "latest-alone-static-openmpi",
-    "earliest-one-job-shared-openmpi",
-)
+@pytest.mark.usual("earliest-alone-shared-mpich", "latest-one-job-static-openmpi")
 @H5PY
 @FAMILIES
 @LINKED
@@ -128,12 +123,7 @@ def test_parallel_c(tmp_path: Path, mpi: str, static: bool, launch: str, libver:
     assert f"h5py read {STEPS} steps" in done.out
 
 
-@pytest.mark.usual(
-    "mpi-one-job-shared-mpich",
-    "mpi_f08-alone-static-mpich",
-    "mpi_f08-one-job-shared-openmpi",
-    "mpi-alone-static-openmpi",
-)
+@pytest.mark.usual("mpi-one-job-shared-mpich", "mpi_f08-alone-static-openmpi")
 @FAMILIES
 @LINKED
 @LAUNCHES

@@ -173,9 +173,7 @@ def test_serial_c(tmp_path: Path, mode: str, static: bool) -> None:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual(
-    "mpich-alone-shared-both", "mpich-one-job-static-file", "openmpi-alone-static-file", "openmpi-one-job-shared-both"
-)
+@pytest.mark.usual("mpich-one-job-static-file", "openmpi-alone-shared-both")
 @MODES
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("launch", ["alone", "one-job"])

@@ -73,6 +73,7 @@ def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None
     check(tmp_path, seed, 40, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SUMS)
 
 
+@pytest.mark.nightly
 @seeds
 def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) -> None:
     """A chain of three, of which the middle one reads every second step."""
@@ -128,6 +129,7 @@ tasks:
 """
 
 
+@pytest.mark.nightly
 def test_a_hook_and_other_arguments(tmp_path: Path) -> None:
     make(tmp_path, HOOKED, simulation=SIMULATION, sums=SUMS)
     with started_tree([*WILKINS, "run", "workflow.yaml"], tmp_path):
@@ -193,6 +195,7 @@ def killed_and_resumed(folder: Path, workflow: str, sums: str, step: int) -> Fin
     return done
 
 
+@pytest.mark.nightly
 def test_a_reader_that_lags_behind_all_checkpoints(tmp_path: Path) -> None:
     """The simulation begins anew, and that is said, for it costs time; results are the same."""
     workflow = WORKFLOW.format(pause=0.05).replace("files: state.h5", "files: state.h5, keep: 1")
@@ -206,6 +209,7 @@ def test_a_reader_that_lags_behind_all_checkpoints(tmp_path: Path) -> None:
     assert seen(tmp_path) == list(range(30))
 
 
+@pytest.mark.nightly
 def test_a_reader_that_begins_anew(tmp_path: Path) -> None:
     """All that it reads is made again, and that is said."""
     workflow = WORKFLOW.format(pause=0.05).replace("    restart: {files: sums.h5}\n", "")
@@ -214,6 +218,7 @@ def test_a_reader_that_begins_anew(tmp_path: Path) -> None:
     assert seen(tmp_path) == list(range(30))
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_resumed(tmp_path: Path) -> None:
     plain = "tasks:\n  - {func: simulation.py, args: ['3', '0']}\n"
     make(tmp_path, plain, simulation="import os\nassert 'WILKINS_POINTS' not in os.environ\n" + SIMULATION)

@@ -25,6 +25,7 @@ def steps_in(folder: Path) -> list[int]:
     return [one.step for one in versions.versions(folder)]
 
 
+@pytest.mark.usual("2")
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.needs(MPIEXEC))])
 def test_what_storage_does_not_have_yet_comes_from_memory(tmp_path: Path, ranks: int) -> None:
     """Every third version goes to storage; the program is killed after the eighth is in memory."""

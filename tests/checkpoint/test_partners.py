@@ -180,6 +180,7 @@ def test_lost_nodes(saved: Saved, data: int, parity: int, lost: list[int], count
     assert not [one for one in memories(folder) if one.name[-1] in "0123"[:count]]
 
 
+@pytest.mark.nightly
 @needs
 def test_more_than_m_nodes_are_lost(saved: Saved) -> None:
     """The newest on storage is restored, and it is said why no newer one."""
@@ -262,6 +263,7 @@ def test_fragments_are_damaged(saved: Saved, number: int) -> None:
     assert check(folder / "versions") == 8 and not memories(folder)
 
 
+@pytest.mark.nightly
 @needs
 @pytest.mark.parametrize("number", range(-(-CASES // 2)))
 def test_nodes_are_killed_at_a_random_moment(

@@ -77,6 +77,7 @@ def test_every_sample_is_equally_likely(chances: dict[str, tuple[float, bool]]) 
     assert not rejected({name: value for name, (value, _) in chances.items()})
 
 
+@pytest.mark.nightly
 def test_no_sample_is_drawn_twice(chances: dict[str, tuple[float, bool]]) -> None:
     assert not any(twice for _, twice in chances.values())
 

@@ -76,6 +76,7 @@ def test_every_sample_is_equally_likely(seen: Counts) -> None:
     assert not rejected(chances)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
 def test_every_sample_comes_first_as_often_as_last(counted: tuple[Counts, Counts]) -> None:
@@ -88,6 +89,7 @@ def test_every_sample_comes_first_as_often_as_last(counted: tuple[Counts, Counts
     assert not rejected(chances)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(600)
 def test_as_many_ranks_as_you_like(seen: Counts) -> None:

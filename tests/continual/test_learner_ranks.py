@@ -37,7 +37,7 @@ def joined(batch_of: Any, step: int, ranks: int) -> dict[str, Any]:
     return {name: np.concatenate([one[name] for one in every]) for name in ("x", "y")}
 
 
-@pytest.mark.usual("2")
+@pytest.mark.nightly
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_unequal_shares(tmp_path: Path, ranks: int) -> None:
     """Also of ranks without samples, at times or always: nobody waits, and every sample counts the same."""

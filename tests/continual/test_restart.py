@@ -32,6 +32,7 @@ def steps_of(folder: Path, rank: int) -> dict[int, set[str]]:
     return found
 
 
+@pytest.mark.usual("2")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(320)
 @pytest.mark.parametrize("ranks", [1, 2, 3])

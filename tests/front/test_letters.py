@@ -54,6 +54,7 @@ def _wilkins(folder: Path, *words: str, env: dict[str, str] = ASCII) -> Finished
     return finished
 
 
+@pytest.mark.usual("ASCII")
 @pytest.mark.parametrize("before", [ASCII, UTF_8], ids=["ASCII", "UTF-8"])
 def test_a_run_in_an_ascii_locale(folder: Path, before: dict[str, str]) -> None:
     """Files have the names that the workflow file has in UTF-8, and their timeline can be shown under any locale."""

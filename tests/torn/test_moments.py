@@ -48,7 +48,7 @@ def attempt(folder: Path, seed: int) -> str:
         return f"WILKINS_TORN_SEED={seed}, {later:.4f} s after {phase}: {error}"
 
 
-@pytest.mark.usual("100000-100009")
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0]}-{batch[-1]}")
 def test_killed_at_random_moments(
