@@ -99,11 +99,12 @@ tasks:
 """The trace must tell of a step before anybody acts on it."""
 
 
-ONCE_STARTED = """import time
-while open("wilkins-runs/latest/trace.tsv").read().count("\\tstart\\t") < 2:
+ONCE_READY = """import time
+while not os.path.exists("ready") or open("wilkins-runs/latest/trace.tsv").read().count("\\tstart\\t") < 2:
     time.sleep(0.01)
 """
 ONCE_TOLD = """import os, time
+open("ready", "w").close()
 while not os.path.exists("go"):
     time.sleep(0.01)
 open("reader", "w").write(str(os.getpid()))
@@ -121,14 +122,19 @@ def published(folder: Path) -> int:
 
 def is_stopped(folder: Path) -> bool:
     pid = folder / "producer"
-    return pid.is_file() and "State:\tT" in Path(f"/proc/{pid.read_text()}/status").read_text()
+    return noted(pid) and "State:\tT" in Path(f"/proc/{pid.read_text()}/status").read_text()
+
+
+def noted(path: Path) -> bool:
+    """Whether a process has written its number to a file."""
+    return path.is_file() and path.read_text() != ""
 
 
 def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) -> None:
     """A process is stopped before it writes that it has published a step: the step is there, and its reader waits."""
     workflow(tmp_path)
     (tmp_path / "workflow.yaml").write_text(RESTARTED)
-    write_program(tmp_path / "write.py", WRITE.replace("for step", ONCE_STARTED + "for step"))
+    write_program(tmp_path / "write.py", WRITE.replace("for step", ONCE_READY + "for step"))
     write_program(tmp_path / "read.py", READ.replace("while True", ONCE_TOLD + "while True"))
     with started_tree(launch("alone"), tmp_path, faults("task=prod,stop=trace.begun")) as tree:
         wait_for(lambda: is_stopped(tmp_path), LIMIT, "the producer to be stopped")
@@ -136,7 +142,7 @@ def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) 
         told = published(tmp_path)
         assert board.report()["ports"][0]["steps"] == told + 1
         (tmp_path / "go").touch()
-        wait_for(lambda: (tmp_path / "reader").exists(), LIMIT, "the reader to begin")
+        wait_for(lambda: noted(tmp_path / "reader"), LIMIT, "the reader to begin")
         wait_for(lambda: sleeps(tmp_path) and not board.report()["tasks"][1]["waits"], LIMIT, "the reader to wait")
         assert published(tmp_path) == told
         assert "got" not in tree.told()
