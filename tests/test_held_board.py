@@ -155,7 +155,7 @@ def test_nobody_acts_on_a_step_of_which_the_trace_does_not_tell(tmp_path: Path) 
         assert steps == [0, 1, 2]
 
 
-@pytest.mark.usual("one job")
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["alone", "one job"])
 def test_a_run_ends_while_nobody_can_write_its_trace(tmp_path: Path, how: str) -> None:
     workflow(tmp_path)

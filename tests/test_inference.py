@@ -159,6 +159,7 @@ for number, name in enumerate(steps.names("p*.h5")):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.timeout(200)
 def test_all_ranks_serve_the_same_version(tmp_path: Path) -> None:

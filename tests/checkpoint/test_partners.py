@@ -164,7 +164,7 @@ def restored(folder: Path, count: int) -> None:
     assert sorted(out.split("\n")[:-1]) == [f"rank {rank} of {count}: all right" for rank in range(count)]
 
 
-@pytest.mark.usual("2-2-lost2-4", "3-1-lost1-3")
+@pytest.mark.usual("2-2-lost2-4")
 @needs
 @pytest.mark.parametrize(
     ("data", "parity", "lost", "count"),
@@ -204,7 +204,7 @@ def resumed(folder: Path, given: str, *, steps: int = 12) -> None:
     assert not [one for one in (folder / "versions").iterdir() if one.name.endswith((".new", ".old"))]
 
 
-@pytest.mark.usual("partners.renamed-0", "decode.piece-1")
+@pytest.mark.usual("decode.piece-1")
 @needs
 @pytest.mark.parametrize(
     ("point", "rank"),
@@ -243,6 +243,7 @@ def gone(file: Path, _: random.Random) -> None:
     file.unlink()
 
 
+@pytest.mark.nightly
 @needs
 @pytest.mark.parametrize("number", range(CASES))
 def test_fragments_are_damaged(saved: Saved, number: int) -> None:

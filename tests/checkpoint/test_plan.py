@@ -123,6 +123,7 @@ def test_a_state_like_the_one_before(first: str) -> None:
         assert written(job) == expected, f"{second} after {first}"
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:torch")
 def test_a_tensor_like_the_one_before() -> None:
     torch: Any = importlib.import_module("torch")

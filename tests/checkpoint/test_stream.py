@@ -209,6 +209,7 @@ def test_killed_in_a_run(tmp_path: Path, launcher: bool) -> None:
     assert found[2][1] == (case.alone(3) / "state.h5").read_bytes()
 
 
+@pytest.mark.nightly
 def test_slow_storage_does_not_hold_the_program_up(tmp_path: Path) -> None:
     """Each file takes storage two seconds. What it cannot take in time is left out, never the last."""
     done = Case(tmp_path, steps=40, size=100_000).run(rate="400kB", keep=50)

@@ -138,7 +138,7 @@ def forgetful() -> Any:
     return np.array([ours("incremental", seed) for seed in SEEDS])
 
 
-@pytest.mark.usual("der++-0.7")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "beta"), [("der", 0.0), ("der++", BETA)])
 def test_accuracies_are_those_of_a_reference_loop(forgetful: Any, name: str, beta: float) -> None:
     """Over seeds the means differ by less than chance explains (three standard errors), and both are far from what the

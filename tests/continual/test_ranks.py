@@ -112,6 +112,7 @@ def test_a_script_that_does_not_close(tmp_path: Path) -> None:
     assert finished.code == 0, finished.out + finished.err
 
 
+@pytest.mark.nightly
 @pytest.mark.needs(MPIEXEC, "python:torch")
 def test_tensors_over_two_ranks(tmp_path: Path) -> None:
     told = run(tmp_path, 2, "exchange.py", "20", "torch")
