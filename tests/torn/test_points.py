@@ -99,6 +99,7 @@ OUT_OF_REACH = {
     "disk.moved-hidden": "the same",
     "disk.turning": "the same",
     "exit.peers": "a program that ends while its peers write",
+    "hold.room": "hundreds of open steps",
     "names": "names that go on after others, and thousands of them",
     "let-go": "a reader that removes what it reads",
     "trace.begun": "a task with `restart:`",
