@@ -25,7 +25,7 @@ SHARD ?= 1/1
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
-	@echo "make test         install what the tests need and show every promise once: 10 minutes on 2 cores"
+	@echo "make test         install what the tests need and show every promise once: about 10 minutes on 2 cores"
 	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
 	@echo "make lint         ruff and mypy"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
