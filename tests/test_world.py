@@ -184,7 +184,7 @@ def test_without_a_world_nothing_changes(mpi: Mpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.usual(
-    "mpich-plain-0", "mpich-fails-5", "openmpi-late-0", "openmpi-abort-6", "pypi-mpich-quick-0", "pypi-mpich-fails-5"
+    "mpich-plain-0", "mpich-quick-0", "mpich-fails-5", "openmpi-late-0", "openmpi-abort-6", "pypi-mpich-fails-5"
 )
 @pytest.mark.parametrize(
     ("how", "status"),
@@ -193,6 +193,8 @@ def test_without_a_world_nothing_changes(mpi: Mpi, tmp_path: Path) -> None:
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH)
 def test_ways_to_end(mpi: Mpi, how: str, status: int, tmp_path: Path) -> None:
     """The job ends by itself with the program's status, also beside a program that never calls MPI."""
+    if mpi is PYPI_MPICH and how == "quick":
+        pytest.skip("MPICH 5 leaves its job in an exit handler; its mpiexec kills the other ranks of most plain runs")
     program = build(mpi.cc, "world_ends.c", tmp_path)
     tasks = [Task(2, [program, "late"]), Task(1, [program, how])]
     found, output = run(mpi, tasks, tmp_path)

@@ -253,8 +253,10 @@ def test_two_ranks_of_one_number_do_not_share_a_run(key: str) -> None:
 KILLED = """\
 import os, signal, sys
 from pathlib import Path
+from wilkins.launch import rendezvous
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.transport.board import Board, BoardTask
+rendezvous.SHARED_MEMORY = Path(sys.argv[2])
 meeting = Rendezvous(sys.argv[1], 0, 2)
 board = meeting.make(lambda path: Board.create([BoardTask("a", 1)], [], [], log=Path(os.devnull), path=path))
 meeting.open({"run": "killed"})
@@ -262,15 +264,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_nobody_enters_what_a_killed_run_has_left(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_enters_what_a_killed_run_has_left(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of the job's own name, as of a job that a scheduler starts again under its old number."""
-    subprocess.run([sys.executable, "-c", KILLED, key], timeout=60, check=False)
+    monkeypatch.setattr(rendezvous, "SHARED_MEMORY", tmp_path)  # other runs sweep the real one
+    subprocess.run([sys.executable, "-c", KILLED, key, str(tmp_path)], timeout=60, check=False)
     leader, follower = (Rendezvous(key, rank, 2) for rank in (0, 1))
     assert (leader.path / "job.json").is_file()
     monkeypatch.setattr(rendezvous, "_PATIENCE", 0.1)
     with pytest.raises(ResourceError, match="did not set up the run"):
         follower.enter()
-    assert leader.path in sweep()
+    assert leader.path in sweep(tmp_path)
     board = leader.make(_board)
     leader.open({"run": "next"})
     assert follower.enter() == {"run": "next"}
