@@ -67,13 +67,13 @@ class Outcome:
 
 
 def cases() -> Iterator[tuple[str, int, str]]:
-    """Name, ratio and `io_freq` of each policy."""
+    """Name, ratio and `flow` of each policy."""
     for policy in ("all", "some", "latest"):
         for ratio in RATIOS:
-            yield policy, ratio, str(ratio) if policy == "some" else policy
+            yield policy, ratio, f"{{every: {ratio}}}" if policy == "some" else policy
 
 
-def measure(folder: Path, policy: str, ratio: int, io_freq: str, repeat: int = 5) -> Outcome:
+def measure(folder: Path, policy: str, ratio: int, flow: str, repeat: int = 5) -> Outcome:
     """Predict one case and run it several times.
 
     Args:
@@ -95,7 +95,7 @@ tasks:
   - name: consumer
     func: {json.dumps(str(PROGRAM))}
     args: [consume, '1000', '{STEP * ratio:g}', '0.1', produce]
-    inports: [{{filename: state.h5, io_freq: {io_freq}}}]
+    inports: [{{filename: state.h5, flow: {flow}}}]
     model: {{step: {STEP * ratio:g}s}}
 """
     )

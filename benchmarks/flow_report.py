@@ -64,10 +64,10 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
-        for policy, ratio, io_freq in cases():
+        for policy, ratio, flow in cases():
             place = Path(folder) / f"{policy}-{ratio}"
             place.mkdir()
-            outcomes.append(measure(place, policy, ratio, io_freq, options.repeat))
+            outcomes.append(measure(place, policy, ratio, flow, options.repeat))
             print(_row(outcomes[-1]), flush=True)
         place = Path(folder) / "cost"
         place.mkdir()

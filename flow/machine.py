@@ -34,8 +34,8 @@ class Kept(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """The published step is not for this channel (``every``; the queue is full and the newest is dropped; or the
-    consumer had it before the run was resumed)."""
+    """The published step is not for this channel (``every`` and ``offset``; the queue is full and the newest is dropped;
+    or the consumer had it before the run was resumed)."""
 
     step: int
 
@@ -114,7 +114,7 @@ class ChannelQueue:
         self.ended = True
 
     def _wanted(self) -> bool:
-        return self.published % self.policy.every == 0 and any(mark < 2**63 for mark in self.marks)
+        return self.policy.keeps(self.published) and any(mark < 2**63 for mark in self.marks)
 
     def _uncommitted(self) -> list[int]:
         active = [mark for mark in self.marks if mark < 2**63]

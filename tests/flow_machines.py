@@ -105,7 +105,18 @@ class Native:
         self._board = Board.create(
             [BoardTask("sim", 1), BoardTask("look", readers)],
             [BoardPort(0, "out", "out.h5", begins={0: begin}), BoardPort(1, "in", "out.h5")],
-            [BoardChannel(0, 1, policy.every, policy.queue, policy.when_full, readers, rests={0: (first, begin)})],
+            [
+                BoardChannel(
+                    0,
+                    1,
+                    policy.every,
+                    policy.queue,
+                    policy.when_full,
+                    readers,
+                    rests={0: (first, begin)},
+                    offset=policy.offset,
+                )
+            ],
             log=log,
         )
         self._library = ctypes.CDLL(str(hooks.LIBRARY))

@@ -273,8 +273,10 @@ def _plan(case: Case, names: list[str], draw: random.Random) -> tuple[list[Any],
 
 
 def _flow(draw: random.Random) -> Any:
+    every = draw.randint(1, 3)
     full = {
-        "every": draw.randint(1, 3),
+        "every": every,
+        "offset": draw.randrange(every),
         "queue": draw.randint(1, 4),
         "when_full": draw.choice(["block", "drop-oldest", "drop-newest"]),
     }
@@ -411,7 +413,7 @@ def _check_read(node: str, consumer: Consumer, streams: list[list[Step]], read: 
     policy, told = consumer.policy, f"{node} ({consumer.policy}) got {read} of {streams}"
     assert set(read) <= {step for stream in streams for step in stream}, told
     for stream in streams:
-        kept = stream[:: policy.every]
+        kept = stream[policy.offset :: policy.every]
         got = [step for step in read if step in set(stream)]
         assert [step for step in kept if step in set(got)] == got, f"order, or a step twice: {told}"
         if consumer.stops_early:
@@ -425,13 +427,14 @@ def _check_read(node: str, consumer: Consumer, streams: list[list[Step]], read: 
     if consumer.stops_early:
         assert len(read) <= consumer.at_most, told
         if policy.when_full == "block":
-            wanted = sum(len(stream[:: policy.every]) for stream in streams)
+            wanted = sum(len(stream[policy.offset :: policy.every]) for stream in streams)
             assert len(read) == min(consumer.at_most, wanted), told
 
 
 def _replay(events: list[Event], writer: str, reader: str, pattern: str, consumer: Consumer) -> None:
     """What happened on a channel must be what the reference machine does."""
-    queue = ChannelQueue(consumer.policy, consumer.ranks)
+    policy = consumer.policy
+    queue = ChannelQueue(policy, consumer.ranks)
     names = {event.name for event in events if event.event == "publish" and event.task == writer}
     opened: set[tuple[int, int]] = set()
     asked: list[str] = []
@@ -441,7 +444,7 @@ def _replay(events: list[Event], writer: str, reader: str, pattern: str, consume
         if event.event == "publish" and event.task == writer:
             said = queue.publish()
             if isinstance(said, Skipped):
-                asked.append(f"{'skip' if said.step % consumer.policy.every else 'drop'} {said.step}")
+                asked.append(f"{'drop' if said.step % policy.every == policy.offset else 'skip'} {said.step}")
             elif isinstance(said, Kept) and said.dropped is not None:
                 asked.append(f"drop {said.dropped}")
         elif event.task == reader and event.event in ("skip", "drop"):

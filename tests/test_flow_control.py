@@ -23,7 +23,7 @@ def test_runs_take_as_long_as_the_model_says(tmp_path: Path, policy: str) -> Non
     for attempt in range(4):
         folder = tmp_path / str(attempt)
         folder.mkdir()
-        outcome = measure(folder, policy, 5, "5" if policy == "some" else policy, repeat=3)
+        outcome = measure(folder, policy, 5, "{every: 5}" if policy == "some" else policy, repeat=3)
         for run in outcome.runs:
             assert run.read[-1] == outcome.model.read[-1], "the last step that the policy keeps arrives"
             if policy != "latest":

@@ -17,8 +17,14 @@ pytestmark = pytest.mark.needs("hooks")
 
 LOG = Path(tempfile.gettempdir()) / "no-such-folder" / "layer.log"
 
-POLICIES = st.builds(
-    FlowPolicy, st.integers(1, 3), st.integers(1, 4), st.sampled_from(["block", "drop-oldest", "drop-newest"])
+POLICIES = st.sampled_from([(every, offset) for every in range(1, 4) for offset in range(every)]).flatmap(
+    lambda kept: st.builds(
+        FlowPolicy,
+        st.just(kept[0]),
+        st.integers(1, 4),
+        st.sampled_from(["block", "drop-oldest", "drop-newest"]),
+        st.just(kept[1]),
+    )
 )
 RESUMED = [(0, 0), (0, 5), (3, 3), (3, 8), (2**31 + 1, 2**31 + 4)]
 """Numbers of the producer's first step, and of the first one that is kept, of runs that go on with another one."""

@@ -34,15 +34,40 @@ def test_all_steps_arrive(streams: Streams, policy: str) -> None:
     assert streams.got("ana") == steps("w", 9)
 
 
-@pytest.mark.usual("2-8-io_freq: {n}", "3-10-flow: {{some: {n}}}", "50-5-flow: {{every: {n}, queue: 1}}")
-@pytest.mark.parametrize("policy", ["io_freq: {n}", "flow: {{some: {n}}}", "flow: {{every: {n}, queue: 1}}"])
-@pytest.mark.parametrize(("n", "count"), [(2, 8), (3, 10), (4, 4), (50, 5)])
-def test_some_n_keeps_the_first_step_and_every_nth_after_it(streams: Streams, policy: str, n: int, count: int) -> None:
+@pytest.mark.usual("2-10-io_freq: {n}", "5-10-flow: {{some: {n}}}", "50-5-io_freq: {n}")
+@pytest.mark.parametrize("policy", ["io_freq: {n}", "flow: {n}", "flow: {{some: {n}}}"])
+@pytest.mark.parametrize(("n", "count"), [(2, 10), (3, 10), (5, 10), (4, 4), (50, 5)])
+def test_some_n_keeps_the_nth_step_and_every_nth_after_it(streams: Streams, policy: str, n: int, count: int) -> None:
+    """The last of ten for 2 and 5; of a run shorter than n nothing, and that is no error."""
     streams.run(write(count) + read(policy.format(n=n)))
-    assert streams.got("ana") == steps("w", range(0, count, n))
+    assert streams.got("ana") == steps("w", range(n - 1, count, n))
 
 
-@pytest.mark.parametrize("policy", ["io_freq: -2", "flow: -2", "flow: {some: 0}", "flow: {every: 0}"])
+@pytest.mark.usual("3-1-10", "50-0-5", "4-3-10")
+@pytest.mark.parametrize(("n", "offset", "count"), [(2, 0, 8), (3, 0, 10), (3, 1, 10), (4, 3, 10), (50, 0, 5)])
+def test_every_n_begins_with_the_step_of_its_offset(streams: Streams, n: int, offset: int, count: int) -> None:
+    """The first one, if none is given, also of a run shorter than n."""
+    words = f"every: {n}, queue: 1" + (f", offset: {offset}" if offset else "")
+    streams.run(write(count) + read(f"flow: {{{words}}}"))
+    assert streams.got("ana") == steps("w", range(offset, count, n))
+
+
+def test_a_program_per_step_is_started_for_the_nth_steps_only(streams: Streams) -> None:
+    """As the analysis that gets the file's name, of 6 files with `io_freq: 2`; none of them of a run of one file."""
+    streams.program(
+        "one.py", "import sys, h5py\nwith h5py.File(sys.argv[1]) as file:\n    print('got w', file['step'][()])\n"
+    )
+    for count, expected in ((6, [1, 3, 5]), (1, [])):
+        streams.run(
+            WRITE.replace("out.h5", "'s-{}.h5'", 1)
+            .replace("{filename: out.h5}", "{filename: 's-*.h5'}")
+            .replace("COUNT", str(count))
+            + "  - {name: ana, func: ./one.py, args: ['{filename}'], inports: [{filename: 's-*.h5', io_freq: 2}]}\n"
+        )
+        assert streams.got("ana") == steps("w", expected)
+
+
+@pytest.mark.parametrize("policy", ["io_freq: -2", "flow: -2", "flow: {some: 0}", "flow: {every: 3, offset: 3}"])
 def test_a_policy_that_is_none_is_refused_with_its_place(streams: Streams, policy: str) -> None:
     (streams.folder / "workflow.yaml").write_text("tasks:\n" + write(1) + read(policy))
     told = run_tree([*WILKINS, "run", "workflow.yaml"], 30, streams.folder)
@@ -112,8 +137,8 @@ def test_every_consumer_has_its_own_policy(streams: Streams) -> None:
         + read("io_freq: 2", "second", seconds=0.02)
     )
     assert streams.got("all") == steps("w", 12)
-    assert streams.got("fifth") == steps("w", [0, 5, 10])
-    assert streams.got("second") == steps("w", range(0, 12, 2))
+    assert streams.got("fifth") == steps("w", [4, 9])
+    assert streams.got("second") == steps("w", range(1, 12, 2))
     numbers = by_writer(streams.got("last"))["w"]
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == 11
@@ -129,7 +154,7 @@ def test_a_policy_on_one_port_does_not_leak_to_another_between_the_same_two_task
         "read.py",
         "import h5py\n\n\ndef read(name):\n    with h5py.File(name, 'r') as file:\n"
         "        print('got', name, file['step'][()], flush=True)\n\n\n"
-        "for step in range(12):\n    read('a.h5')\n    if step % 4 == 0:\n        read('b.h5')\n"
+        "for step in range(12):\n    read('a.h5')\n    if step % 4 == 3:\n        read('b.h5')\n"
         "while True:\n    try:\n        read('c.h5')\n    except FileNotFoundError:\n        break\n",
     )
     names = ("a.h5", "b.h5", "c.h5")
@@ -142,7 +167,7 @@ def test_a_policy_on_one_port_does_not_leak_to_another_between_the_same_two_task
     )
     got = by_writer(streams.got("ana"))
     assert got["a.h5"] == list(range(12))
-    assert got["b.h5"] == [0, 4, 8]
+    assert got["b.h5"] == [3, 7, 11]
     # The writer is at most three steps ahead of the reader when that turns to c.h5, for the other ports hold it up.
     assert got["c.h5"] == sorted(set(got["c.h5"]))
     assert 8 <= got["c.h5"][0] <= got["c.h5"][-1] == 11
@@ -154,8 +179,8 @@ def test_the_steps_of_each_writing_instance_are_counted_for_themselves(streams: 
         "outports: [{filename: out.h5}]}\n" + read("io_freq: 3")
     )
     got = streams.got("ana")
-    assert by_writer(got) == {f"w{n}": [0, 3, 6] for n in range(3)}
-    assert len(got) == 9
+    assert by_writer(got) == {f"w{n}": [2, 5] for n in range(3)}
+    assert len(got) == 6
 
 
 @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich", "h5cc")
@@ -173,7 +198,7 @@ def test_all_ranks_of_a_reader_get_the_same_steps(streams: Streams, policy: str)
     ranks = [[line.partition(" on ")[0] for line in got if line.endswith(f"on {rank}")] for rank in range(3)]
     assert ranks[0] == ranks[1] == ranks[2]
     if policy == "io_freq: 3":
-        assert ranks[0] == steps("w", range(0, 30, 3))
+        assert ranks[0] == steps("w", range(2, 30, 3))
     else:
         numbers = by_writer(ranks[0])["w"]
         assert numbers == sorted(set(numbers))

@@ -96,7 +96,7 @@ def test_waits_begin_and_end(tmp_path: Path) -> None:
     ("flow", "lost"),
     [
         ("latest", [("drop", 0), ("drop", 1), ("drop", 2)]),
-        ("{some: 2}", [("skip", 1), ("skip", 3)]),
+        ("{some: 2}", [("skip", 0), ("skip", 2)]),
         ("{queue: 1, when_full: drop-newest}", [("drop", 1), ("drop", 2), ("drop", 3)]),
     ],
 )

@@ -72,6 +72,8 @@ class BoardChannel:
     rests: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """Of a run that goes on with another one: by rank of the producer, the first step that is kept, and how many with
     names for the in-port came before the rank's first step of this run."""
+    offset: int = 0
+    """Steps before the first one that is kept, less than `every`."""
 
 
 class EndOfStream(Exception):
@@ -119,7 +121,7 @@ def _native() -> ctypes.CDLL:
             ),
             "wilkins_plan_channel": (
                 number,
-                [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
+                [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
             ),
             "wilkins_plan_keep": (None, [pointer, ctypes.c_uint]),
             "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
@@ -235,6 +237,7 @@ class Board:
                     c.outport,
                     c.inport,
                     c.every,
+                    c.offset,
                     c.queue,
                     _WHEN_FULL[c.when_full],
                     c.readers,

@@ -336,9 +336,9 @@ class Flow(Kind):
 
     def __init__(self, short: bool) -> None:
         self.short = short
-        self.meaning = "1 or 'all', n (every n-th step), or 'latest'"
+        self.meaning = "1 or 'all', n (the n-th step, the 2n-th, ...), or 'latest'"
         if not short:
-            self.meaning += ", {some: n}, or {every: n, queue: k, when_full: block|drop-oldest|drop-newest}"
+            self.meaning += ", {some: n}, or {every: n, offset: k, queue: q, when_full: block|drop-oldest|drop-newest}"
 
     def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
         value: Any
@@ -365,7 +365,13 @@ class Flow(Kind):
             return {"anyOf": short}
         number = {"type": "integer", "minimum": 1}
         full = {"enum": ["block", "drop-oldest", "drop-newest"]}
-        long = {"every": number, "queue": number, "when_full": full, "some": number}
+        long = {
+            "every": number,
+            "offset": {"type": "integer", "minimum": 0},
+            "queue": number,
+            "when_full": full,
+            "some": number,
+        }
         return {"anyOf": [*short, {"type": "object", "properties": long, "additionalProperties": False}]}
 
 

@@ -114,7 +114,7 @@ class ChannelPlan:
     outport: int
     inport: int
     every: int = 1
-    """Keep every n-th step, the first one included."""
+    """Keep every n-th step."""
     queue: int = 2
     """Most steps published and not yet opened by every reading rank."""
     when_full: Literal["block", "drop-oldest", "drop-newest"] = "block"
@@ -129,6 +129,8 @@ class ChannelPlan:
     for the in-port came before the rank's first step."""
     why: str = ""
     """Why they take that path; empty if the workflow file gives neither port a device."""
+    offset: int = 0
+    """Steps before the first one that is kept, less than `every`."""
 
 
 @dataclass(frozen=True, slots=True)

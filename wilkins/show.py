@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wilkins.ensemble import braced, joins, numbers_text
 from wilkins.errors import count_of
+from wilkins.flow.policy import kept_words
 from wilkins.kinds import words_of
 from wilkins.plan import ChannelPlan, Plan, TaskPlan
 from wilkins.planner import START
@@ -161,7 +162,7 @@ def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
     writers = plan.tasks[outport.task].nprocs
     return (
         f"{writers} -> {channel.readers}",
-        "all" if channel.every == 1 else f"every {channel.every}",
+        kept_words(channel.every, channel.offset),
         str(channel.queue),
         channel.when_full,
         outport.mode,

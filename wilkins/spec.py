@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from wilkins.ensemble import INSTANCE, Arguments, Numbers, PerInstance
@@ -137,13 +137,15 @@ class InPort(Port):
     io_freq: FlowValue | None = key(
         Flow(short=True),
         default=None,
-        doc="Which steps are kept: 1 or `all` (default), n for every n-th, `latest` or -1.",
+        doc="Which steps are kept: 1 or `all` (default); n for the n-th, the 2n-th and so on, counted from 1; `latest` "
+        "or -1.",
     )
     flow: FlowValue | None = key(
         Flow(short=False),
         default=None,
-        doc="The same in full: `all`, `latest`, `{some: n}` or `{every: n, queue: k, when_full: "
-        "block|drop-oldest|drop-newest}`.",
+        doc="The same in full: `all`, `latest`, `{some: n}` or `{every: n, offset: k, queue: q, when_full: "
+        "block|drop-oldest|drop-newest}`, which keeps the steps k, k + n, ..., counted from 0; `offset` is 0 if it is left "
+        "out.",
     )
     nreaders: int | None = key(
         integer(1),
@@ -167,7 +169,7 @@ class InPort(Port):
         depth = self.queue or queue
         if has_queue or depth is None or policy.when_full != "block":
             return policy
-        return FlowPolicy(policy.every, depth, policy.when_full)
+        return replace(policy, queue=depth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

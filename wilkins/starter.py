@@ -15,5 +15,5 @@ tasks:
     func: ./analyse.py
     inports:
       - filename: "plt*.h5"     # files it reads, in memory while both programs run
-        io_freq: 1              # 1: every step; n: every n-th; latest: always the newest
+        io_freq: 1              # 1: every step; n: the n-th, 2n-th, ...; latest: always the newest
 """

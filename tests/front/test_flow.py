@@ -18,10 +18,13 @@ from wilkins.flow.policy import LATEST, from_flow, from_io_freq
         (1, FlowPolicy()),
         (0, FlowPolicy()),
         ("all", FlowPolicy()),
-        (3, FlowPolicy(3)),
+        (3, FlowPolicy(3, offset=2)),
         ("latest", LATEST),
         (-1, LATEST),
-        ({"some": 4}, FlowPolicy(4)),
+        ({"some": 1}, FlowPolicy()),
+        ({"some": 4}, FlowPolicy(4, offset=3)),
+        ({"every": 4, "offset": 3}, FlowPolicy(4, offset=3)),
+        ({"every": 4}, FlowPolicy(4)),
         ({"every": 2, "queue": 4, "when_full": "drop-oldest"}, FlowPolicy(2, 4, "drop-oldest")),
         ({}, FlowPolicy()),
     ],
@@ -30,7 +33,36 @@ def test_forms(value: object, policy: FlowPolicy) -> None:
     assert from_flow(value) == policy  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [-2, "often", {"every": 0}, {"each": 2}, {"when_full": "wait"}, {"some": "x"}])
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (FlowPolicy(), "all, queue 2, block"),
+        (FlowPolicy(5), "every 5th from the 1st, queue 2, block"),
+        (FlowPolicy(5, offset=4), "every 5th from the 5th, queue 2, block"),
+        (FlowPolicy(5, 1, "drop-oldest", 1), "every 5th from the 2nd, queue 1, drop-oldest"),
+        (FlowPolicy(30, offset=20), "every 30th from the 21st, queue 2, block"),
+        (LATEST, "latest"),
+    ],
+)
+def test_words(policy: FlowPolicy, words: str) -> None:
+    assert str(policy) == words
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        -2,
+        "often",
+        {"every": 0},
+        {"each": 2},
+        {"when_full": "wait"},
+        {"some": "x"},
+        {"every": 3, "offset": 3},
+        {"every": 3, "offset": -1},
+        {"offset": 1},
+        {"some": 3, "offset": 1},
+    ],
+)
 def test_mistakes(value: object) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         from_flow(value)  # type: ignore[arg-type]
@@ -78,6 +110,6 @@ def test_all_ranks_read_the_same_steps_in_order(events: list[str], case: Case) -
         while isinstance(opened := queue.open(rank), Opened):
             read[rank].append(opened.step)
     assert read[0] == read[1] == read[2] == sorted(set(read[0]))
-    assert all(step % policy.every == 0 for step in read[0])
+    assert all(step % policy.every == policy.offset for step in read[0])
     if policy.when_full == "block":
-        assert read[0] == list(range(0, queue.published, policy.every))
+        assert read[0] == list(range(policy.offset, queue.published, policy.every))

@@ -67,7 +67,13 @@ def test_wrong_value_of_a_task(pair: Pair, line: str, words: str) -> None:
     [
         ("io_freq: often", "'often' is not an io_freq: write 1 or 'all'"),
         ("io_freq: -2", "not an io_freq"),
-        ("flow: {every: 2, wait: 1}", "a flow has 'every', 'queue' and 'when_full', not 'wait'"),
+        ("flow: {every: 2, wait: 1}", "a flow has 'every', 'offset', 'queue' and 'when_full', not 'wait'"),
+        ("flow: {every: 3, offset: 3}", "'offset' must be 0 or more and less than 'every' (3), not 3"),
+        ("flow: {offset: 1}", "'offset' must be 0 or more and less than 'every' (1), not 1"),
+        (
+            "flow: {some: 3, queue: 1}",
+            "'some' stands alone; for {some: n} with more write {every: n, offset: n - 1, ...}",
+        ),
         ("flow: {when_full: drop}", "'when_full' must be one of block, drop-oldest, drop-newest, not 'drop'"),
         ("flow: {queue: 0}", "'queue' must be 1 or more, not 0"),
         ("flow: {queue: many}", "'queue' must be a whole number, not 'many'"),

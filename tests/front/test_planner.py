@@ -40,6 +40,10 @@ def test_a_pair(pair: Pair) -> None:
         (1, 1, "in", "plt*.h5", "memory"),
     ]
     assert plan.channels == (ChannelPlan(0, 1, 2, 4, "drop-newest", 1),)
+    (some,) = pair(inp="io_freq: 3").plan().channels
+    assert (some.every, some.offset) == (3, 2)
+    (shifted,) = pair(out="queue: 5", inp="flow: {every: 3, offset: 1}").plan().channels
+    assert (shifted.every, shifted.offset, shifted.queue) == (3, 1, 5)
     assert plan.tasks[0].origin.endswith("workflow.yaml:2:5")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_a_plan_survives_its_text() -> None:
         "w", Path("/w.yaml"), "one-job", (TASK,), ports, (ChannelPlan(0, 1, 2, 3, "drop-oldest", 4),), 2, ("note",)
     )
     assert planfile.loads(planfile.dumps(plan)) == plan
+
+
+def test_a_plan_of_an_earlier_version_can_be_resumed() -> None:
+    """Its channels have no offset: what `io_freq: n` kept then, it keeps in what is left of that run."""
+    ports = (PortPlan(0, 0, "out", "a.h5", "memory"), PortPlan(1, 0, "in", "a.h5", "memory"))
+    plan = Plan("w", Path("/w.yaml"), "alone", (TASK,), ports, (ChannelPlan(0, 1, 5),), 2)
+    data = json.loads(planfile.dumps(plan))
+    del data["channels"][0]["offset"]
+    assert planfile.loads(json.dumps(data)) == plan
 
 
 def test_another_text_is_no_plan() -> None:

@@ -40,7 +40,7 @@ BoardPlan* wilkins_plan_new();
 void wilkins_plan_free(BoardPlan* plan);
 int wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs);
 int wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap);
-int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned queue, unsigned when_full, int readers,
+int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned offset, unsigned queue, unsigned when_full, int readers,
                          int readers_given);
 int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file);
 struct Watched;  // the launcher's board (capi.cpp)
@@ -78,7 +78,7 @@ void plans() {
     CHECK(with_each_failing([=] { return wilkins_plan_task(plan, kLongName, 1); }, is_short) > 0);
     CHECK(with_each_failing([=] { return wilkins_plan_port(plan, 0, 1, "some-long-name-of-files-*.h5", 0); }, is_short) > 0);
     CHECK(with_each_failing([=] { return wilkins_plan_port(plan, 1, 0, "some-long-name-of-files-*.h5", 0); }, is_short) > 0);
-    CHECK(with_each_failing([=] { return wilkins_plan_channel(plan, 0, 1, 1, 1, 0, 1, 0); }, is_short) > 0);
+    CHECK(with_each_failing([=] { return wilkins_plan_channel(plan, 0, 1, 1, 0, 1, 0, 1, 0); }, is_short) > 0);
     CHECK(with_each_failing([&] { return wilkins_plan_create(plan, scratch.path.c_str(), kLongName, kLongName); }, is_short) > 0);
     wilkins_plan_free(plan);
 

@@ -20,11 +20,11 @@ namespace {
 // A board of one producer with `writers` ranks and one consumer with `readers` ranks.
 struct Pair {
     Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when, Habits out_habits = {},
-         Habits in_habits = {}) {
+         Habits in_habits = {}, unsigned offset = 0) {
         BoardPlan plan;
         plan.tasks = {{"sim", writers}, {"look", readers}};
         plan.ports = {{0, Direction::out, out, 0, out_habits}, {1, Direction::in, in, 0, in_habits}};
-        plan.channels = {{0, 1, every, queue_depth, when, readers}};
+        plan.channels = {{0, 1, every, queue_depth, when, readers, false, offset}};
         CHECK(create_board(scratch.path.c_str(), plan) == 0);
         CHECK(board.attach(scratch.path.c_str()) == 0);
         queue::task_started(board, 0);
@@ -141,6 +141,12 @@ void every_and_drop() {
     Pair third("out.h5", "out.h5", 1, 1, 3, 10, WhenFull::block);
     for (int i = 0; i < 7; ++i) CHECK(third.write("out.h5"));
     for (int expected : {0, 3, 6, -1}) CHECK(third.read("out.h5") == expected);
+    Pair last_of_three("out.h5", "out.h5", 1, 1, 3, 1, WhenFull::block, {}, {}, 2);
+    for (int i = 0; i < 5; ++i) CHECK(last_of_three.write("out.h5"));
+    CHECK(!last_of_three.write("out.h5"));
+    for (int expected : {2, -1}) CHECK(last_of_three.read("out.h5") == expected);
+    CHECK(last_of_three.write("out.h5"));
+    for (int expected : {5, -1}) CHECK(last_of_three.read("out.h5") == expected);
 
     Pair latest("out.h5", "out.h5", 1, 2, 1, 1, WhenFull::drop_oldest);
     for (int i = 0; i < 5; ++i) CHECK(latest.write("out.h5"));

@@ -65,7 +65,7 @@ bool valid(const BoardPlan& plan) {
         const auto& out = plan.ports[static_cast<size_t>(channel.outport)];
         const auto& in = plan.ports[static_cast<size_t>(channel.inport)];
         if (out.direction != Direction::out || in.direction != Direction::in) return false;
-        if (channel.every < 1 || channel.queue < 1 || channel.queue > kLongestQueue || channel.readers < 1) return false;
+        if (channel.every < 1 || channel.offset >= channel.every || channel.queue < 1 || channel.queue > kLongestQueue || channel.readers < 1) return false;
         if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs) return false;
     }
     const auto has_rank = [&](int port, int rank) {
@@ -351,6 +351,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         channel.outport = from.outport;
         channel.inport = from.inport;
         channel.every = from.every;
+        channel.offset = from.offset;
         channel.queue = from.queue;
         channel.when_full = from.when_full;
         channel.readers = from.readers;

@@ -128,7 +128,16 @@ private:
 struct BoardPlan {
     struct Task { std::string name; int nprocs; };
     struct Port { int task; Direction direction; std::string pattern; uint64_t cap; Habits habits = {}; };
-    struct Channel { int outport; int inport; uint32_t every; uint32_t queue; WhenFull when_full; int readers; bool readers_given = false; };
+    struct Channel {
+        int outport;
+        int inport;
+        uint32_t every;
+        uint32_t queue;
+        WhenFull when_full;
+        int readers;
+        bool readers_given = false;
+        uint32_t offset = 0;
+    };
     std::vector<Task> tasks;
     std::vector<Port> ports;
     std::vector<Channel> channels;

@@ -101,11 +101,11 @@ WILKINS_API int wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish,
 // Of the port planned last: so many of its newest files on disk stay at hand, under second names in `kept` beside the trace.
 WILKINS_API void wilkins_plan_keep(BoardPlan* plan, unsigned keep) { plan->ports.back().habits.keep = keep; }
 
-WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned queue, unsigned when_full,
-                                     int readers, int readers_given) {
+WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned offset, unsigned queue,
+                                     unsigned when_full, int readers, int readers_given) {
     return with_error(__func__, [=] {
         const auto full = static_cast<WhenFull>(when_full);
-        return plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0}), 0;
+        return plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0, offset}), 0;
     });
 }
 

@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 12;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 13;                 // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
@@ -165,7 +165,8 @@ struct Delivery {
 struct ChannelRecord {
     int32_t outport;
     int32_t inport;
-    uint32_t every;
+    uint32_t every;   // of the steps offered to it, every so-manieth is kept,
+    uint32_t offset;  // from this one on, counted from 0; less than `every`
     uint32_t queue;
     WhenFull when_full;
     int32_t readers;

@@ -174,7 +174,7 @@ void publish(const Board& board, int index) {
         const uint64_t before = offered(board, channel, s);
         board.offered(channel, s) = matches ? ((sequence + 1) & UINT32_MAX) << 32 | (before + 1) : before;
         WILKINS_FAULT_POINT("publish.offered");
-        const bool wanted = before % channel.every == 0 && sequence >= board.first(channel, s);
+        const bool wanted = keeps(channel, before) && sequence >= board.first(channel, s);
         bool goes = matches && wanted && alive(board, channel);
         if (matches && !wanted) note_lost(board, channel, "skip", slot, sequence);
         if (goes && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {

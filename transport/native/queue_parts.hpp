@@ -105,10 +105,13 @@ inline int queued_from(const Board& board, const ChannelRecord& channel, int sou
     return n;
 }
 
+// Is one of those that the channel keeps the step before which so many were offered to it?
+inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before % channel.every == channel.offset; }
+
 // Would the source's next step, of this name, be one of those of which the channel holds only so many?
 inline bool bounds(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
-    if (channel.when_full != WhenFull::block || offered(board, channel, source_in_port) % channel.every != 0) return false;
+    if (channel.when_full != WhenFull::block || !keeps(channel, offered(board, channel, source_in_port))) return false;
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
 

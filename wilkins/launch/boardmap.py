@@ -65,6 +65,7 @@ class BoardPorts:
                 channel.readers,
                 channel.readers_given,
                 dict(enumerate(channel.rests)),
+                channel.offset,
             )
             for channel in self.planned_channels(plan)
         ]

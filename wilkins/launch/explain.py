@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wilkins.flow.policy import ordinal
 from wilkins.launch.environment import takes_filename
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def failed(run: TaskRun) -> str:
     """A program ended with an error."""
-    again = f" at its {_ordinal(run.starts)} start" if run.starts > 1 else ""
+    again = f" at its {ordinal(run.starts)} start" if run.starts > 1 else ""
     once = again and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     return f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
@@ -227,8 +228,3 @@ def _whom(tasks: list[dict[str, Any]], index: int, first: int, last: int) -> str
 
 def _seconds(time: float) -> str:
     return f"{time:.0f}" if time >= 10 else f"{time:.1f}"
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"

@@ -14,8 +14,8 @@ from wilkins.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
 _TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins")
-
-
+_EARLIER = {"offset": 0}
+"""What fields that plans of earlier versions do not have are in those."""
 _SECTIONS = {"restart": RestartRule, "resumed": Resumed}
 
 
@@ -28,7 +28,7 @@ def loads(text: str) -> Plan:
     """The plan that `dumps` wrote.
 
     Raises:
-        ValueError: the text is not a plan of this version.
+        ValueError: the text is not a plan of this version, or of one before it that can be read.
     """
     try:
         data = _own_forms(json.loads(text))
@@ -58,7 +58,7 @@ def _own_forms(value: Any) -> Any:
 def _restore(kind: Any, data: dict[str, Any]) -> Any:
     values = {}
     for field in fields(kind):
-        value = data[field.name]
+        value = data.get(field.name, _EARLIER[field.name]) if field.name in _EARLIER else data[field.name]
         if field.name in _PATHS and value is not None:
             value = Path(value)
         elif field.name in _TUPLES and value is not None:
