@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """The published step is not for this channel (``every`` and ``offset``; the queue is full and the newest is dropped;
+    """The published step is not for this channel (``every``, ``offset``; the queue is full and the newest is dropped;
     or the consumer had it before the run was resumed)."""
 
     step: int

@@ -72,7 +72,7 @@ def from_io_freq(value: int | str, queue: int = DEFAULT_QUEUE) -> FlowPolicy:
 
 
 def from_flow(value: int | str | Mapping[str, int | str], queue: int = DEFAULT_QUEUE) -> FlowPolicy:
-    """The policy a ``flow`` stands for: what ``io_freq`` takes, ``{some: n}``, or ``{every, offset, queue, when_full}``.
+    """The policy a ``flow`` stands for: an ``io_freq``, ``{some: n}``, or ``{every, offset, queue, when_full}``.
 
     Raises:
         ValueError: it is none of these.
