@@ -128,7 +128,7 @@ if port["asks"] == "names":
 elif port["asks"] == "by number":
     all_of(port["names"])
 else:
-    all_of(iter(lambda: port["pattern"], None))
+    all_of(iter(lambda: port["called"] or port["pattern"], None))
 """
 )
 """``read.py CONSUMER INSTANCE``: notes each step it gets, and whether it is whole, in ``got/CONSUMER-INSTANCE-RANK``; a
@@ -152,6 +152,8 @@ class Consumer:
     ranks: int = 1
     relays: str = ""
     names: list[str] = field(default_factory=list)
+    called: str = ""
+    """The name by which it calls all that it reads, if it has one of its own."""
 
     @property
     def policy(self) -> FlowPolicy:
@@ -226,7 +228,7 @@ def make(seed: int) -> Case:
         # Of the file being written, its snapshot and a step that is read, and what HDF5 adds.
         case.memory = 6 * instances * (most * max(case.sizes) * 8 + (1 << 17))
     for number in range(draw.choice([1, 1, 2, 3])):
-        case.consumers[f"ana{number}"] = _consumer(case, unique, draw)
+        case.consumers[f"ana{number}"] = _named(_consumer(case, unique, draw), random.Random(f"{seed} {number}"))
     if draw.random() < 0.25:
         relay = _consumer(case, unique, draw, relays=True)
         relay.relays = draw.choice(["relay.h5", "relay-{}.h5"])
@@ -315,6 +317,14 @@ def _consumer(case: Case, unique: bool, draw: random.Random, relays: bool = Fals
     return made
 
 
+def _named(made: Consumer, draw: random.Random) -> Consumer:
+    """The consumer, perhaps with a name of its own for all that it reads."""
+    if draw.random() < 0.3:
+        made.called = draw.choice(["in.h5", "out-0-0.h5", "out.h5"])
+        made.asks = "loop" if made.asks == "by number" or draw.random() < 0.5 else made.asks
+    return made
+
+
 def workflow(case: Case) -> dict[str, Any]:
     """As a workflow file says it."""
     outport: dict[str, Any] = {"filename": case.pattern, "publish": case.publish, "mode": case.mode}
@@ -326,6 +336,8 @@ def workflow(case: Case) -> dict[str, Any]:
         inport: dict[str, Any] = {"filename": consumer.pattern, "flow": consumer.flow}
         if consumer.asks in ("loop", "one") and consumer.opens > 1:
             inport["opens_per_step"] = consumer.opens
+        if consumer.called:
+            inport["as"] = consumer.called
         task = {"name": name, "func": "./read.py", "args": [name, "{instance}"], "inports": [inport]}
         if consumer.relays:
             task["outports"] = [{"filename": consumer.relays.replace("{}", "*"), "mode": case.relay_mode}]

@@ -55,6 +55,8 @@ class BoardPort:
     """Out-ports: so many of their newest files stay at hand, under second names in `kept` beside the trace."""
     begins: Mapping[int, int] = field(default_factory=dict)
     """Out-ports of a run that goes on with another one: by rank, the number of its first step, if that is not 0."""
+    stands: str = ""
+    """In-ports: the one name by which the program calls all their files; empty: by their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ def _native() -> ctypes.CDLL:
                 number,
                 [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
             ),
+            "wilkins_plan_stands": (number, [pointer, text]),
             "wilkins_plan_keep": (None, [pointer, ctypes.c_uint]),
             "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
             "wilkins_plan_rest": (number, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint64]),
@@ -231,6 +234,8 @@ class Board:
                 )
                 _check(code, "cannot plan the board")
                 lib.wilkins_plan_keep(plan, port.keep)
+                if port.stands:
+                    _check(lib.wilkins_plan_stands(plan, os.fsencode(port.stands)), "cannot plan the board")
             for c in channels:
                 code = lib.wilkins_plan_channel(
                     plan,

@@ -105,7 +105,7 @@ def _variables(
     variables = {} if gpus is None else {VISIBLE: ",".join(gpus)}
     by_pattern: dict[str, list[PortPlan]] = defaultdict(list)
     for port in ports:
-        by_pattern[port.pattern].append(port)
+        by_pattern[port.called].append(port)
     devices = {}
     for pattern, alike in by_pattern.items():
         through = [path for port in alike for path in paths.get(port.index, ())]

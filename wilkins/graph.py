@@ -56,8 +56,8 @@ def compile(path: str | Path, overrides: Sequence[str] = (), *, files: bool = Fa
     """The task graph of a workflow file.
 
     Nodes are instance names (``freeze``, or ``freeze[0]`` of an ensemble) with ``task`` (the spec), ``instance`` and
-    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``policy`` and ``mode`` (``memory``,
-    ``both`` or ``file``).
+    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``called`` (what the reader calls the
+    files: the pattern, or the name that its ``as`` gives), ``policy`` and ``mode`` (``memory``, ``both`` or ``file``).
 
     Raises:
         WorkflowError: with everything found wrong.
@@ -84,6 +84,7 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
                 instance_name(reader, j),
                 outport=outport.pattern(i),
                 inport=inport.pattern(j),
+                called=inport.called(j),
                 policy=inport.policy(outport.queue),
                 mode=wiring.modes[link.outport],
             )

@@ -14,7 +14,7 @@ from wilkins import devices, parameters, restarts
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.kinds import INVALID, WHOLE_FILE
-from wilkins.patterns import pattern_problem
+from wilkins.patterns import intersect, is_wild, pattern_problem
 from wilkins.positions import Position, compose, compose_option, read_text
 from wilkins.reading import Reader, keys_of, scalars
 from wilkins.sections import SectionMap
@@ -191,6 +191,7 @@ def _check_task(reader: Reader, task: Task) -> None:
             task.where.of("args"),
             f"{task.label}: '{{filename}}' stands for the step to be read, but the task has no in-port; add 'inports:'",
         )
+    _check_names(reader, task)
     for noun, ports in (("inport", task.inports), ("outport", task.outports)):
         seen: dict[str, Position] = {}
         for port in ports:
@@ -216,6 +217,35 @@ def _check_task(reader: Reader, task: Task) -> None:
                     port.where.of("memory"),
                     f"{who}: a limit of {port.memory} bytes holds no file; give a size such as 1GiB, "
                     "or 'metadata: 1' to exchange in memory",
+                )
+
+
+def _check_names(reader: Reader, task: Task) -> None:
+    """A name that the program gives must be one in-port's: that of a file, and no other port's."""
+    for number, port in enumerate(task.inports):
+        if port.as_ is None:
+            continue
+        who = f"{task.label}, inport {port.filename!r}"
+        where = port.where.of("as")
+        if problem := pattern_problem(port.as_):
+            reader.problem(where, f"{who}, 'as': {problem}")
+            continue
+        if is_wild(port.as_):
+            reader.problem(
+                where,
+                f"{who}: 'as: {port.as_}' is a pattern, but it is to be the one name that the program opens for every "
+                "step; write that name, or leave 'as' out if the program opens the files by their own names",
+            )
+            continue
+        for place, other in enumerate(task.inports):
+            if place == number or (other.as_ is not None and place > number):
+                continue
+            if intersect(port.called(0), other.called(0)):
+                of_other = f"'as: {other.as_}'" if other.as_ is not None else "'filename'"
+                reader.problem(
+                    where,
+                    f"{who}: 'as: {port.as_}' is also a name of its inport {other.filename!r} ({of_other}), so that an "
+                    "open of it could mean either; give one of them another name",
                 )
 
 

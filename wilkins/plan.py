@@ -105,6 +105,13 @@ class PortPlan:
     """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
     begins: tuple[int, ...] = ()
     """Out-ports of a resumed run: by rank, the number of its first step."""
+    stands: str = ""
+    """In-ports: the name by which the program calls all the files; empty: by their own."""
+
+    @property
+    def called(self) -> str:
+        """What the task's program calls the files: a name or a pattern."""
+        return self.stands or self.pattern
 
 
 @dataclass(frozen=True, slots=True)

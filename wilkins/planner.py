@@ -146,6 +146,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             opens_per_step=port.opens_per_step if isinstance(port, InPort) else 1,
                             first=port.first if isinstance(port, InPort) else "wait",
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
+                            stands=port.called(instance) if isinstance(port, InPort) and port.as_ else "",
                         )
                     )
             if task.restart and task.restart.files and not _declares(task, task.restart.files):

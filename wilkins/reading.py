@@ -52,10 +52,15 @@ def keys_of(section: type) -> Iterator[dataclasses.Field[Any]]:
     return (item for item in dataclasses.fields(section) if "kind" in item.metadata)
 
 
+def key_of(item: dataclasses.Field[Any]) -> str:
+    """The key that a field is for: its name, without the `_` at the end of one that is a word of Python."""
+    return item.name.removesuffix("_")
+
+
 def plain(value: Any) -> Any:
     """A section, or a value in it, as data for JSON: mappings, lists and scalars."""
     if dataclasses.is_dataclass(value):
-        return {item.name: plain(getattr(value, item.name)) for item in keys_of(type(value))}
+        return {key_of(item): plain(getattr(value, item.name)) for item in keys_of(type(value))}
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -163,7 +168,7 @@ class Reader:
         if label:
             who = label(scalars(node))
         pairs = self.pairs(node, who)
-        known = {item.name: item for item in keys_of(cls)}
+        known = {key_of(item): item for item in keys_of(cls)}
         before = len(self.problems)
         values: dict[str, Any] = {}
         sections: dict[str, Any] = {}
@@ -180,7 +185,7 @@ class Reader:
                 self.problem(name_node, f"{who}: unknown key {name!r}{hint}")
                 continue
             positions[name] = self.position(value)
-            values[name] = item.metadata["kind"].read(self, value, f"{who}: {name!r}")
+            values[item.name] = item.metadata["kind"].read(self, value, f"{who}: {name!r}")
             if item.metadata["unused"]:
                 self.note(
                     self.position(name_node), f"{who}: {name!r} is accepted and not used: {item.metadata['unused']}"

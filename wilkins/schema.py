@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from wilkins.kinds import scalar_text
-from wilkins.reading import keys_of, more_sections
+from wilkins.reading import key_of, keys_of, more_sections
 from wilkins.sections import Section, SectionList
 from wilkins.spec import Dset, InPort, OutPort, Parameter, Task, TaskModel, Workflow
 from wilkins.tasks.registry import PREFIX, all_tasks
@@ -131,12 +131,12 @@ def json_text() -> str:
 
 def _object_schema(section: type) -> dict[str, Any]:
     properties = {
-        item.name: {**item.metadata["kind"].schema(), "description": _meaning(item)} for item in keys_of(section)
+        key_of(item): {**item.metadata["kind"].schema(), "description": _meaning(item)} for item in keys_of(section)
     }
     docs = {task.key: task.doc for task in all_tasks().values()}
     for name, options in more_sections(section).items():
         properties[name] = {"$ref": f"#/$defs/{options.__name__}", "description": docs[name]}
-    required = [item.name for item in keys_of(section) if item.metadata["required"]]
+    required = [key_of(item) for item in keys_of(section) if item.metadata["required"]]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -168,7 +168,7 @@ def _row(item: Any) -> tuple[str, str, str, str]:
         default = ""
     else:
         default = f"`{scalar_text(item.default)}`"
-    return f"`{item.name}`", meaning, default, _meaning(item)
+    return f"`{key_of(item)}`", meaning, default, _meaning(item)
 
 
 def _meaning(item: Any) -> str:

@@ -177,7 +177,9 @@ def _channel_row(plan: Plan, group: Sequence[ChannelPlan]) -> tuple[str, ...]:
 def _files_of(plan: Plan, group: Sequence[ChannelPlan]) -> str:
     written = braced([plan.ports[channel.outport].pattern for channel in group])
     read = braced([plan.ports[channel.inport].pattern for channel in group])
-    return written if written == read else f"{written} -> {read}"
+    called = braced([plan.ports[channel.inport].called for channel in group])
+    files = written if written == read else f"{written} -> {read}"
+    return files if called == read else f"{files} as {called}"
 
 
 def _between(plan: Plan, group: Sequence[ChannelPlan]) -> str:
@@ -271,7 +273,7 @@ def graph_dot(graph: networkx.MultiDiGraph[str]) -> str:
 
 
 def _files(edge: dict[str, str]) -> str:
-    return edge["outport"] if edge["outport"] == edge["inport"] else f"{edge['outport']} as {edge['inport']}"
+    return " as ".join(dict.fromkeys((edge["outport"], edge["inport"], edge["called"])))
 
 
 GRAPH_FORMATS: dict[str, Callable[[networkx.MultiDiGraph[str]], str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -109,8 +110,12 @@ class Port:
 
     def pattern(self, instance: int) -> str:
         """The names of one instance's files."""
+        return self.of_instance(self.filename, instance)
+
+    def of_instance(self, name: str, instance: int) -> str:
+        """A name with the number of an instance in it."""
         number = self.range[instance] if self.range and INSTANCE in self.filename else instance
-        return self.filename.replace(INSTANCE, str(number))
+        return name.replace(INSTANCE, str(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +139,13 @@ class InPort(Port):
     """Files that a task reads."""
 
     memory: bool | None = key(boolean(), default=None, doc="Another name of `metadata`.")
+    as_: str | None = key(
+        text(),
+        default=None,
+        doc="The one name by which the program calls all these files, whatever their producers call them, matched on "
+        "its last components: each open of it is the next step. Left out: the program calls them by their `filename` "
+        "(docs/graphs.md).",
+    )
     io_freq: FlowValue | None = key(
         Flow(short=True),
         default=None,
@@ -162,6 +174,10 @@ class InPort(Port):
         doc="What the first open of the port does, for cycles: `wait` for a step; `missing`, fail as for a missing "
         "file; `file`, read the real file of that name. Later opens wait.",
     )
+
+    def called(self, instance: int) -> str:
+        """What one instance's program calls the files: a name or a pattern."""
+        return self.pattern(instance) if self.as_ is None else posixpath.normpath(self.of_instance(self.as_, instance))
 
     def policy(self, queue: int | None) -> FlowPolicy:
         """The flow of this port on a channel from an out-port whose own ``queue`` is given."""

@@ -59,6 +59,8 @@ bool valid(const BoardPlan& plan) {
         if (port.task < 0 || port.task >= static_cast<int>(plan.tasks.size()) || port.pattern.size() >= kNameMax) return false;
     for (const auto& port : plan.ports)
         if (port.habits.publish_count < 1 || port.habits.opens_per_step < 1) return false;
+    for (const auto& port : plan.ports)
+        if (port.stands.size() >= kNameMax || (!port.stands.empty() && port.direction != Direction::in)) return false;
     for (const auto& channel : plan.channels) {
         int ports = static_cast<int>(plan.ports.size());
         if (channel.outport < 0 || channel.outport >= ports || channel.inport < 0 || channel.inport >= ports) return false;
@@ -369,7 +371,10 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.task = from.task;
         port.direction = from.direction;
         copy_text(port.pattern, sizeof(port.pattern), from.pattern);
-        port.fixed = has_wildcard(port.pattern) ? 0 : 1;
+        copy_text(port.stands, sizeof(port.stands), from.stands);
+        port.stands_components = static_cast<uint32_t>(count_components(port.stands));
+        if (!from.stands.empty()) port.stand_in = StandIn::given;
+        port.fixed = stands_in(port) || !has_wildcard(port.pattern);
         port.components = static_cast<uint32_t>(count_components(port.pattern));
         port.cap = from.cap;
         port.habits = from.habits;

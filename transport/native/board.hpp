@@ -127,7 +127,7 @@ private:
 // What a board is made from.
 struct BoardPlan {
     struct Task { std::string name; int nprocs; };
-    struct Port { int task; Direction direction; std::string pattern; uint64_t cap; Habits habits = {}; };
+    struct Port { int task; Direction direction; std::string pattern; uint64_t cap; Habits habits = {}; std::string stands = {}; };
     struct Channel {
         int outport;
         int inport;

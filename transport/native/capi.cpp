@@ -98,6 +98,11 @@ WILKINS_API int wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish,
     });
 }
 
+// Of the port planned last: its program calls all its files by this name.
+WILKINS_API int wilkins_plan_stands(BoardPlan* plan, const char* name) {
+    return with_error(__func__, [=] { return plan->ports.back().stands = name, 0; });
+}
+
 // Of the port planned last: so many of its newest files on disk stay at hand, under second names in `kept` beside the trace.
 WILKINS_API void wilkins_plan_keep(BoardPlan* plan, unsigned keep) { plan->ports.back().habits.keep = keep; }
 

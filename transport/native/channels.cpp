@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "queue.hpp"
+#include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
 
@@ -68,7 +69,7 @@ WILKINS_API int wilkins_channels_take(int index, int waits, StepFile** step) {
         queue::choose(board, index, rank, !waits);
         ++p.me().files;
         stamp = board.slot(slot).stamp;
-        strcpy(name, board.slot(slot).name);
+        strcpy(name, name_for(board.port(index), board.slot(slot)));
     }
     int error = 0;
     *step = open_held(slot, stamp, name, &error);

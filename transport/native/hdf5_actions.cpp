@@ -8,6 +8,7 @@
 #include "queue.hpp"
 #include "resting.hpp"
 #include "snapshot.hpp"
+#include "stand_in.hpp"
 #include "step_file.hpp"
 #include "wait.hpp"
 
@@ -140,7 +141,7 @@ WILKINS_API int wilkins_actions_next(int k, char* name, int room) {
         for (;;) {
             const int slot = queue::next_step(p.board, i);
             if (slot >= 0) {
-                strcpy(name, p.board.slot(slot).name);
+                strcpy(name, name_for(port, p.board.slot(slot)));
                 return static_cast<int>(strlen(name));
             }
             if (!queue::can_produce(p.board, i)) return 0;

@@ -29,6 +29,12 @@ enum class Mode : uint32_t { memory, both, file };
 enum class Publish : uint32_t { close, next, flush, write };
 enum class First : uint32_t { wait, missing, file };
 
+// Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
+enum class StandIn : uint32_t {
+    no,
+    given,  // by the workflow file: the program has no other name for the port's files
+};
+
 // What a port's files are, and how its program handles them.
 struct Habits {
     Mode mode = Mode::memory;
@@ -123,10 +129,13 @@ struct NameSet {
 struct PortRecord {
     int32_t task;
     Direction direction;
-    uint32_t fixed;        // the pattern has no wildcard
+    std::atomic<uint32_t> fixed;  // its program calls all its files by one name: the pattern has no wildcard, or a name stands in
     uint32_t components;   // of the pattern
     std::atomic<uint32_t> touched;  // a program opened or created a matching name
-    char pattern[kNameMax];
+    char pattern[kNameMax];           // of its files' names, as their producers say them
+    std::atomic<StandIn> stand_in;    // in
+    uint32_t stands_components;       // of the name that stands in:
+    char stands[kNameMax];
     Habits habits;
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take
@@ -154,6 +163,9 @@ struct PortRecord {
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };
+
+// Is there a name that stands for the next step, and not for a producer's file?
+inline bool stands_in(const PortRecord& port) { return port.stand_in == StandIn::given; }
 
 // One entry of the order in which an in-port with a fixed name hands out steps, the same for all ranks.
 struct Delivery {

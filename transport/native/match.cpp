@@ -131,6 +131,8 @@ bool pattern_match(const char* pattern, int components, const char* name) {
     return glob_match(pattern, last_components(name, components));
 }
 
+bool same_ends(const char* one, const char* other, int n) { return strcmp(last_components(one, n), last_components(other, n)) == 0; }
+
 uint64_t hash_text(const char* text, uint64_t seed) {
     for (; *text; ++text) seed = (seed ^ static_cast<unsigned char>(*text)) * 1099511628211ull;
     return seed;

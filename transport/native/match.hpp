@@ -24,6 +24,9 @@ bool glob_match(const char* pattern, const char* text);
 // Does a normalised name match a port's pattern? A relative pattern of n components is compared with the name's last n.
 bool pattern_match(const char* pattern, int components, const char* name);
 
+// Do the names have the same last component, or the same n last ones?
+bool same_ends(const char* one, const char* other, int n);
+
 // FNV-1a.
 uint64_t hash_text(const char* text, uint64_t seed = 1469598103934665603ull);
 

@@ -6,6 +6,7 @@
 #include "match.hpp"
 #include "queue.hpp"
 #include "resting.hpp"
+#include "stand_in.hpp"
 
 namespace wilkins::queue {
 
@@ -88,9 +89,10 @@ void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));
 }
 
-inline bool same_key(const PortRecord& inport, const char* asked, const char* published) {
-    const int n = static_cast<int>(inport.components);
-    return strcmp(last_components(asked, n), last_components(published, n)) == 0;
+// Is the task's program started for one step of the in-port, which then is what the port's one name means, however often it is opened? A
+// name that stands in goes on from step to step.
+inline bool for_one_step(const Board& board, const PortRecord& inport) {
+    return board.task(inport.task).one_step && inport.fixed && !stands_in(inport);
 }
 
 inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {

@@ -39,7 +39,7 @@ Found find_in_order(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
     Found found;
     uint32_t position = board.position(inport, reader);
-    if (board.task(inport.task).one_step && position > 0 && has_opened(board, inport, reader)) {
+    if (for_one_step(board, inport) && position > 0 && has_opened(board, inport, reader)) {
         found = find_entry(board, inport, position - 1);
         found.unread = false;
         found.passed = found.slot < 0;
@@ -106,7 +106,7 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
             const Mark& mark = board.mark(channel, s, reader);
             bool again = false;
             each_slot(board, source, [&](int k, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || !same_key(inport, name, slot.name)) return;
+                if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
                 if (slot.sequence < mark.next) {
                     if ((mark.keep != kOpensAgain && mark.keep != kHalfOpened) || slot.sequence + 1 != mark.next) return;
                     again = true;
@@ -142,7 +142,7 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
         if (mark.keep != kCurrent) return;
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
-            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name)) found = {k, link, false, true};
+            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && means(inport, name, slot.name)) found = {k, link, false, true};
         });
     });
     return found;
@@ -171,7 +171,7 @@ Found find_choice(const Board& board, int index, int reader) {
 
 bool has_its_step(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
-    return board.task(inport.task).one_step && inport.fixed && has_opened(board, inport, reader);
+    return for_one_step(board, inport) && has_opened(board, inport, reader);
 }
 
 bool has_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot >= 0; }
@@ -221,7 +221,7 @@ namespace {
 // Counts one more open of the step that the mark's rank has opened last.
 void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
     ++mark.opens;
-    const bool again = !inport.fixed || board.task(inport.task).one_step;
+    const bool again = !inport.fixed || for_one_step(board, inport);
     mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
     board.ring(channel.outport);
 }
@@ -321,7 +321,7 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
             bool same = inport.fixed && (mark.keep == kOpened || mark.keep == kHalfOpened);
             if (mark.keep == kOpensAgain || mark.keep == kCurrent || mark.keep == kHalfOpened)
                 each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
-                    same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && same_key(inport, name, slot.name));
+                    same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && means(inport, name, slot.name));
                 });
             if (!same) continue;
             any = true;
@@ -349,7 +349,7 @@ bool can_produce(const Board& board, int inport) {
 int next_step(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
     // What a program that was started for one step has opened is none to start the next one for.
-    if (inport.fixed && board.task(inport.task).one_step) return find_after(board, index, 0, board.position(inport, 0)).slot;
+    if (for_one_step(board, inport)) return find_after(board, index, 0, board.position(inport, 0)).slot;
     if (inport.fixed) return find_in_order(board, index, 0).slot;
     int best = -1;
     for (int k = 0; k < inport.links; ++k) {

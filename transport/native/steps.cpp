@@ -5,6 +5,7 @@
 #include "match.hpp"
 #include "process.hpp"
 #include "queue.hpp"
+#include "stand_in.hpp"
 #include "wait.hpp"
 
 #define WILKINS_API extern "C" __attribute__((visibility("default")))
@@ -60,7 +61,7 @@ WILKINS_API int wilkins_steps_next(int index, char* name) {
     for (;;) {
         const int slot = queue::choose(board, index, p.context.rank);
         if (slot >= 0) {
-            strcpy(name, board.slot(slot).name);
+            strcpy(name, name_for(board.port(index), board.slot(slot)));
             return 0;
         }
         if (queue::has_its_step(board, index, p.context.rank) || !queue::can_produce(board, index)) return ENOENT;

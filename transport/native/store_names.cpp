@@ -9,6 +9,7 @@
 #include "queue.hpp"
 #include "raw.hpp"
 #include "resting.hpp"
+#include "stand_in.hpp"
 #include "store_parts.hpp"
 
 namespace wilkins {
@@ -19,7 +20,7 @@ namespace {
 void explain_long_name(const Process& p, const char* name) {
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || !pattern_match(port.pattern, static_cast<int>(port.components), name)) continue;
+        if (port.task != p.context.task || !is_called(port, name)) continue;
         Board::Lock lock(p.board);
         fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
                     "by a shorter path, relative to the task's folder",
@@ -42,7 +43,7 @@ bool match_name(const char* name, Match* match) {
         const PortRecord& port = p.board.port(i);
         if (port.task != p.context.task) continue;
         int& side = port.direction == Direction::out ? match->outport : match->inport;
-        if (side < 0 && pattern_match(port.pattern, static_cast<int>(port.components), match->name)) side = i;
+        if (side < 0 && is_called(port, match->name)) side = i;
     }
     return match->outport >= 0 || match->inport >= 0;
 }
@@ -53,7 +54,8 @@ bool could_match(const char* name) {
     const char* last = last_components(name, 1);
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && glob_match(last_components(port.pattern, 1), last)) return true;
+        const char* const names = port.stand_in == StandIn::given ? port.stands : port.pattern;
+        if (port.task == p.context.task && glob_match(last_components(names, 1), last)) return true;
     }
     return false;
 }
@@ -111,8 +113,9 @@ void list_steps(void (*each)(const char* name, uint64_t identity, void* user), v
             const PortRecord& port = p.board.port(i);
             if (port.task != p.context.task || port.direction != Direction::in) continue;
             if (!pattern_match(port.pattern, static_cast<int>(port.components), slot.name)) continue;
-            const queue::Found found = queue::find(p.board, i, p.context.rank, slot.name);
-            if (found.slot == s && found.unread && !before_first(p, i)) each(slot.name, slot.stamp, user);
+            const char* const name = name_for(port, slot);
+            const queue::Found found = queue::find(p.board, i, p.context.rank, name);
+            if (found.slot == s && found.unread && !before_first(p, i)) each(name, slot.stamp, user);
         }
     }
 }

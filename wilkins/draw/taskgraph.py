@@ -82,7 +82,12 @@ def _bundles(graph: networkx.MultiDiGraph[str], boxes: dict[str, Box]) -> list[B
     found: dict[tuple[str, str, tuple[str, ...], str, Mode], list[tuple[str, str]]] = defaultdict(list)
     for writer, reader, edge in graph.edges(data=True):
         writer_entry, reader_entry = graph.nodes[writer]["task"].name, graph.nodes[reader]["task"].name
-        files = _pattern(graph, writer, "outports", edge["outport"]), _pattern(graph, reader, "inports", edge["inport"])
+        files = [
+            _pattern(graph, writer, "outports", edge["outport"]),
+            _pattern(graph, reader, "inports", edge["inport"]),
+        ]
+        if edge["called"] != edge["inport"]:
+            files.append(_called(graph, reader, edge["called"]))
         names = tuple(_shortened(text) for text in dict.fromkeys(files))
         found[writer_entry, reader_entry, names, str(edge["policy"]), edge["mode"]].append((writer, reader))
     bundles = []
@@ -106,6 +111,12 @@ def _pattern(graph: networkx.MultiDiGraph[str], name: str, side: str, pattern: s
     node = graph.nodes[name]
     ports = getattr(node["task"], side)
     return next((p.filename for p in ports if p.pattern(node["instance"]) == pattern), pattern)
+
+
+def _called(graph: networkx.MultiDiGraph[str], name: str, called: str) -> str:
+    """The `as` of an in-port as the workflow file has it, the same for all instances."""
+    node = graph.nodes[name]
+    return next((p.as_ for p in node["task"].inports if p.as_ and p.called(node["instance"]) == called), called)
 
 
 def _draw_bundle(ax: Any, placed: Placed) -> None:

@@ -49,6 +49,7 @@ class BoardPorts:
                 port.first,
                 port.keep,
                 dict(enumerate(port.begins)),
+                port.stands,
             )
             for port in self._coupled
         ]
