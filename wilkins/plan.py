@@ -63,7 +63,8 @@ class TaskPlan:
     prefix: tuple[str, ...] = ()
     """Words put before the executable on every rank (``numactl ...``, ``valgrind ...``)."""
     mpiexec: tuple[str, ...] = ()
-    """The launcher of this task and its options, for ``kind == "mpi"`` when launched alone."""
+    """The launcher of this task and its options, for ``kind == "mpi"`` when launched alone; in one job, of a task that
+    may be started again, which is an MPI job of its own then (empty if there is none on this machine)."""
     stdin: Path | None = None
     timeout: float | None = None
     """Seconds after which the task is stopped and the run fails."""

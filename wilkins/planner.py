@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import wilkins.tasks
 from wilkins import devices
@@ -118,8 +119,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     stdin=stdin,
                     timeout=task.timeout,
                     on_failure=task.on_failure,
-                    # A ready-made task reads all it needs at its first start, and means every error that it tells.
-                    rerun="never" if ready_made(task) and task.rerun == "auto" else task.rerun,
+                    rerun=_rerun(task),
                     strict_end=task.strict_end or ready_made(task) is not None,
                     first_rank=first_rank,
                     origin=str(task.where.position),
@@ -336,7 +336,7 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
         )
         problems.append(Problem(task.where.of("actions"), message))
     command = _Command(program.path, () if script is None else (str(script),), ())
-    if launch == "one-job" or _kind(task, launch) == "plain":
+    if _kind(task, launch) == "plain" or (launch == "one-job" and not _may_be_started_again(task)):
         return command
     try:
         if task.mpiexec:
@@ -350,8 +350,26 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
             return _Command(command.executable, command.script, (str(launcher), *task.mpiexec[1:]))
         return _Command(command.executable, command.script, _mpiexec(task, program, script, home))
     except ValueError as error:
-        problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
+        if launch == "alone" or task.mpiexec or _takes_filename(task):  # else its first start needs none
+            problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
         return command
+
+
+def _rerun(task: Task) -> Literal["auto", "always", "never"]:
+    """Whether a task is started again.
+
+    A ready-made task reads all it needs at its first start, and means every error that it tells.
+    """
+    return "never" if ready_made(task) and task.rerun == "auto" else task.rerun
+
+
+def _may_be_started_again(task: Task) -> bool:
+    """Whether a program of the task that has ended may be followed by another, as an MPI job of its own."""
+    return _takes_filename(task) or (bool(task.inports) and _rerun(task) != "never")
+
+
+def _takes_filename(task: Task) -> bool:
+    return any("{filename}" in word for word in task.arguments(0))
 
 
 def _is_python(program: Program, script: Path | None) -> bool:

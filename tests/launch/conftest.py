@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +98,39 @@ def mpiexec() -> str:
     if not Path(MPIEXEC).is_file():
         pytest.fail(f"{MPIEXEC} is missing; install the package `mpich` into this environment")
     return MPIEXEC
+
+
+FAMILIES = [
+    pytest.param("pypi", id="pypi-mpich"),
+    pytest.param("mpich", id="debian-mpich", marks=pytest.mark.needs("mpiexec.mpich", "mpicc.mpich")),
+    pytest.param("openmpi", id="debian-openmpi", marks=pytest.mark.needs("mpirun.openmpi", "mpicc.openmpi")),
+]
+
+
+class Job:
+    """One MPI: its compiler and its mpiexec."""
+
+    def __init__(self, family: str, mpiexec: str) -> None:
+        self.compiler = {"pypi": str(Path(mpiexec).parent / "mpicc")}.get(family, f"mpicc.{family}")
+        self.library = Path(mpiexec).parent.parent / "lib" if family == "pypi" else None
+        self._mpiexec: Sequence[str] = {
+            "pypi": [mpiexec],
+            "mpich": ["mpiexec.mpich"],
+            "openmpi": ["mpirun.openmpi", "--oversubscribe"],
+        }[family]
+
+    def on(self, ranks: int) -> tuple[str, ...]:
+        """The words that start a job of so many ranks."""
+        return (*self._mpiexec, "-n", str(ranks))
+
+    def compile(self, folder: Path, name: str, text: str) -> None:
+        """Make a program of a text in C."""
+        (folder / f"{name}.c").write_text(text)
+        paths = [f"-Wl,-rpath,{self.library}"] if self.library else []
+        subprocess.run([self.compiler, "-O1", f"{name}.c", "-o", name, *paths], cwd=folder, check=True, timeout=60)
+
+
+@pytest.fixture(params=FAMILIES)
+def job(request: pytest.FixtureRequest, mpiexec: str) -> Job:
+    """Each MPI on this machine."""
+    return Job(request.param, mpiexec)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from launch.test_one_job import FAMILIES, Job
+from launch.conftest import FAMILIES, Job
 
 from support import WILKINS, Tree, processes_in, started_tree, wait_for, write_program
 from wilkins.errors import ResourceError

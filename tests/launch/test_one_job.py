@@ -5,21 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from launch.conftest import Case
+from launch.conftest import Case, Job
 
 from support import WILKINS, processes_in, started_tree, wait_for
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
-
-FAMILIES = [
-    pytest.param("pypi", id="pypi-mpich"),
-    pytest.param("mpich", id="debian-mpich", marks=pytest.mark.needs("mpiexec.mpich", "mpicc.mpich")),
-    pytest.param("openmpi", id="debian-openmpi", marks=pytest.mark.needs("mpirun.openmpi", "mpicc.openmpi")),
-]
 
 PLAIN = """\
 tasks:
@@ -99,34 +92,10 @@ int main(int argc, char** argv) {
 """
 
 
-class Job:
-    """One MPI: its compiler and its mpiexec."""
-
-    def __init__(self, family: str, mpiexec: str) -> None:
-        self.compiler = {"pypi": str(Path(mpiexec).parent / "mpicc")}.get(family, f"mpicc.{family}")
-        self.library = Path(mpiexec).parent.parent / "lib" if family == "pypi" else None
-        self._mpiexec: Sequence[str] = {
-            "pypi": [mpiexec],
-            "mpich": ["mpiexec.mpich"],
-            "openmpi": ["mpirun.openmpi", "--oversubscribe"],
-        }[family]
-
-    def on(self, ranks: int) -> tuple[str, ...]:
-        """The words that start a job of so many ranks."""
-        return (*self._mpiexec, "-n", str(ranks))
-
-    def build(self, folder: Path) -> None:
-        """Compile the MPI programs."""
-        for name, text in {"sim": SIM, "sum": SUM}.items():
-            (folder / f"{name}.c").write_text(text)
-            paths = [f"-Wl,-rpath,{self.library}"] if self.library else []
-            subprocess.run([self.compiler, "-O1", f"{name}.c", "-o", name, *paths], cwd=folder, check=True, timeout=60)
-
-
-@pytest.fixture(params=FAMILIES)
-def job(request: pytest.FixtureRequest, mpiexec: str) -> Job:
-    """Each MPI on this machine."""
-    return Job(request.param, mpiexec)
+def build(job: Job, folder: Path) -> None:
+    """Compile the MPI programs."""
+    for name, text in {"sim": SIM, "sum": SUM}.items():
+        job.compile(folder, name, text)
 
 
 def test_plain_tasks(case: Case, job: Job) -> None:
@@ -156,7 +125,7 @@ def test_a_bad_file(case: Case, job: Job) -> None:
 
 
 def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
-    job.build(case.folder)
+    build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "once"))
     finished = case.run(before=job.on(5))
     assert finished.code == 0
@@ -183,7 +152,7 @@ def test_tasks_that_make_windows_at_the_same_time(case: Case, mpiexec: str) -> N
 @pytest.mark.usual("pypi-mpich-late", "debian-mpich-fail", "debian-openmpi-late")
 @pytest.mark.parametrize("mode", ["fail", "late"])
 def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
-    job.build(case.folder)
+    build(job, case.folder)
     case.workflow(MIXED.replace("MODE", mode))
     finished = case.run(before=job.on(5))
     assert finished.code == 1
@@ -192,7 +161,7 @@ def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
 
 @pytest.mark.usual("pypi-mpich", "debian-openmpi")
 def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
-    job.build(case.folder)
+    build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "abort"))
     with started_tree([*job.on(5), *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
         assert tree.wait(30).code != 0
@@ -203,7 +172,7 @@ def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
 @pytest.mark.usual("pypi-mpich-9", "debian-mpich-2", "debian-openmpi-15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: str(int(number)))
 def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -> None:
-    job.build(case.folder)
+    build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "endless"))
     with started_tree([*job.on(5), *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
         log = case.folder / "wilkins-runs" / "latest" / "each.log"
@@ -214,17 +183,10 @@ def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
 
 
-def test_an_mpi_task_cannot_be_started_for_each_step(case: Case, mpiexec: str) -> None:
-    case.workflow(PLAIN.replace("./one.py,", "./one.py, nprocs: 2,"))
-    finished = case.run(before=(mpiexec, "-n", "4"))
-    assert finished.code == 2
-    assert finished.err.count("cannot be started twice in one MPI job") == 1
-
-
 @pytest.mark.parametrize("victim", ["program", "launcher", "first launcher"])
 def test_a_killed_process(case: Case, mpiexec: str, victim: str) -> None:
     job = Job("pypi", mpiexec)
-    job.build(case.folder)
+    build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "endless"))
     with started_tree([*job.on(5), *WILKINS, "run", "workflow.yaml"], case.folder) as tree:
         log = case.folder / "wilkins-runs" / "latest" / "each.log"

@@ -124,7 +124,17 @@ class Start:
         return self._records.points_path(task.name) if self._can_resume else None
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
-        """Start a task's program; the layer goes only into tasks that have a memory port."""
+        """Start a task's program; the layer goes only into tasks that have a memory port.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        if task.kind == "mpi" and not task.mpiexec:
+            raise OSError(
+                0,
+                "the next start is an MPI job of its own, and no mpiexec was found for that; install the one of the "
+                "program's MPI, name one with 'mpiexec:', or let the program read all steps in one start",
+            )
         coupled = bool(self._ports.of(task.index))
         port = env.free_port()
         own = env.started_env(task, self._points(task))

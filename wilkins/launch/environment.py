@@ -101,6 +101,15 @@ def takes_filename(task: TaskPlan) -> bool:
     return any("{filename}" in arg for arg in started_args(task))
 
 
+def joins_world(task: TaskPlan) -> bool:
+    """True if, in one MPI job, the ranks of the task's first program are ranks of the job.
+
+    A rank can initialise MPI once. So a program that is started with the name of each step is an MPI job of its own
+    from its first start on.
+    """
+    return task.kind == "mpi" and not takes_filename(task)
+
+
 def started_args(task: TaskPlan) -> tuple[str, ...]:
     """The arguments that the program is started with: in a resumed run, those that lead it to its checkpoint."""
     return task.args if task.resumed is None or task.resumed.args is None else task.resumed.args

@@ -1,32 +1,41 @@
-"""One rank of a one-job run: its program, the stand-in that joins MPI for it where needed, and its part in the end."""
+"""One rank of a one-job run: its program, the stand-in that joins MPI for it where needed, and its part in the end.
+
+The first program of an MPI task runs on the ranks of the job (`joins_world`). A rank can initialise MPI once, so what
+is started later, or with the name of each step, is an MPI job of its own, which the launcher of the task's first rank
+starts and watches as `wilkins run` alone would. The task's other ranks stand by until that has ended.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from wilkins.launch import bystander, process
+from wilkins.launch import bystander, decide, process
 from wilkins.launch import environment as env
-from wilkins.launch.alone import end_of
+from wilkins.launch.alone import Start, end_of
 from wilkins.launch.boardmap import BoardPorts
+from wilkins.launch.decide import Exit
 from wilkins.launch.guard import VARIABLE, Guard
 from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
-from wilkins.launch.rendezvous import ENDED, OVER, Rendezvous
+from wilkins.launch.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
 from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.summary import old_names
+from wilkins.launch.summary import TaskEnd, old_names
 from wilkins.launch.supervise import Stop, Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import Plan, TaskPlan
-from wilkins.transport.board import Board
+from wilkins.transport.board import Board, BoardHeldError
 
 _TURN = 0.05
 _LOOK = 1.0
 _LAST_RESULTS = 10.0
+_FAILURES = ("failed", "untouched")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +49,9 @@ class JobSetting:
     master_ports: dict[str, int]
     """By task index."""
     mpi_libraries: dict[str, str]
-    """By task index, for MPI tasks that load MPI by themselves, late or never."""
+    """By task index, for tasks in the job's world that load MPI by themselves, late or never."""
     bystander_library: str | None
-    """The MPI library by which ranks without MPI join the job; None if no task needs MPI."""
+    """The MPI library by which the other ranks join the job; None if the program of no task does."""
 
 
 def task_of(plan: Plan, rank: int) -> TaskPlan:
@@ -50,39 +59,39 @@ def task_of(plan: Plan, rank: int) -> TaskPlan:
     return next(task for task in plan.tasks if task.first_rank <= rank < task.first_rank + task.nprocs)
 
 
+def meets_at_start(task: TaskPlan) -> bool:
+    """True if the task's ranks start by themselves, so that the job's first launcher tells the board of it for all."""
+    return task.nprocs > 1 and not _is_apart(task)
+
+
+def _is_apart(task: TaskPlan) -> bool:
+    """True if the task is an MPI job of its own from its first start on."""
+    return task.kind == "mpi" and not env.joins_world(task)
+
+
 class JobRank:
     """A rank's launcher."""
 
     def __init__(self, plan: Plan, setting: JobSetting, meeting: Rendezvous, board: Board, guard: Guard) -> None:
-        task = task_of(plan, meeting.rank)
-        if task.kind == "mpi":
-            task = replace(task, rerun="never")  # MPI cannot be initialised twice by one rank of a job
         self.plan = plan
+        self._task = task_of(plan, meeting.rank)
         self._setting = setting
         self._meeting = meeting
         self._board = board
         self._token = guard.token
         self._leads = meeting.rank == 0
-        self._rank = meeting.rank - task.first_rank
-        self._mpi_ranks = [
-            rank for other in plan.tasks if other.kind == "mpi" for rank in range(other.first_rank, _end_rank(other))
+        self._rank = meeting.rank - self._task.first_rank
+        self._world_ranks = [
+            rank for other in plan.tasks if env.joins_world(other) for rank in range(other.first_rank, _end_rank(other))
         ]
-        label = _label(task, self._rank)
-        labels = [
-            item.name if item.nprocs == 1 else f"{item.name}:{rank}"
-            for item in plan.tasks
-            for rank in range(item.nprocs)
-        ]
+        labels = [label for item in plan.tasks for label in _labels(item)]
         self.terminal = Terminal(labels, quiet=setting.quiet, colours=False)
-        records = RunDirectory(Path(setting.records))
-        self._records = records
-        log = Log(label, records.log_path(task.name, None if task.nprocs == 1 else self._rank), self.terminal)
-        ports = BoardPorts(plan)
-        ends = Ends(board) if task.nprocs == 1 else _CountedEnds(board, meeting, task.nprocs)
-        trace = TaskTrace(board, task.index, -1 if task.nprocs == 1 else self._rank)
-        self.run_of_task = TaskRun(task, board, ports, log, self._start, ends, trace)
+        self._records = RunDirectory(Path(setting.records))
+        self._ports = BoardPorts(plan)
+        # Where each rank has a program, the first rank's launcher says what the ends of all of them mean.
+        self._judges = meets_at_start(self._task) and self._rank == 0
         self._supervisor = Supervisor(
-            [self.run_of_task],
+            self._crew(),
             board,
             self.terminal,
             timeout=setting.timeout if self._leads else None,
@@ -91,7 +100,7 @@ class JobRank:
             on_segment=guard.note,
             hints=lambda report: old_names(plan, report),
         )
-        self._coupled = bool(ports.of(task.index))
+        self._coupled = bool(self._ports.of(self._task.index))
         self._told = False
         self._look_at = 0.0
         self._results_by = float("inf")
@@ -105,7 +114,7 @@ class JobRank:
 
     def run(self) -> int:
         """Run this rank to the end of the whole job; its exit code (for the first rank: of its own part)."""
-        if self.run_of_task.plan.kind == "plain":
+        if not env.joins_world(self._task):
             self._meeting.mark(OVER)
             if self._setting.bystander_library:
                 self._start_bystander(self._setting.bystander_library)
@@ -115,6 +124,31 @@ class JobRank:
             self._end_bystander()
         verdict = self._meeting.verdict()
         return code if verdict is None else verdict
+
+    def _crew(self) -> list[TaskRun]:
+        """What this launcher starts at first."""
+        task = self._task
+        if _is_apart(task):
+            return [self._run_apart()] if self._rank == 0 else []
+        rank = None if task.nprocs == 1 else self._rank
+        log = Log(_label(task, self._rank), self._records.log_path(task.name, rank), self.terminal)
+        ends = Ends(self._board) if rank is None else _CountedEnds(self._board, self._meeting)
+        trace = TaskTrace(self._board, task.index, -1 if rank is None else rank)
+        return [TaskRun(task, self._board, self._ports, log, self._start, ends, trace, once=rank is not None)]
+
+    def _run_apart(self, starts: int = 0) -> TaskRun:
+        """The task as an MPI job of its own, at every start after so many."""
+        task, board = self._task, self._board
+        return TaskRun(
+            task,
+            board,
+            self._ports,
+            Log(task.name, self._records.log_path(task.name), self.terminal),
+            Start(board, self._ports, self._token, self._records, can_resume=self.plan.can_resume),
+            Ends(board),
+            TaskTrace(board, task.index),
+            starts=starts,
+        )
 
     def _start(self, task: TaskPlan, filename: str | None) -> Program:
         port = self._setting.master_ports[str(task.index)]
@@ -165,17 +199,20 @@ class JobRank:
 
     def _turn(self) -> float | None:
         now = time.monotonic()
-        task = self.run_of_task
         ranks = self._meeting.ranks()
-        if not self._told and task.state == "ended" and task.program is None:
-            self._told = True
-            self._meeting.leave_result({**asdict(end_of(task)), "failed": task.outcome in ("failed", "untouched")})
-        elif task.plan.kind == "mpi" and task.state == "running" and ranks[self._meeting.rank] == OVER:
-            self._supervisor.program_over(task, self._meeting.exit_status())
+        if env.joins_world(self._task) and ranks[self._meeting.rank] == OVER:
+            run = self._supervisor.crew[0]
+            if run.state == "running":
+                self._supervisor.program_over(run, self._meeting.exit_status())
         if self.stopped is None and (found := self._meeting.stopped()):
             self._supervisor.join_stop(Stop(found["code"], found["reason"]))
         if self.stopped is not None and self._results_by == float("inf"):
             self._results_by = now + _LAST_RESULTS
+        if self._judges and self.stopped is None:
+            self._judge_ends()
+        if not self._told and (result := self._result(ranks)):
+            self._told = True
+            self._meeting.leave_result(result)
         self._watch_bystander(ranks)
         if self._leads:
             done = min(self._meeting.ranks()) >= ENDED or now > self._results_by
@@ -188,39 +225,78 @@ class JobRank:
                     done = self._told
         return None if done else _TURN
 
+    def _judge_ends(self) -> None:
+        """Say what it means for the task that the programs of all its ranks have ended, once they have."""
+        run = self._supervisor.crew[0]
+        ends = self._meeting.ends(self._task.index)
+        if len(ends) < self._task.nprocs:
+            return
+        clean = HAS_FAILED not in ends
+        try:
+            again = clean and MAY_GO_ON in ends and decide.after_exit(Exit(0), run.facts()) == "again"
+        except BoardHeldError:
+            return
+        self._judges = False
+        self._board.task_exited(self._task.index, final=not again, clean=clean)
+        if again:
+            self._supervisor.add(self._run_apart(run.starts))
+        elif clean and run.outcome not in _FAILURES:
+            TaskTrace(self._board, self._task.index).done()
+
+    def _result(self, ranks: bytes) -> dict[str, Any] | None:
+        """What became of this rank; None as long as it is not known."""
+        crew = self._supervisor.crew
+        if not crew:  # the launcher of the task's first rank knows
+            if self.stopped is not None:
+                return _told(TaskEnd(0, "stopped", "", 0.0))
+            return self._meeting.result(self._task.first_rank) if ranks[self._task.first_rank] >= ENDED else None
+        if any(run.state != "ended" or run.program is not None for run in crew):
+            return None
+        if self._judges and self.stopped is None:
+            return None
+        worst = next((run for run in crew if run.outcome in _FAILURES), crew[-1])
+        return _told(replace(end_of(worst), starts=crew[-1].starts, running_s=sum(run.running_s for run in crew)))
+
     def _watch_bystander(self, ranks: bytes) -> None:
         if self._bystander is None:
             return
-        if all(ranks[rank] >= OVER for rank in self._mpi_ranks):
+        if all(ranks[rank] >= OVER for rank in self._world_ranks):
             self._wake_bystander()
         if code := process.reap([self._bystander.pid]):
             self._bystander = None
             if any(code.values()):
-                name = self.run_of_task.name
                 self._supervisor.stop(
-                    1, f"{name}: its rank could not join the MPI job with {self._setting.bystander_library}"
+                    1, f"{self._task.name}: its rank could not join the MPI job with {self._setting.bystander_library}"
                 )
 
 
 class _CountedEnds(Ends):
-    """A task of several ranks has ended when the last of them has; its start was told once, at the set-up."""
+    """The ends of one of several ranks: the launcher of the first one judges them when all have ended."""
 
-    def __init__(self, board: Board, meeting: Rendezvous, nprocs: int) -> None:
+    def __init__(self, board: Board, meeting: Rendezvous) -> None:
         super().__init__(board)
         self._meeting = meeting
-        self._nprocs = nprocs
 
     def started(self, task: int, *, one_step: bool) -> None:
         """The first launcher has told the board, before any rank was started."""
 
-    def exited(self, task: int, *, final: bool, clean: bool) -> None:
-        all_clean = self._meeting.count_end(task, self._nprocs, clean)
-        if all_clean is not None:
-            super().exited(task, final=final, clean=all_clean)
+    def exited(self, task: int, *, final: bool, clean: bool) -> bool:
+        self._meeting.count_end(task, final=final, clean=clean)
+        return False
+
+
+def _told(end: TaskEnd) -> dict[str, Any]:
+    return {**asdict(end), "failed": end.outcome in _FAILURES}
 
 
 def _label(task: TaskPlan, rank: int) -> str:
     return task.name if task.nprocs == 1 else f"{task.name}:{rank}"
+
+
+def _labels(task: TaskPlan) -> Sequence[str]:
+    """All names under which the output of a task's programs is shown."""
+    ranks = [] if task.nprocs == 1 else [_label(task, rank) for rank in range(task.nprocs)]
+    return [task.name, *ranks] if task.mpiexec or not ranks else ranks
 
 
 def _end_rank(task: TaskPlan) -> int:

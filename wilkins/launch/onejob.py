@@ -19,7 +19,7 @@ from wilkins.launch.boardmap import create_board
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hooks import run_hooks
-from wilkins.launch.jobrank import JobRank, JobSetting
+from wilkins.launch.jobrank import JobRank, JobSetting, meets_at_start
 from wilkins.launch.options import RunOptions
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
@@ -135,7 +135,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
             bystander_library=next((str(library) for library, _ in mpi.values()), None),
         )
         for task in plan.tasks:
-            if task.nprocs > 1:
+            if meets_at_start(task):
                 board.task_started(task.index)
         meeting.open(asdict(setting))
     except BaseException as error:
@@ -188,21 +188,15 @@ def _check(plan: Plan, path: Path, here: Rank) -> None:
         )
     if plan.lacking:
         raise ResourceError("\n".join(plan.lacking))
-    for task in plan.tasks:
-        if task.kind == "mpi" and env.takes_filename(task):
-            raise UsageError(
-                f"{task.origin}: {task.name}: '{{filename}}' asks for a start per step, but an MPI program cannot be "
-                "started twice in one MPI job; run the file without an mpiexec, or this task with nprocs: 1"
-            )
 
 
 def _mpi_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:
-    """By task: the MPI library of each MPI task, and whether its executable is linked to it."""
+    """By task: the MPI library of each task in the job's world, and whether its executable is linked to it."""
     from wilkins.launch.mpilib import mpi_library
 
     found: dict[int, tuple[Path, bool]] = {}
     for task in plan.tasks:
-        if task.kind == "mpi":
+        if env.joins_world(task):
             library, linked = mpi_library(task, {**env.user_environment(), **task.env})
             if library is None:
                 raise ResourceError(

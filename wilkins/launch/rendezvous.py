@@ -29,6 +29,8 @@ from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
 
+ENDED_WELL, MAY_GO_ON, HAS_FAILED = b"+", b"~", b"-"
+
 _PATIENCE = 120.0
 _FAREWELL = 5.0
 
@@ -165,16 +167,28 @@ class Rendezvous:
         """The exit status that this rank's program is about to end with, once it is OVER."""
         return os.pread(self._ranks, 1, 2 * self.rank + 1)[0]
 
-    def count_end(self, task: int, nprocs: int, clean: bool) -> bool | None:
-        """Count the end of a rank of a task. For the last one, whether none of them failed; for others, None."""
-        file = os.open(self.path / f"ended.{task}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def count_end(self, task: int, *, final: bool, clean: bool) -> None:
+        """Count the end of the program of a rank of a task.
+
+        Args:
+            final: as far as the rank can tell, the task is not to be started again.
+            clean: the program has not failed.
+        """
+        file = os.open(self._ends(task), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file, b"+" if clean else b"-")
-            ends = os.pread(file, nprocs, 0)
-            return b"-" not in ends if len(ends) == nprocs else None
+            os.write(file, (ENDED_WELL if final else MAY_GO_ON) if clean else HAS_FAILED)
         finally:
             os.close(file)
+
+    def ends(self, task: int) -> bytes:
+        """What was counted of a task: a byte for each rank whose program has ended."""
+        try:
+            return self._ends(task).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _ends(self, task: int) -> Path:
+        return self.path / f"ended.{task}"
 
     def stop(self, code: int, reason: str) -> None:
         """Let every rank stop; the first reason counts."""

@@ -187,6 +187,10 @@ class Supervisor:
             return self._stop.code
         return 1 if self._failed else 0
 
+    def add(self, run: TaskRun) -> None:
+        """Let the crew have one more."""
+        self.crew.append(run)
+
     def stop(self, code: int, reason: str) -> None:
         """End everything; the first reason counts."""
         if self._stop is not None:
@@ -247,8 +251,8 @@ class Supervisor:
         for run in self.crew:
             if run.state == "waiting":
                 due.append(run.poll_at)
-            elif run.state == "running" and run.plan.timeout is not None:
-                due.append(run.started_at + run.plan.timeout)
+            elif run.deadline is not None:
+                due.append(run.deadline)
         for key, _ in self._selector.select(max(0.0, min(due) - now)):
             if isinstance(key.data, Stream):
                 self._pump(key.data)
@@ -347,9 +351,8 @@ class Supervisor:
         if now >= self._segments.due:
             self._segments.look(now, process.descendants(os.getpid()))
         for run in self.crew:
-            limit = run.plan.timeout
-            if run.state == "running" and limit is not None and now >= run.started_at + limit:
-                self.stop(4, f"{run.name}: still running after its timeout of {limit:g} s; stopped")
+            if run.deadline is not None and now >= run.deadline:
+                self.stop(4, f"{run.name}: still running after its timeout of {run.plan.timeout:g} s; stopped")
         if self._watches_all:
             self._check_run(now)
 

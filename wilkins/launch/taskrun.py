@@ -34,9 +34,10 @@ class Ends:
         """The program is about to start; `one_step`: with the name of the step it is to handle."""
         self._board.task_started(task, one_step=one_step)
 
-    def exited(self, task: int, *, final: bool, clean: bool) -> None:
-        """The program has ended; `clean`: it did not fail."""
+    def exited(self, task: int, *, final: bool, clean: bool) -> bool:
+        """The program has ended; `clean`: it did not fail. True if that is known to be the task's end."""
         self._board.task_exited(task, final=final, clean=clean)
+        return final
 
 
 class TaskRun:
@@ -51,13 +52,18 @@ class TaskRun:
         start: Starter,
         ends: Ends,
         trace: TaskTrace,
+        *,
+        once: bool = False,
+        starts: int = 0,
     ) -> None:
+        """`once`: it ends with its first program; whether the task goes on is for others to say. `starts`: how often
+        the task was started before."""
         self.plan = plan
         self.log = log
         self.state: State = "waiting"
         self.outcome: Outcome | None = None
         self.exit: Exit | None = None
-        self.starts = 0
+        self.starts = starts
         self.running_s = 0.0
         self.started_at = 0.0
         self.poll_at = 0.0
@@ -74,6 +80,7 @@ class TaskRun:
         self._trace = trace
         self._interval = _FIRST_POLL
         self._takes_filename = takes_filename(plan)
+        self._once = once
         self._told_final = False
         self._facts_at_end: Facts | None = None
 
@@ -97,7 +104,7 @@ class TaskRun:
             try:
                 names = [self._board.next_name(port) for port in self._awaited()]
             except EndOfStream:
-                facts = self._facts() if self.starts else None
+                facts = self.facts() if self.starts else None
                 self._end(decide.after_last_exit(facts) if facts else "done", facts)
                 return False
             if any(name is None for name in names):
@@ -122,9 +129,15 @@ class TaskRun:
             return self._in_ports[:1]
         return [port for port in self._in_ports if self._board.port_steps(port)] or self._in_ports[:1]
 
+    @property
+    def deadline(self) -> float | None:
+        """When the program will have run for longer than the task's time limit, in monotonic time."""
+        works = self.state == "running" and self._facts_at_end is None
+        return self.started_at + self.plan.timeout if works and self.plan.timeout is not None else None
+
     def reaped(self, code: int) -> None:
         """The program's process has ended; what that means, `judge` says."""
-        self.running_s += time.monotonic() - self.started_at
+        self._stop_clock()
         self._trace.ended(code)
         self.program = None
         self.unjudged = code
@@ -139,13 +152,16 @@ class TaskRun:
             self.unjudged = None
             self.state = "ended"
             return None
-        facts = self._facts_at_end or self._facts()
+        facts = self._facts_at_end or self.facts()
         self.exit, self.unjudged = Exit(self.unjudged or 0), None
         verdict = decide.after_exit(self.exit, facts)
         if verdict == "again":
-            self.state = "waiting"
-            self.poll_at = 0.0
-            self._ends.exited(self.plan.index, final=False, clean=True)
+            self._tell_again()
+            if self._once:
+                self.state, self.outcome = "ended", "done"
+            else:
+                self.state = "waiting"
+                self.poll_at = 0.0
             return verdict
         self._end(verdict, facts)
         return verdict
@@ -158,10 +174,14 @@ class TaskRun:
         """
         if self._facts_at_end is not None:
             return None
-        self._facts_at_end = self._facts()
+        facts = self.facts()
+        self._stop_clock()
+        self._facts_at_end = facts
         self._trace.ended(code)
         verdict = decide.after_exit(Exit(code), self._facts_at_end)
-        if verdict in ("failed", "untouched"):
+        if verdict == "again":
+            self._tell_again()
+        elif verdict in ("failed", "untouched"):
             self.exit = Exit(code)
             self.outcome = "failed" if verdict == "failed" else "untouched"
             self.untouched = self._facts_at_end.untouched
@@ -181,14 +201,24 @@ class TaskRun:
         """Let the board know that nothing more will come from this task."""
         if not self._told_final:
             self._told_final = True
-            self._ends.exited(self.plan.index, final=True, clean=self.outcome != "failed")
-            if self.outcome not in ("failed", "untouched"):
+            ended = self._ends.exited(self.plan.index, final=True, clean=self.outcome != "failed")
+            if ended and self.outcome not in ("failed", "untouched"):
                 self._trace.done()
+
+    def _tell_again(self) -> None:
+        if not self._told_final:
+            self._told_final = self._once
+            self._ends.exited(self.plan.index, final=False, clean=True)
+
+    def _stop_clock(self) -> None:
+        """Count the time of the program until now; what it waits for others after its end is not its own."""
+        if self._facts_at_end is None:
+            self.running_s += time.monotonic() - self.started_at
 
     def abandon(self, outcome: Outcome) -> None:
         """End the task without a verdict: it could not be started, or the run is being stopped."""
         if self.program is not None:
-            self.running_s += time.monotonic() - self.started_at
+            self._stop_clock()
         self.state = "ended"
         self.outcome = outcome
 
@@ -199,7 +229,12 @@ class TaskRun:
         self.unjudged = None
         self.abandon(self.outcome or "stopped")
 
-    def _facts(self) -> Facts:
+    def facts(self) -> Facts:
+        """What the board knows about the task since its last start.
+
+        Raises:
+            BoardHeldError: not now.
+        """
         resumed = self.plan.resumed or Resumed(anew=True)
         is_part = not resumed.anew
         return Facts(
