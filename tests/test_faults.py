@@ -192,8 +192,11 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "publish.dropped": (SLOW_LOOK,),
     "publish.offered": (Scene("sim", inport="filename: out.h5, flow: {every: 2, queue: 1}", every=2),),
     "reclaim": (SHORT,),
+    "reclaim.forgotten": (),  # a full disk gets there (tests/test_stalled_disk.py)
     "remove": (Scene("sim", "remove"),),
     "rename": (RENAME,),
+    "rename.claimed": (MOVE, replace(MOVE, outport=MOVE.outport.replace("mode: file", "mode: both"))),
+    "rename.noted": (MOVE,),
     "rest": (Scene("sim", "reopen", outport="filename: out.h5, publish: 2"),),
     "rest.turning": (Scene("sim", outport="filename: out.h5, publish: next"),),
     "reserve": (SIM,),

@@ -270,15 +270,22 @@ bool Arenas::reclaim(int only_port, bool pressed) {
     for (int s = 0; s < board_.head().slots; ++s) {
         SlotRecord& slot = board_.slot(s);
         if ((slot.reserved.load() == 0 && slot.accounted == 0) || slot.peers > 0 || queue::needed(board_, slot, pressed)) continue;
+        if (queue::claimed(board_, slot)) continue;
         if (only_port >= 0 && board_.source(slot.source).port != only_port) continue;
         const bool on_disk = disk::is_file(board_, s);
         if (on_disk && only_port < 0) continue;  // its memory is elsewhere
+        slot.claimed_by = on_disk ? board_.self() : 0;
         queue::clear_slot(board_, s);
         WILKINS_FAULT_POINT("reclaim.cleared");
         if (on_disk) {
+            lock.release();
+            disk::forget(board_, s);
+            lock.acquire();
             slot.reserved.store(0);
             account(slot, 0);
-            disk::forget(board_, s);
+            WILKINS_FAULT_POINT("reclaim.forgotten");
+            slot.claimed_by = 0;
+            board_.ring(board_.source(slot.source).port);
             any = true;
             continue;
         }

@@ -238,6 +238,7 @@ struct SlotRecord {
     int64_t published_ns;                // wall clock
     uint64_t place_hash;                 // of the absolute name
     uint64_t accounted;                  // bytes counted in the port's `used`
+    uint32_t claimed_by;                 // the process that changes, without the board's lock, what lies on disk of it (see claimed); 0: none
     uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it
     std::atomic<uint64_t> size;          // end of file
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory

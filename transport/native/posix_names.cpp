@@ -66,7 +66,7 @@ int access_match(const Match& match, int mode, const void* caller) {
 int unlink_match(const Match& match, int dirfd, const char* path) {
     const int error = remove_step(match);
     const int saved = errno;
-    if (!may_remove_file(match)) return succeed_or(error);
+    if (error == EINTR || !may_remove_file(match)) return succeed_or(error);
     if (libc::unlinkat(dirfd, path, 0) == 0) return 0;
     if (on_disk(match)) return -1;
     errno = saved;

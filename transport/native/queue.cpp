@@ -48,14 +48,18 @@ bool has_room(const Board& board, int source_index, const char* name) {
     return true;
 }
 
+bool claimed(const Board& board, const SlotRecord& slot) { return slot.claimed_by != 0 && !board.is_over(slot.claimed_by); }
+
 int take_slot(const Board& board, int source_index, bool pressed) {
     int best = -1;
     each_slot(board, board.source(source_index), [&](int k, SlotRecord& slot) {
-        if (needed(board, slot, pressed) || slot.peers > 0) return;
+        if (needed(board, slot, pressed) || slot.peers > 0 || claimed(board, slot)) return;
         // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
         if (best < 0 || slot.reserved.load() > board.slot(best).reserved.load()) best = k;
     });
-    if (best >= 0) clear_slot(board, best);
+    if (best < 0) return best;
+    board.slot(best).claimed_by = 0;
+    clear_slot(board, best);
     return best;
 }
 

@@ -23,6 +23,11 @@ bool has_room(const Board& board, int source, const char* name);
 // Does this channel keep the source (numbered within its port) from creating a step of this name now?
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name);
 
+// Does a living process change what lies on disk of the slot's file? It does so without the board's lock: the file system may not
+// answer. Until it is done nobody else takes the slot. If it dies, the claim means nothing any more: a slot that holds no file is free
+// to take, and a file that rests is withdrawn, since nobody knows what it is called (see settle_claims).
+bool claimed(const Board& board, const SlotRecord& slot);
+
 // A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory. -1 if there is none.
 int take_slot(const Board& board, int source, bool pressed);
 

@@ -29,6 +29,17 @@ bool abandoned(const Board& board, const SlotRecord& slot) {
     return slot.state == SlotState::resting && slot.writer_process != 0 && board.is_over(slot.writer_process);
 }
 
+// Calls `visit` with every resting slot of an out-port.
+template <class Visit>
+void each_resting(const Board& board, int outport, Visit visit) {
+    const PortRecord& port = board.port(outport);
+    for (int s = 0; s < port.sources; ++s) {
+        const SourceRecord& source = board.source(port.first_source + s);
+        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+            if (board.slot(k).state == SlotState::resting) visit(k, board.slot(k));
+    }
+}
+
 }  // namespace
 
 void hand_over(const Board& board, int task, uint32_t process) {
@@ -40,16 +51,26 @@ void hand_over(const Board& board, int task, uint32_t process) {
 }
 
 void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Discarded discarded) {
-    const PortRecord& port = board.port(outport);
-    for (int s = 0; s < port.sources; ++s) {
-        const SourceRecord& source = board.source(port.first_source + s);
-        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-            const SlotRecord& slot = board.slot(k);
-            if (!abandoned(board, slot) || slot.place_hash == but_place) continue;
-            discarded(board, slot);
-            withdraw(board, k);
+    each_resting(board, outport, [&](int k, const SlotRecord& slot) {
+        if (!abandoned(board, slot) || slot.place_hash == but_place) return;
+        discarded(board, slot);
+        withdraw(board, k);
+    });
+}
+
+bool settle_claims(const Board& board, int outport, Discarded discarded) {
+    bool any = false;
+    each_resting(board, outport, [&](int k, const SlotRecord& slot) {
+        if (slot.claimed_by == 0) return;
+        if (claimed(board, slot)) {
+            any = true;
+            return;
         }
-    }
+        discarded(board, slot);
+        withdraw(board, k);
+        board.slot(k).claimed_by = 0;
+    });
+    return any;
 }
 
 void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) {
@@ -119,7 +140,7 @@ bool drop_kept_back(const Board& board, int source_index) {
     int oldest = -1;
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         const SlotRecord& slot = board.slot(k);
-        if (slot.state != SlotState::resting || !slot.kept_back) continue;
+        if (slot.state != SlotState::resting || !slot.kept_back || claimed(board, slot)) continue;
         if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
     }
     if (oldest >= 0) withdraw(board, oldest);
@@ -141,7 +162,8 @@ void end_resting(const Board& board, int task, bool clean, Discarded discarded) 
         const SourceRecord& source = board.source(s);
         if (board.port(source.port).task != task) continue;
         for (int k; (k = oldest_resting(board, source, 0, true)) >= 0;) {
-            const bool whole = clean && !abandoned(board, board.slot(k));
+            // (Nobody knows what a file is called that is being renamed.)
+            const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
             if (whole && !board.slot(k).kept_back) {
                 if (board.port(source.port).habits.publish == Publish::close) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);

@@ -38,6 +38,10 @@ using Discarded = void (*)(const Board& board, const SlotRecord& slot);
 // them; but for that of a place. Calls `discarded` for each of those.
 void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Discarded discarded);
 
+// Is a living process renaming a file of the port that rests? Withdraws those that a process was renaming when it died, and calls
+// `discarded` for each.
+bool settle_claims(const Board& board, int outport, Discarded discarded);
+
 // Takes a resting file from everyone: it was never published.
 void withdraw(const Board& board, int slot);
 

@@ -50,6 +50,7 @@ bool others_will_free(const Process& p, int port) {
     for (int s = 0; s < p.board.head().slots; ++s) {
         const SlotRecord& slot = p.board.slot(s);
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
+        if (port >= 0 && queue::claimed(p.board, slot)) return true;  // its file on disk is being removed
         if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
         if (queue::unfinished(slot) && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
     }

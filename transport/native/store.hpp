@@ -113,7 +113,7 @@ bool may_remove_file(const Match& match);
 void list_steps(void (*each)(const char* name, uint64_t identity, void* user), void* user);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
-// For a consumer: lets go of the step. Returns 0 or ENOENT.
+// For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does.
 int remove_step(const Match& match);
 
 // The same for the calls that delete a file by name (H5Fdelete, MPI_File_delete): where the producer's files are on disk,
@@ -121,7 +121,7 @@ int remove_step(const Match& match);
 int delete_file(const Match& match);
 
 // A producer cuts a file of its own to nothing, to begin it again: that is no step of its own. What was complete is published
-// and stays so, and the name is free. Returns 0, ENOENT, or EAGAIN for a file that rests: it is to be written on.
+// and stays so, and the name is free. Returns 0, ENOENT, EINTR as a wait does, or EAGAIN for a file that rests: it is to be written on.
 int begin_again(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.

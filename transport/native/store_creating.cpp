@@ -32,6 +32,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     uint64_t stamp;
     {
         Board::Lock lock(p.board);
+        if ((*error = await_renames(p, match.outport, lock))) return nullptr;
         queue::withdraw_abandoned(p.board, match.outport, empty ? 0 : place, log_discarded);
         index = queue::find_resting(p.board, match.outport, match.name, place);
         if (index < 0) {
@@ -92,6 +93,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     bool goes_on = port.habits.publish != Publish::next;
     if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
         Board::Lock lock(board);
+        if ((*error = await_renames(p, match.outport, lock))) return nullptr;
         const int resting = queue::find_resting(board, match.outport, match.name, place);
         goes_on = resting >= 0 && board.slot(resting).kept_back;
     }
@@ -100,8 +102,11 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         if (*error != ENOENT && *error != EAGAIN) return nullptr;
         *error = 0;
     }
+    const bool on_disk = disk::has_files(board, match.outport);
+    const bool is_there = exclusive && on_disk && disk::exists(match.name);
     {
         Board::Lock lock(board);
+        if ((*error = await_renames(p, match.outport, lock))) return nullptr;
         queue::withdraw_abandoned(board, match.outport, 0, log_discarded);
         int clash = queue::find_clash(board, match.outport, p.context.rank, place);
         if (clash >= 0) {
@@ -113,10 +118,9 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
             *error = EEXIST;
             return nullptr;
         }
-        if (exclusive && (disk::has_files(board, match.outport)
-                              ? disk::exists(match.name)
-                              : queue::exists(board, board.source(source_index), match.name) ||
-                                    queue::find_resting(board, match.outport, match.name, place) >= 0)) {
+        if (exclusive && (on_disk ? is_there
+                                  : queue::exists(board, board.source(source_index), match.name) ||
+                                        queue::find_resting(board, match.outport, match.name, place) >= 0)) {
             *error = EEXIST;
             return nullptr;
         }

@@ -11,6 +11,7 @@
 #include "resting.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
+#include "wait.hpp"
 
 namespace wilkins {
 
@@ -64,13 +65,29 @@ bool on_disk(const Match& match) {
     return match.inport < 0 && disk::has_files(process().board, match.outport);
 }
 
+int await_renames(Process& p, int outport, Board::Lock& lock) {
+    if (!disk::has_files(p.board, outport)) return 0;
+    while (queue::settle_claims(p.board, outport, log_discarded))
+        if (const int error = nap(p, outport, lock)) return error;
+    return 0;
+}
+
 bool may_remove_file(const Match& match) {
     const Process& p = process();
     if (match.outport >= 0 || p.board.port(match.inport).habits.mode == Mode::memory) return true;
     if (p.board.port(match.inport).habits.mode == Mode::both || !may_read(p.board, match.inport, p.context.rank)) return false;
     Board::Lock lock(p.board);
-    const queue::Found next = queue::find(p.board, match.inport, p.context.rank, match.name);
-    return next.slot < 0 || !next.unread || !disk::is_named(p.board, next.slot, match.name);
+    bool is_next = false;
+    for (uint64_t seen = 0;;) {  // while this one looks at the disk, another thread may take the step
+        const queue::Found next = queue::find(p.board, match.inport, p.context.rank, match.name);
+        if (next.slot < 0 || !next.unread) return true;
+        const uint64_t stamp = p.board.slot(next.slot).stamp;
+        if (stamp == seen) return !is_next;
+        seen = stamp;
+        lock.release();
+        is_next = disk::is_named(p.board, next.slot, match.name);
+        lock.acquire();
+    }
 }
 
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
@@ -124,6 +141,7 @@ int remove_step(const Match& match) {
     Process& p = process();
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
+    if (const int error = await_renames(p, match.outport, lock)) return error;
     bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
         removed = queue::let_go(p.board, match.inport, p.context.rank, match.name) || removed;
@@ -141,29 +159,57 @@ int begin_again(const Match& match) {
     Process& p = process();
     const uint64_t place = hash_place(match.name);
     Board::Lock lock(p.board);
+    if (const int error = await_renames(p, match.outport, lock)) return error;
     queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, 0);
     if (queue::find_resting(p.board, match.outport, match.name, place) >= 0) return EAGAIN;
     return queue::remove_own(p.board, match.outport, match.name, place, false) ? 0 : ENOENT;
 }
 
+namespace {
+
+// Gives a file that rests another name, on disk too. False: no such file rests; else *error is 0 or an errno.
+bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
+    const Board& board = p.board;
+    const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
+    Board::Lock lock(board);
+    if ((*error = await_renames(p, from.outport, lock))) return true;
+    const int index = queue::find_resting(board, from.outport, from.name, place);
+    if (index < 0) return false;
+    const int replaced = queue::find_resting(board, to.outport, to.name, new_place);
+    if (replaced == index) return true;
+    SlotRecord& slot = board.slot(index);
+    const auto take_name = [&] {
+        strcpy(slot.name, to.name);
+        slot.place_hash = new_place;
+        if (replaced >= 0 && board.slot(replaced).state == SlotState::resting) queue::withdraw(board, replaced);
+    };
+    if (disk::has_files(board, from.outport)) {
+        const auto claim = [&](uint32_t process) {
+            slot.claimed_by = process;
+            if (replaced >= 0) board.slot(replaced).claimed_by = process;
+        };
+        claim(board.self());
+        lock.release();
+        WILKINS_FAULT_POINT("rename.claimed");
+        *error = disk::rename_file(board, index, from.name, to.name);
+        lock.acquire();
+        // (The launcher may have said meanwhile that the program has ended.)
+        if (!*error && slot.state == SlotState::resting) take_name();
+        WILKINS_FAULT_POINT("rename.noted");
+        claim(0);
+        board.ring(from.outport);
+    } else {
+        take_name();
+    }
+    return true;
+}
+
+}  // namespace
+
 int rename_step(const Match& from, const Match& to) {
     Process& p = process();
     int error = 0;
-    {
-        const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
-        Board::Lock lock(p.board);
-        const int index = from.outport == to.outport ? queue::find_resting(p.board, from.outport, from.name, place) : -1;
-        if (index >= 0) {
-            const int replaced = queue::find_resting(p.board, to.outport, to.name, new_place);
-            if (replaced == index) return 0;
-            if (const int refused = disk::rename_file(p.board, index, from.name, to.name)) return refused;
-            if (replaced >= 0) queue::withdraw(p.board, replaced);
-            SlotRecord& slot = p.board.slot(index);
-            strcpy(slot.name, to.name);
-            slot.place_hash = new_place;
-            return 0;
-        }
-    }
+    if (from.outport >= 0 && from.outport == to.outport && rename_resting(p, from, to, &error)) return error;
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
     {

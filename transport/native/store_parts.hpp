@@ -15,6 +15,9 @@ inline bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.sta
 // The step never existed.
 void give_up(const Process& p, int index, uint64_t stamp);
 
+// Waits until no other call of the task's is renaming a file of the out-port on disk. Returns 0, or EINTR as a wait does (see wait.hpp).
+int await_renames(Process& p, int outport, Board::Lock& lock);
+
 StepFile* create(const Match& match, bool exclusive, int* error);
 
 // Goes on with a file that rests, or with a new step that starts as a copy of one this task published.

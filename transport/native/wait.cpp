@@ -17,6 +17,24 @@ constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
 
 }  // namespace
 
+int nap(Process& process, int port, Board::Lock& lock) {
+    const Board& board = process.board;
+    if (board.head().stopped) return EINTR;
+    const uint32_t seen = board.bell(port);
+    lock.release();
+    WILKINS_FAULT_POINT("wait.before-sleep");
+    bool interrupted = false;
+    {
+        PythonUnlocked python;
+        board.sleep(port, seen, kNap);
+        interrupted = python.interrupted();  // also after a sleep to its end: another thread may have got the signal
+    }
+    WILKINS_FAULT_POINT("wait.after-wake");
+    lock.acquire();
+    WILKINS_FAULT_POINT("wait.relocked");
+    return interrupted || board.head().stopped ? EINTR : 0;
+}
+
 Wait::Wait(Process& process, WaitFor what, int port, const char* name) : process_(process), what_(what), port_(port), name_(name) {}
 
 Wait::~Wait() {
@@ -47,20 +65,9 @@ int Wait::nap(Board::Lock& lock) {
     me.wait_since = since_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
     WILKINS_FAULT_POINT("wait.noted");
-    const uint32_t seen = board.bell(port_);
-    lock.release();
-    WILKINS_FAULT_POINT("wait.before-sleep");
-    bool interrupted = false;
-    {
-        PythonUnlocked python;
-        board.sleep(port_, seen, kNap);
-        interrupted = python.interrupted();  // also after a sleep to its end: another thread may have got the signal
-    }
-    WILKINS_FAULT_POINT("wait.after-wake");
-    lock.acquire();
-    WILKINS_FAULT_POINT("wait.relocked");
+    const int error = wilkins::nap(process_, port_, lock);
     me.wait = WaitFor::nothing;
-    return interrupted || board.head().stopped ? EINTR : 0;
+    return error;
 }
 
 }  // namespace wilkins

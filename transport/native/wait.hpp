@@ -5,6 +5,10 @@
 
 namespace wilkins {
 
+// One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal handler of the
+// program raised.
+int nap(Process& process, int port, Board::Lock& lock);
+
 class Wait {
 public:
     Wait(Process& process, WaitFor what, int port, const char* name);
@@ -12,8 +16,7 @@ public:
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
-    // One sleep until the port's bell rings, with the lock released; the lock must outlive the wait. Returns 0, or EINTR if the run was stopped or a
-    // signal handler of the program raised.
+    // The same, and the board says what for; the lock must outlive the wait.
     int nap(Board::Lock& lock);
 
 private:
