@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.index import IndexText
 from wilkins.tasks.checkpoint.layout import Part
 from wilkins.tasks.checkpoint.ring import Ring
@@ -161,9 +160,8 @@ class Job:
 class Capture:
     """One thread that copies the blocks of one version after the other; `finish` lets a waiting caller copy, too."""
 
-    def __init__(self, ring: Ring, rank: int, niceness: int) -> None:
+    def __init__(self, ring: Ring, niceness: int) -> None:
         self._ring = ring
-        self._rank = rank
         self._niceness = niceness
         self._scratch: Bytes | None = None
         self._stream: Any = None
@@ -199,15 +197,17 @@ class Capture:
     def _run(self) -> None:
         calm(self._niceness)
         while (job := self._jobs.get()) is not None:
-            job.describe()
-            self._digests(job)
-            while not job.captured.is_set():
-                slot = self._ring.take()
-                if slot is None or not self._copy(job, slot):
-                    break
-            job.captured.wait()
-            hit("save.captured", self._rank)
+            self._capture(job)
             del job  # its tensors must not live until the next one comes
+
+    def _capture(self, job: Job) -> None:
+        job.describe()
+        self._digests(job)
+        while not job.captured.is_set():
+            slot = self._ring.take()
+            if slot is None or not self._copy(job, slot):
+                break
+        job.captured.wait()
 
     def _copy(self, job: Job, slot: int) -> bool:
         """Copy the next block to a place in the ring; returns whether there was one."""

@@ -20,7 +20,6 @@ from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import Capture, Job, Saved
 from wilkins.tasks.checkpoint.erasure import Partners
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.flush import Flush
 from wilkins.tasks.checkpoint.layout import BLOCK, PAGE, up
@@ -262,7 +261,6 @@ class Checkpointer:
         flush.add(job)
         capture.add(job)
         self._let_optimizers_wait()
-        hit("save.planned", self._ranks.rank)
         if job.exposed:
             self._release(job, capture)
         self._took(job, began)
@@ -419,7 +417,7 @@ class Checkpointer:
             if "0" in self._ranks.tell(str(int(all_there))):
                 return
             if agent:
-                levels.forget(memory, self._ranks.rank)
+                levels.forget(memory)
         elif self._ranks.rank == 0 and levels.has_all_of(self.folder, memory):
             levels.forget(memory)
         else:
@@ -446,7 +444,7 @@ class Checkpointer:
         if self._capture is None or self._flush is None:
             size = self._ring_bytes or up(job.plan.length, self._block)
             self._ring = Ring(size, pinned=job.ready is not None, block=self._block)
-            self._capture = Capture(self._ring, self._ranks.rank, self._niceness)
+            self._capture = Capture(self._ring, self._niceness)
             self._flush = Flush(
                 self.folder,
                 self._memory,

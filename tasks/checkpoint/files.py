@@ -100,10 +100,10 @@ def reserve(descriptor: int, offset: int, length: int) -> None:
             raise
 
 
-def tidied(folder: Path, keep: int, rank: int = 0) -> None:
+def tidied(folder: Path, keep: int) -> None:
     """Remove the oldest versions. That this fails is no reason to give up the new one, and is told at once."""
     try:
-        versions.prune(folder, keep, rank=rank)
+        versions.prune(folder, keep)
     except OSError as error:
         _LOG.warning("older checkpoints cannot be removed: %s: %s", error.filename or folder, error.strerror)
 

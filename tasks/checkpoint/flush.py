@@ -16,7 +16,6 @@ from typing import Any
 from wilkins.tasks.checkpoint import levels, versions
 from wilkins.tasks.checkpoint.capture import NOTHING, Filled, Job, calm, clear, digest
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
 from wilkins.tasks.checkpoint.partners import NodeMemories
@@ -135,12 +134,10 @@ class Flush:
         if trouble:
             return str(trouble)
         path = self._folder / begun[0]
-        hit("flush.begun", self._ranks.rank)
         files = self._files if self._memories is None else self._ranks.size
         where, sizes = places([one["bytes"] for one in told], files)
         mine = self._write(job, path, where[self._ranks.rank])
         answers = [json.loads(text) for text in self._ranks.tell(json.dumps(mine))]
-        hit("commit.voted", self._ranks.rank)
         return self._commit(job, path, begun[1], answers, sizes)
 
     def _write(self, job: Job, path: Path, place: Place) -> dict[str, Any]:
@@ -154,7 +151,6 @@ class Flush:
             file = File(path / name, place, job.plan.length)
             try:
                 self._write_blocks(job, file, crc32, votes)
-                hit("flush.written", rank)
                 file.sync()
             finally:
                 file.close()
@@ -170,7 +166,6 @@ class Flush:
             stream = Stream(
                 name, place.offset, job.plan.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
             )
-            hit("flush.synced", rank)
         except Exception as error:
             trouble = cannot(error, path)
         if not job.released:  # a program that did not wait may have been changing the state when the capture ended
@@ -217,7 +212,6 @@ class Flush:
         if self._memory is None:
             self._pace.wait(padded)
         file.write(view, index * self._ring.block)
-        hit("flush.block", self._ranks.rank)
 
     def _commit(self, job: Job, path: Path, serial: int, answers: list[dict[str, Any]], sizes: list[int]) -> str:
         """Rank 0 decides and tells the others."""

@@ -22,7 +22,6 @@ from typing import IO
 
 from wilkins.tasks.checkpoint import schema, versions
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import PAGE, Place, led_by, names_of, places, up
 from wilkins.tasks.checkpoint.ranks import Ranks
@@ -90,13 +89,12 @@ def has_all_of(storage: Path, memory: Path) -> bool:
     return versions.newest(storage) >= versions.newest(memory)
 
 
-def forget(path: Path, rank: int = 0) -> None:
+def forget(path: Path) -> None:
     """Free the memory of a level. Who is killed on the way leaves no version that is there in part."""
     with contextlib.suppress(OSError):
         (path / versions.LATEST).unlink(missing_ok=True)
         for version in versions.versions(path):
             versions.hide(version)
-    hit("memory.hidden", rank)
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -146,14 +144,12 @@ def copy(
     if trouble or made == name:  # a restore in between has brought it there
         return str(trouble)
     new = storage / made
-    hit("copy.begun", ranks.rank)
     manifest: Manifest | None = None
     try:
         held = read_manifest(memory / name)
         manifest = relaid(held, files)
         for stream in led_by(ranks.rank, [one.file for one in manifest.streams]) if leaders else [ranks.rank]:
             copy_stream(memory / name, new, held, manifest, stream, pace)
-        hit("copy.synced", ranks.rank)
     except Damaged as error:
         trouble = f"the version in memory has changed: {error}"
     except Exception as error:

@@ -18,7 +18,6 @@ import numpy as np
 from wilkins.tasks.checkpoint import erasure, versions
 from wilkins.tasks.checkpoint.erasure import Coder, Partners, spans
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import Pace, cannot, tidied
 from wilkins.tasks.checkpoint.nodes import Nodes
 from wilkins.tasks.checkpoint.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
@@ -74,7 +73,6 @@ class NodeMemories:
         trouble = ""
         if self.nodes.is_agent:
             trouble = self._prepared(path, manifest, ranks, pace, due=due)
-            hit("partners.prepared", ranks.rank)
         if trouble := _first(ranks.tell(trouble)):
             if self.nodes.is_agent:
                 versions.drop(path)
@@ -84,10 +82,9 @@ class NodeMemories:
                 self._rename(path, versions.name_of(manifest.serial, manifest.step))
             except OSError as error:
                 trouble = cannot(error, path)
-            hit("partners.renamed", ranks.rank)
         trouble = _first(ranks.tell(trouble))
         if self.nodes.is_agent and not trouble:
-            tidied(self.folder, keep, ranks.rank)
+            tidied(self.folder, keep)
         return trouble
 
     def _rename(self, path: Path, name: str) -> None:
@@ -200,9 +197,7 @@ class _Coding:
                     self._writing.reserve(PARITY, self._stripes.parity * self._group.chunk)
             for begin, end in spans(self._group.chunk, self._piece):
                 made = self._parity_of(self._gathered(begin, end))
-                hit("partners.sent", self._ranks.rank)
                 self._keep(begin, self._swapped(made))
-                hit("partners.coded", self._ranks.rank)
             with self._noting():
                 self._writing.sync()
         finally:

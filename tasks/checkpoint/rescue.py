@@ -17,7 +17,6 @@ from wilkins.tasks.checkpoint import levels, parts, versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.erasure import Coder, spans
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import Pace, cannot
 from wilkins.tasks.checkpoint.nodes import Nodes
 from wilkins.tasks.checkpoint.partners import NodeMemories
@@ -51,7 +50,6 @@ class Remembered:
         Raises:
             CheckpointError: storage cannot be written.
         """
-        hit("decode.begun", self._ranks.rank)
         manifest, sheet, holders = self._look()
         work = work_for(sheet, len(manifest.streams), holders)
         if isinstance(work, str):
@@ -144,7 +142,6 @@ class Remembered:
             except Exception as error:
                 trouble = cannot(error, new)
         self._agree(new, "", trouble)
-        hit("decode.written", self._ranks.rank)
         try:
             with Contents(new) as contents:
                 contents.verify(again[self._ranks.rank :: self._ranks.size])
@@ -261,7 +258,6 @@ class _Pieces:
                 receive[agents[node]] = data
         self._pace.wait(sum(map(len, send.values())))
         self._ranks.exchange(send, receive)
-        hit("decode.piece", self._ranks.rank)
         if here != decoding.decoder or self._trouble:
             return
         try:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from wilkins.tasks.checkpoint.contents import Contents, Entry, Index
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.plan import matches
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.recover import misnamed
@@ -125,7 +124,6 @@ def restore(
                 where = f"{one.name} in memory" if version is None else version.path
                 _LOG.warning("the checkpoint %s is left out: %s", where, trouble)
             continue
-        hit("restore.verified", ranks.rank)
         return _load(version, ranks, state, only, tuple(allow_missing), tuple(skipped))
     if skipped:
         what = "the folder, and those in the nodes' memory," if elsewhere else "the folder,"
@@ -173,7 +171,6 @@ def _load(
         if not trouble:
             try:
                 found, missing = loader.load()
-                hit("restore.read", ranks.rank)
             except CheckpointError as error:
                 trouble = str(error)
             trouble = _agree(ranks, trouble)

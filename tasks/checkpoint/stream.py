@@ -24,7 +24,6 @@ from typing import Any
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.capture import calm
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.layout import BLOCK, Place, names_of
 from wilkins.tasks.checkpoint.recover import make_room, recover
@@ -191,7 +190,6 @@ def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
     """
     serial, new = versions.begin(folder, held.index)
     try:
-        hit("flush.begun", 0)
         crc32 = _write(new / filename, held.step, pace)
         program = {"file": filename, "name": held.step.name, "index": held.index, "sequence": held.step.sequence}
         index = json.dumps({"tree": encode(program, lambda *_: None), "arrays": []})
@@ -199,7 +197,6 @@ def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
         raw = index.encode()
         digest = hashlib.sha256(raw).hexdigest()
         stream = Stream(filename, 0, held.step.size, crc32, "index-0.json", len(raw), digest)
-        hit("flush.synced", 0)
         files = {filename: held.step.size}
         manifest = Manifest(serial, held.index, versions.now(), BLOCK, files, (stream,))
         return versions.commit(new, manifest).path / filename
@@ -219,8 +216,6 @@ def _write(path: Path, step: Bytes, pace: Pace) -> tuple[int, ...]:
                     pace.wait(len(block))
                     crc32.append(zlib.crc32(block))
                     file.write(block, begin)
-                hit("flush.block", 0)
-        hit("flush.written", 0)
         file.cut(step.size)
         file.sync()
     finally:

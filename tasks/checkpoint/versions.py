@@ -30,7 +30,6 @@ from typing import IO, Any
 
 from wilkins.tasks.checkpoint import schema
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.faults import hit
 from wilkins.tasks.checkpoint.reading import INDICES, SHEETS, read_small
 from wilkins.tasks.whole import sync
 
@@ -365,13 +364,10 @@ def commit(path: Path, manifest: Manifest) -> Version:
     folder = path.parent
     write_manifest(path, manifest)
     sync(path)
-    hit("commit.manifest", 0)
     final = folder / name_of(manifest.serial, manifest.step)
     path.rename(final)
     sync(folder)
-    hit("commit.renamed", 0)
     point(folder, final.name)
-    hit("commit.latest", 0)
     return Version(final, manifest.serial, manifest.step)
 
 
@@ -384,7 +380,7 @@ def point(folder: Path, name: str) -> None:
     sync(folder)
 
 
-def prune(folder: Path, keep: int, spared: Sequence[str] = (), *, rank: int = 0) -> list[str]:
+def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
     """Remove all but the newest `keep` versions, and those named; returns the names of the removed."""
     gone = []
     found = versions(folder)
@@ -392,9 +388,7 @@ def prune(folder: Path, keep: int, spared: Sequence[str] = (), *, rank: int = 0)
         if version.name in spared:
             continue
         old = hide(version)
-        hit("prune.hidden", rank)
         remove(old)
-        hit("prune.removed", rank)
         gone.append(version.name)
     return gone
 

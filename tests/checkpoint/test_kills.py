@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import kill_points
 import pytest
 
 from support import MPIEXEC, Tree, run_tree, started_tree, wait_for
-from wilkins.tasks.checkpoint import faults, versions
-from wilkins.tasks.checkpoint.faults import VARIABLE
+from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.recover import damage
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
@@ -30,7 +30,7 @@ FULL = "WILKINS_TEST_KILLS" in os.environ
 KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "18"))
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
 LIMIT = 120
-POINTS = [one for one in faults.POINTS if not one.startswith(("partners", "decode"))]
+POINTS = [one for one in kill_points.POINTS if not one.startswith(("partners", "decode"))]
 """The others are met by jobs on several nodes: `test_partners.py`."""
 OF_LEVELS = ("copy.begun", "copy.synced", "memory.hidden")
 """Points that are met only by programs that keep versions in memory, too."""
@@ -77,9 +77,7 @@ def killed_and_resumed(tmp_path: Path, ranks: int, point: str, count: int, rank:
         assert run_tree(argv(ranks, folder, 2), LIMIT, tmp_path).code == 0
     if point == "memory.hidden":
         count = 1
-    killed = run_tree(
-        argv(ranks, folder, 8, memory=memory), LIMIT, tmp_path, {VARIABLE: f"kill={point}:{count},rank={rank}"}
-    )
+    killed = run_tree(argv(ranks, folder, 8, memory=memory), LIMIT, tmp_path, kill_points.kill_at(point, count, rank))
     assert killed.code == -signal.SIGKILL if ranks == 1 else killed.code != 0, killed.err
     newest = check(*folders)
     assert newest >= told(killed.out, "durable")

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kill_points import kill_at
 
 from support import MPIEXEC, must_run, run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, levels, versions
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import Damaged
-from wilkins.tasks.checkpoint.faults import VARIABLE
 from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.levels import memory_of
 
@@ -34,7 +34,7 @@ def test_what_storage_does_not_have_yet_comes_from_memory(tmp_path: Path, ranks:
     options = json.dumps({"memory": str(memory), "storage_every": 3})
     command: list[str | Path] = [*launch, sys.executable, PROGRAM, "run", storage, "20", "0", options]
     # Two of the renames up to the eighth in memory were those of copies on storage.
-    killed = run_tree(command, 120, tmp_path, {VARIABLE: "kill=commit.renamed:10,rank=0"})
+    killed = run_tree(command, 120, tmp_path, kill_at("commit.renamed", 10, 0))
     assert killed.code in (-signal.SIGKILL, signal.SIGKILL), killed.err
     assert (steps_in(memory)[-1], steps_in(storage)[-1]) == (7, 5)
     out = must_run(tmp_path, *command)

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from kill_points import kill_at
 
 from support import MPIEXEC, OWN_MOUNTS, must_run, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners, versions
 from wilkins.tasks.checkpoint.erasure import Coder, Stripes, chunk_bytes, groups
-from wilkins.tasks.checkpoint.faults import VARIABLE
 from wilkins.tasks.checkpoint.parts import PARITY, SHEET, read_part
 
 from .test_kills import check, told
@@ -145,7 +145,7 @@ def saved(tmp_path: Path, killed_jobs: dict[tuple[int, int], Path], tmp_path_fac
         if (data, parity) not in killed_jobs:
             folder = killed_jobs[data, parity] = tmp_path_factory.mktemp("killed")
             words = launched(folder, "run", "20", "0", options(folder, partners=[data, parity]))
-            done = run_tree(words, LIMIT, folder, {VARIABLE: "kill=save.planned:10,rank=1"})
+            done = run_tree(words, LIMIT, folder, kill_at("save.planned", 10, 1))
             assert done.code != 0, done.out
             # Step 7 is in memory on all nodes. The next one, if it came so far, is taken away.
             for where in (*memories(folder), folder / "versions"):
@@ -219,8 +219,7 @@ def test_an_agent_is_killed_at_a_point(saved: Saved, point: str, rank: int) -> N
     count = {"partners.sent": 7, "partners.coded": 7}.get(point, 1 if "hidden" in point or "decode" in point else 2)
     if point.startswith("decode"):
         lose(folder, [3])
-    fault = f"kill={point}:{count},rank={rank}"
-    done = run_tree(launched(folder, "run", "12", "0", given), LIMIT, folder, {VARIABLE: fault})
+    done = run_tree(launched(folder, "run", "12", "0", given), LIMIT, folder, kill_at(point, count, rank))
     assert done.code != 0, done.out
     durable = told(done.out, "durable")
     if not point.startswith("decode") and point != "memory.hidden":
@@ -313,7 +312,7 @@ def test_nodes_are_told_apart_by_their_host_names(tmp_path: Path) -> None:
         program = [*OWN_MOUNTS, "--uts", "sh", "-c", named, "sh", sys.executable, str(PROGRAM)]
         return [MPIEXEC, "-n", "4", *program, words[0], str(tmp_path / "versions"), *words[1:], given]
 
-    done = run_tree(job("run", "20", "0"), LIMIT, tmp_path, {VARIABLE: "kill=save.planned:9"})
+    done = run_tree(job("run", "20", "0"), LIMIT, tmp_path, kill_at("save.planned", 9))
     assert done.code != 0
     assert [one.name for one in memories(tmp_path)] == ["memory-machine0", "memory-machine1"]
     part = read_part(versions.versions(tmp_path / "memory-machine1")[-1].path)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kill_points import POINTS, kill_at
 
 from support import WILKINS, Finished, mounted, must_run, processes_in, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import versions
 from wilkins.tasks.checkpoint.contents import Contents
-from wilkins.tasks.checkpoint.faults import POINTS, VARIABLE
 from wilkins.tasks.checkpoint.files import Pace
 from wilkins.tasks.checkpoint.stream import store
 from wilkins.tasks.checkpoint.window import Held
@@ -329,7 +329,7 @@ def test_killed_while_it_stores(tmp_path: Path, point: str | int) -> None:
     """At every point, and at random moments: what is told to be stored is, and all there is is whole."""
     command = [sys.executable, "-c", STORING]
     if isinstance(point, str):
-        ended = run_tree([*command, "50"], 60, tmp_path, {VARIABLE: f"kill={point}:4"})
+        ended = run_tree([*command, "50"], 60, tmp_path, kill_at(point, 4))
         assert ended.code == -signal.SIGKILL
         out = ended.out
     else:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kill_points import kill_at
 
 from support import must_run, run_tree
 from wilkins.tasks.checkpoint import CheckpointError, Unsupported
-from wilkins.tasks.checkpoint.faults import VARIABLE
 
 from .conftest import Opener
 
@@ -252,7 +252,7 @@ def test_a_node_of_torch_distributed_is_lost(tmp_path: Path) -> None:
 def test_one_of_two_is_killed(tmp_path: Path, point: str, rank: int) -> None:
     """torch ends nobody: the other one is told, and what is there is whole."""
     words: list[str | Path] = [sys.executable, PROGRAM, tmp_path / "versions", "killed"]
-    done = run_tree(words, 170, tmp_path, {VARIABLE: f"kill={point}:3,rank={rank}"})
+    done = run_tree(words, 170, tmp_path, kill_at(point, 3, rank))
     assert done.code == 0, done.out + done.err
     assert f"rank {1 - rank} was told: the checkpoint of step" in done.out
     assert "the ranks cannot agree on a version" in done.out
