@@ -8,7 +8,7 @@ import pytest
 from programs.build import build, parallel_c, serial_c
 from streams import Streams, by_writer, steps
 
-from support import WILKINS, run_tree
+from support import WAITS, WILKINS, run_tree
 
 WRITE = "  - {name: sim, func: ./write.py, args: [out.h5, COUNT, w], outports: [{filename: out.h5}]}\n"
 READ = "  - {name: NAME, func: ./read.py, args: [out.h5, SECONDS], inports: [{filename: out.h5, POLICY}]}\n"
@@ -117,10 +117,10 @@ def test_a_producer_is_never_further_ahead_than_its_queue(streams: Streams, queu
     )
     streams.program(
         "read.py",
-        "import time, h5py\nfor step in range(8):\n    time.sleep(0.3)\n    try:\n"
-        "        ahead = int(open('written').read()) - step\n    except FileNotFoundError:\n        ahead = 0\n"
-        f"    assert ahead <= {queue}, ahead\n    with h5py.File('out.h5', 'r') as file:\n"
-        "        print('got', 'w', file['step'][()], flush=True)\n    print('ahead', ahead, flush=True)\n",
+        f"{WAITS}\nimport h5py\nfor step in range(8):\n    if step + {queue} < 8:\n        waits.until_waits(0)\n"
+        f"    ahead = int(open('written').read()) - step\n    assert ahead <= {queue}, ahead\n"
+        "    with h5py.File('out.h5', 'r') as file:\n        print('got', 'w', file['step'][()], flush=True)\n"
+        "    print('ahead', ahead, flush=True)\n",
     )
     streams.run(write(8) + read(f"queue: {queue}"))
     assert streams.got("ana") == steps("w", 8)

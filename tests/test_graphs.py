@@ -8,6 +8,8 @@ import pytest
 from programs.build import build, parallel_c, serial_c
 from streams import Streams, by_writer, steps
 
+from support import WAITS
+
 SERIAL = pytest.mark.needs("h5cc")
 MPICH = pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
 MPI4PY = pytest.mark.needs("python:mpi4py")
@@ -414,9 +416,9 @@ class TestEndsAndErrors:
         """The step it was writing never existed; those before it arrive; the run fails."""
         streams.program(
             "sim.py",
-            "import time, h5py\nfor step in range(9):\n    file = h5py.File('out.h5', 'w')\n    file['step'] = step\n"
-            "    file['by'] = 'w'\n    if step == 3:\n        time.sleep(1)\n        raise RuntimeError('diverged')\n"
-            "    file.close()\n",
+            f"{WAITS}\nimport h5py\nfor step in range(9):\n    file = h5py.File('out.h5', 'w')\n"
+            "    file['step'] = step\n    file['by'] = 'w'\n    if step == 3:\n        waits.until_waits(1)\n"
+            "        raise RuntimeError('diverged')\n    file.close()\n",
         )
         told = streams.run(
             "  - {func: ./sim.py, on_failure: continue, outports: [{filename: out.h5}]}\n" + read("out.h5"), code=1
@@ -450,7 +452,7 @@ class TestEndsAndErrors:
 
     def test_a_consumer_that_never_opens_its_file(self, streams: Streams) -> None:
         """The producer is let go when that consumer ends; the run fails with the name of the port."""
-        streams.program("busy.py", "import time\ntime.sleep(1)\n")
+        streams.program("busy.py", f"{WAITS}\nwaits.until_waits(0)\n")
         busy = read("out.h5", "busy", ", on_failure: continue").replace("read.py", "busy.py")
         told = streams.run(write("out.h5", 8, "w") + busy + read("out.h5"), code=1)
         assert "busy: ended without ever using its memory port 'out.h5'" in told.err
@@ -458,7 +460,7 @@ class TestEndsAndErrors:
 
     def test_a_producer_that_publishes_nothing(self, streams: Streams) -> None:
         """Its consumer sees the end of the stream; the run fails with the name of the port."""
-        streams.program("idle.py", "import time\ntime.sleep(0.5)\n")
+        streams.program("idle.py", f"{WAITS}\nwaits.until_waits(1)\n")
         idle = write("out.h5", 0, "w", "idle", ", on_failure: continue").replace("write.py", "idle.py")
         told = streams.run(idle + read("out.h5"), code=1)
         assert "idle: ended without ever using its memory port 'out.h5'" in told.err

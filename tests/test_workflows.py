@@ -180,21 +180,24 @@ def test_analyse(tmp_path: Path, job: bool) -> None:
 @pytest.mark.needs("python:torch")
 @pytest.mark.timeout(300)
 def test_train_online(tmp_path: Path, job: bool) -> None:
-    """The trainer learns a function it is shown strip by strip; what is told to be good is near the function itself."""
+    """The trainer learns a function strip by strip; with all eight seen, what is told to be good is near the function.
+
+    Which version a step is predicted with is a matter of who is faster: the service may start before the first or late.
+    """
     run(tmp_path, "train-online", "steps=16", "threshold=0.2", job=job)
     errors = [float(row["error"]) for row in rows_of(tmp_path / "training.csv")]
     assert errors[0] > 0.5
     assert max(errors[-4:]) < 0.1
     found = columns(tmp_path / "online.csv")
     assert found["step"] == list(range(16))
-    assert found["version"][0] == -1
     assert found["version"] == sorted(found["version"])
     served = list(zip(*found.values(), strict=True))
     assert [good for _, _, good, _, _ in served] == [float(told <= 0.2) for _, _, _, told, _ in served]
     # The error that travels with a version is that of the step it was published after.
     assert all(told == errors[int(version)] for _, version, _, told, _ in served if version >= 0)
     assert sum(found["good"]) >= 2  # the simulation is never more than a few steps ahead of the trainer
-    assert all(error < 0.4 for _, _, good, _, error in served if good)
+    assert all(math.isnan(error) == (version < 0) for _, version, _, _, error in served)
+    assert all(error < 0.4 for _, version, good, _, error in served if good and version >= 7)
     assert not list(tmp_path.glob("*.h5"))
 
 

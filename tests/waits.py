@@ -24,13 +24,13 @@ def until_waits(task: int, run: str | Path | None = None) -> None:
     _until(lambda report: report["tasks"][task]["waits"], run, f"no rank of task {task} waits")
 
 
-def until_published(port: int, steps: int) -> None:
-    """Until an out-port, by its number on the board, has published some steps.
+def until_published(port: int, steps: int, run: str | Path | None = None) -> None:
+    """Until an out-port, by its number on the board, has published some steps; `run` as above.
 
     Raises:
         TimeoutError: it has not within LIMIT seconds.
     """
-    _until(lambda report: report["ports"][port]["steps"] >= steps, None, f"port {port} has not published {steps} steps")
+    _until(lambda report: report["ports"][port]["steps"] >= steps, run, f"port {port} has not published {steps} steps")
 
 
 def _until(condition: Callable[[dict[str, Any]], Any], run: str | Path | None, failed: str) -> None:
