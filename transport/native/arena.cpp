@@ -119,7 +119,10 @@ void claim(const Mapping& mapping, uint64_t block, uint64_t reserved) {
     if (!mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) make_valid(mapping, block, reserved);
 }
 
-Arenas::Arenas(const Board& board) : board_(board), mappings_(new Mapping[static_cast<size_t>(board.head().slots)]) {}
+Arenas* Arenas::make(const Board& board) {
+    std::unique_ptr<Mapping[]> mappings(new (std::nothrow) Mapping[static_cast<size_t>(board.head().slots)]);
+    return mappings ? new (std::nothrow) Arenas(board, std::move(mappings)) : nullptr;
+}
 
 int Arenas::open(int slot, bool writable) const {
     char path[PATH_MAX];

@@ -40,7 +40,8 @@ inline int open_to(const Mapping& mapping, uint64_t size) {
 
 class Arenas {
 public:
-    explicit Arenas(const Board& board);
+    // nullptr: there is no memory for it.
+    static Arenas* make(const Board& board);
 
     // The mapping of a slot, made on first use, or every time if it is a file on disk: that is another one for every step.
     // Returns 0 or an errno.
@@ -63,6 +64,7 @@ public:
     int open(int slot, bool writable) const;
 
 private:
+    Arenas(const Board& board, std::unique_ptr<Mapping[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
     int map_table(int slot, bool writable, Mapping* kept) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;
     uint64_t room(int slot) const;

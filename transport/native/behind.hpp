@@ -5,8 +5,6 @@
 
 #include "resolve.hpp"
 
-#define WILKINS_EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace wilkins {
 
 // The function behind ours, remembered per place of call: the hot path makes no system call and allocates nothing.

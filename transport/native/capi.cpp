@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -14,8 +15,6 @@
 #include "store_parts.hpp"
 #include "stuck.hpp"
 #include "trace.hpp"
-
-#define WILKINS_API extern "C" __attribute__((visibility("default")))
 
 using namespace wilkins;
 
@@ -32,16 +31,6 @@ size_t hand_out(const std::string& text, char* to, size_t room) {
 }
 
 constexpr size_t kNoText = SIZE_MAX;  // a text that could not be made; errno says why
-
-template <class Call>
-int with_error(const char* who, Call call) {
-    return guarded(who, call, [](int error) { return error; });
-}
-
-template <class Call>
-size_t text_of(const char* who, char* to, size_t room, Call call) {
-    return guarded(who, [=] { return hand_out(call(), to, room); }, [](int) { return kNoText; });
-}
 
 // The launcher's board. A launcher has to end runs in which a process stands still, perhaps with the board's lock: it waits for
 // that no longer than this, and less while it is in vain.
@@ -70,188 +59,181 @@ private:
 
 }  // namespace
 
-WILKINS_API BoardPlan* wilkins_plan_new() { return new (std::nothrow) BoardPlan(); }
+WILKINS_API(BoardPlan*, wilkins_plan_new()) { return new (std::nothrow) BoardPlan(); } WILKINS_OR(nullptr)
 
-WILKINS_API void wilkins_plan_free(BoardPlan* plan) { delete plan; }
+WILKINS_API(void, wilkins_plan_free(BoardPlan* plan)) { delete plan; } WILKINS_OR()
 
-WILKINS_API int wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs) {
-    return with_error(__func__, [=] { return plan->tasks.push_back({name, nprocs}), 0; });
-}
+WILKINS_API(int, wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs)) {
+    plan->tasks.push_back({name, nprocs});
+    return 0;
+} WILKINS_OR(errno)
 
-WILKINS_API int wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap) {
-    return with_error(__func__, [=] { return plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap}), 0; });
-}
+WILKINS_API(int, wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap)) {
+    plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap});
+    return 0;
+} WILKINS_OR(errno)
 
 // Of the port planned last.
-WILKINS_API int wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish, unsigned count, const char* dset, unsigned opens_per_step,
-                                    unsigned first) {
-    return with_error(__func__, [=] {
-        Habits& habits = plan->ports.back().habits;
-        if (strlen(dset) >= sizeof(habits.publish_dset)) return ENAMETOOLONG;
-        habits.mode = static_cast<Mode>(mode);
-        habits.publish = static_cast<Publish>(publish);
-        habits.publish_count = count;
-        strcpy(habits.publish_dset, dset);
-        habits.opens_per_step = opens_per_step;
-        habits.first = static_cast<First>(first);
-        return 0;
-    });
-}
+WILKINS_API(int, wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish, unsigned count, const char* dset, unsigned opens_per_step,
+                                    unsigned first)) {
+    Habits& habits = plan->ports.back().habits;
+    if (strlen(dset) >= sizeof(habits.publish_dset)) return ENAMETOOLONG;
+    habits.mode = static_cast<Mode>(mode);
+    habits.publish = static_cast<Publish>(publish);
+    habits.publish_count = count;
+    strcpy(habits.publish_dset, dset);
+    habits.opens_per_step = opens_per_step;
+    habits.first = static_cast<First>(first);
+    return 0;
+} WILKINS_OR(errno)
 
 // Of the port planned last: its program calls all its files by this name.
-WILKINS_API int wilkins_plan_stands(BoardPlan* plan, const char* name) {
-    return with_error(__func__, [=] { return plan->ports.back().stands = name, 0; });
-}
+WILKINS_API(int, wilkins_plan_stands(BoardPlan* plan, const char* name)) {
+    plan->ports.back().stands = name;
+    return 0;
+} WILKINS_OR(errno)
 
 // Of the port planned last: so many of its newest files on disk stay at hand, under second names in `kept` beside the trace.
-WILKINS_API void wilkins_plan_keep(BoardPlan* plan, unsigned keep) { plan->ports.back().habits.keep = keep; }
+WILKINS_API(void, wilkins_plan_keep(BoardPlan* plan, unsigned keep)) { plan->ports.back().habits.keep = keep; } WILKINS_OR()
 
-WILKINS_API int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned offset, unsigned queue,
-                                     unsigned when_full, int readers, int readers_given) {
-    return with_error(__func__, [=] {
-        const auto full = static_cast<WhenFull>(when_full);
-        return plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0, offset}), 0;
-    });
-}
+WILKINS_API(int, wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned offset, unsigned queue,
+                                      unsigned when_full, int readers, int readers_given)) {
+    const auto full = static_cast<WhenFull>(when_full);
+    plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0, offset});
+    return 0;
+} WILKINS_OR(errno)
 
 // Of a run that goes on with another one: the rank's first step on the out-port has this number.
-WILKINS_API int wilkins_plan_begin(BoardPlan* plan, int outport, int rank, uint64_t sequence) {
-    return with_error(__func__, [=] { return plan->begins.push_back({outport, rank, sequence}), 0; });
-}
+WILKINS_API(int, wilkins_plan_begin(BoardPlan* plan, int outport, int rank, uint64_t sequence)) {
+    plan->begins.push_back({outport, rank, sequence});
+    return 0;
+} WILKINS_OR(errno)
 
 // Such a run's channel gets no steps of the producer's rank below `first`; `offered` steps with names for its in-port came
 // before the rank's first one.
-WILKINS_API int wilkins_plan_rest(BoardPlan* plan, int channel, int rank, uint64_t first, uint64_t offered) {
-    return with_error(__func__, [=] { return plan->rests.push_back({channel, rank, first, offered}), 0; });
-}
+WILKINS_API(int, wilkins_plan_rest(BoardPlan* plan, int channel, int rank, uint64_t first, uint64_t offered)) {
+    plan->rests.push_back({channel, rank, first, offered});
+    return 0;
+} WILKINS_OR(errno)
 
 // Events are in the trace file before anybody can act on them.
-WILKINS_API void wilkins_plan_trace_at_once(BoardPlan* plan) { plan->trace_at_once = true; }
+WILKINS_API(void, wilkins_plan_trace_at_once(BoardPlan* plan)) { plan->trace_at_once = true; } WILKINS_OR()
 
 // `trace_file`: where the run's events go; empty for nowhere.
-WILKINS_API int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file) {
-    return with_error(__func__, [=] {
-        plan->log_file = log_file;
-        plan->trace_file = trace_file;
-        return create_board(folder, *plan);
-    });
-}
+WILKINS_API(int, wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file)) {
+    plan->log_file = log_file;
+    plan->trace_file = trace_file;
+    return create_board(folder, *plan);
+} WILKINS_OR(errno)
 
-WILKINS_API Watched* wilkins_board_attach(const char* folder, int* error) {
-    auto* board = new (std::nothrow) Watched();
-    *error = board == nullptr ? ENOMEM : with_error(__func__, [=] {
-        const int attached = board->attach(folder);
-        if (attached == 0 && !context().active) fault::configure("launcher", 0);
-        return attached;
-    });
-    if (*error == 0) return board;
-    delete board;
-    return nullptr;
-}
+WILKINS_API(Watched*, wilkins_board_attach(const char* folder, int* error)) {
+    auto board = std::make_unique<Watched>();
+    *error = board->attach(folder);
+    if (*error) return nullptr;
+    if (!context().active) fault::configure("launcher", 0);
+    return board.release();
+} WILKINS_OR((*error = errno, nullptr))
 
-WILKINS_API void wilkins_board_detach(Watched* board) { delete board; }
+WILKINS_API(void, wilkins_board_detach(Watched* board)) { delete board; } WILKINS_OR()
 
 // How the last of the calls below went: 1: it could not have the board's lock in time, and has done nothing; 2: it could, but what
 // others did before is not in the trace file yet, as it must be before anybody acts on it.
-WILKINS_API int wilkins_was_late(const Watched* board) { return board->late; }
+WILKINS_API(int, wilkins_was_late(const Watched* board)) { return board->late; } WILKINS_OR(Watched::not_done)
 
 // Who holds the board's lock; if nobody does, who writes the trace, or did so last.
-WILKINS_API size_t wilkins_holder(const Watched* board, char* text, size_t room) {
-    return text_of(__func__, text, room, [=] {
-        const BoardRecord& head = board->head();
-        const bool writes = holder(head.lock.lock) == 0;
-        const HolderRecord& who = writes ? head.trace_lock.holder : head.lock.holder;
-        std::string out = "{\"task\":";
-        append_json(out, who.task >= 0 && who.task < head.tasks ? board->task(who.task).name : "");
-        out += ",\"rank\":" + std::to_string(who.rank) + ",\"pid\":" + std::to_string(who.pid) + ",\"program\":";
-        char program[sizeof(who.program)];
-        memcpy(program, who.program, sizeof(program));
-        program[sizeof(program) - 1] = 0;
-        append_json(out, program);
-        out += std::string(",\"elsewhere\":") + (who.namespace_ == board->pid_namespace() ? "false" : "true");
-        out += ",\"writes\":";
-        append_json(out, writes ? head.trace_file : "");
-        return out + "}";
-    });
-}
+WILKINS_API(size_t, wilkins_holder(const Watched* board, char* text, size_t room)) {
+    const BoardRecord& head = board->head();
+    const bool writes = holder(head.lock.lock) == 0;
+    const HolderRecord& who = writes ? head.trace_lock.holder : head.lock.holder;
+    std::string out = "{\"task\":";
+    append_json(out, who.task >= 0 && who.task < head.tasks ? board->task(who.task).name : "");
+    out += ",\"rank\":" + std::to_string(who.rank) + ",\"pid\":" + std::to_string(who.pid) + ",\"program\":";
+    char program[sizeof(who.program)];
+    memcpy(program, who.program, sizeof(program));
+    program[sizeof(program) - 1] = 0;
+    append_json(out, program);
+    out += std::string(",\"elsewhere\":") + (who.namespace_ == board->pid_namespace() ? "false" : "true");
+    out += ",\"writes\":";
+    append_json(out, writes ? head.trace_file : "");
+    return hand_out(out + "}", text, room);
+} WILKINS_OR(kNoText)
 
-WILKINS_API void wilkins_task_started(const Watched* board, int task, int one_step) {
+WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_step)) {
     const Briefly lock(*board);
     if (lock) queue::task_started(*board, task, one_step != 0);
-}
+} WILKINS_OR()
 
-WILKINS_API void wilkins_task_exited(const Watched* board, int task, int final, int clean) {
+WILKINS_API(void, wilkins_task_exited(const Watched* board, int task, int final, int clean)) {
     const Briefly lock(*board);
     if (lock) queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
-}
+} WILKINS_OR()
 
 // The launcher's events: when the programs of tasks start and end. They are written at once.
-WILKINS_API void wilkins_note(const Watched* board, int task, int rank, const char* event, const char* name, int64_t time_ns) {
+WILKINS_API(void, wilkins_note(const Watched* board, int task, int rank, const char* event, const char* name, int64_t time_ns)) {
     Briefly lock(*board);
     if (!lock) return;
     lock->write_events();
     trace::note(*board, event, task, rank, "-", name, -1, -1, time_ns);
-}
+} WILKINS_OR()
 
 // 0: `name` holds the next step's name; EAGAIN: there is none now; ENOENT: none will come.
-WILKINS_API int wilkins_next_name(const Watched* board, int inport, char* name) {
+WILKINS_API(int, wilkins_next_name(const Watched* board, int inport, char* name)) {
     const Briefly lock(*board);
     if (!lock) return EAGAIN;
     const int slot = queue::next_step(*board, inport);
     if (slot < 0) return queue::can_produce(*board, inport) ? EAGAIN : ENOENT;
     strcpy(name, board->slot(slot).name);
     return 0;
-}
+} WILKINS_OR(errno)
 
 // What a launcher asks of one port or task, again and again.
-WILKINS_API uint64_t wilkins_port_steps(const Watched* board, int port) {
+WILKINS_API(uint64_t, wilkins_port_steps(const Watched* board, int port)) {
     const Briefly lock(*board);
     return lock ? board->port(port).steps : 0;
-}
+} WILKINS_OR(0)
 
-WILKINS_API int wilkins_port_touched(const Watched* board, int port) {
+WILKINS_API(int, wilkins_port_touched(const Watched* board, int port)) {
     board->late = Watched::in_time;  // it needs no lock
     return board->port(port).touched.load() != 0;
-}
+} WILKINS_OR(0)
 
-WILKINS_API int wilkins_task_saw_end(const Watched* board, int task) {
+WILKINS_API(int, wilkins_task_saw_end(const Watched* board, int task)) {
     const Briefly lock(*board);
     return lock && board->task(task).saw_end != 0;
-}
+} WILKINS_OR(0)
 
-WILKINS_API int wilkins_task_met_failure(const Watched* board, int task) {
+WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {
     const Briefly lock(*board);
     return lock && board->task(task).met_failure != 0;
-}
+} WILKINS_OR(0)
 
-WILKINS_API unsigned wilkins_steps_opened(const Watched* board, int task) {
+WILKINS_API(unsigned, wilkins_steps_opened(const Watched* board, int task)) {
     const Briefly lock(*board);
     return lock ? queue::steps_opened(*board, task) : 0;
-}
+} WILKINS_OR(0)
 
 // Takes no lock: it must end waits also while a process stands still with it.
-WILKINS_API void wilkins_stop(const Watched* board) {
+WILKINS_API(void, wilkins_stop(const Watched* board)) {
     board->head().stopped = 1;
     for (int p = 0; p < board->head().ports; ++p) board->ring(p);
-}
+} WILKINS_OR()
 
-WILKINS_API size_t wilkins_report(const Watched* board, char* text, size_t room) {
-    return text_of(__func__, text, room, [=] {
-        Briefly lock(*board);
-        return lock ? report(*board, *lock) : std::string();
-    });
-}
+WILKINS_API(size_t, wilkins_report(const Watched* board, char* text, size_t room)) {
+    Briefly lock(*board);
+    return hand_out(lock ? report(*board, *lock) : std::string(), text, room);
+} WILKINS_OR(kNoText)
 
-WILKINS_API size_t wilkins_failure(const Watched* board, char* text, size_t room) {
+WILKINS_API(size_t, wilkins_failure(const Watched* board, char* text, size_t room)) {
     const Briefly lock(*board);
     return lock ? hand_out(board->head().failure, text, room) : 0;
-}
+} WILKINS_OR(kNoText)
 
-WILKINS_API size_t wilkins_stuck(const Watched* board, char* text, size_t room) {
-    return text_of(__func__, text, room, [=] {
+WILKINS_API(size_t, wilkins_stuck(const Watched* board, char* text, size_t room)) {
+    std::string found;
+    {
         Briefly lock(*board);
-        if (!lock) return std::string();
-        lock->write_events();
-        return find_stuck(*board);
-    });
-}
+        if (lock) lock->write_events();
+        if (lock) found = find_stuck(*board);
+    }
+    return hand_out(found, text, room);
+} WILKINS_OR(kNoText)

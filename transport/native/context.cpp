@@ -46,6 +46,7 @@ void attach() {
     const int index = atoi(task);
     const int rank = rank_from_environment();
     if (!error && (index < 0 || index >= p.board.head().tasks || rank < 0 || rank >= p.board.task(index).nprocs)) error = ERANGE;
+    if (!error && !(p.arenas = Arenas::make(p.board))) error = ENOMEM;
     if (error) {
         char line[1024];
         int n = snprintf(line, sizeof(line), "wilkins: cannot join the run in %s as task %s rank %d: %s\n", folder, task, rank, strerror(error));
@@ -60,7 +61,6 @@ void attach() {
         p.first_port = i;
         if (!p.last_port) p.last_port = i + 1;
     }
-    p.arenas = new Arenas(p.board);
     fault::configure(p.task_name(), p.context.rank);
 }
 

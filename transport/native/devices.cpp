@@ -3,12 +3,11 @@
 #include <cstdint>
 #include <iterator>
 
+#include "border.hpp"
 #include "match.hpp"
 #include "queue.hpp"
 #include "queue_parts.hpp"
 #include "step_file.hpp"
-
-#define WILKINS_API extern "C" __attribute__((visibility("default")))
 
 using namespace wilkins;
 
@@ -22,7 +21,7 @@ struct ArenaPart {
 };
 
 // 1, and fills `part`, if the process keeps a mapping of an arena that holds the address.
-WILKINS_API int wilkins_arena_at(uint64_t address, ArenaPart* part) {
+WILKINS_API(int, wilkins_arena_at(uint64_t address, ArenaPart* part)) {
     if (!context().active) return 0;
     Process& p = process();
     Mapping mapping;
@@ -34,17 +33,17 @@ WILKINS_API int wilkins_arena_at(uint64_t address, ArenaPart* part) {
     *part = {reinterpret_cast<uint64_t>(mapping.bytes), size, record.cuts.load(std::memory_order_acquire), mapping.writable, mapping.kept,
              slot};
     return 1;
-}
+} WILKINS_OR(0)
 
 // The arena of a step that is being written, and what identifies the step.
-WILKINS_API int wilkins_device_slot(const StepFile* step, uint64_t* stamp) {
+WILKINS_API(int, wilkins_device_slot(const StepFile* step, uint64_t* stamp)) {
     *stamp = step->identity();
     return step->state->slot;
-}
+} WILKINS_OR(-1)
 
 // The ranks that read files of this name from memory; 0 if device memory cannot accompany its steps, as where these are published by
 // another rule than their close, and so in another arena or by another process.
-WILKINS_API int wilkins_device_readers(const char* name) {
+WILKINS_API(int, wilkins_device_readers(const char* name)) {
     Match match;
     if (!match_name(name, &match) || match.outport < 0) return 0;
     const Board& board = process().board;
@@ -54,18 +53,18 @@ WILKINS_API int wilkins_device_readers(const char* name) {
     Board::Lock lock(board);
     for (int k = 0; k < port.links; ++k) readers += board.channel(board.link(port, k)).readers;
     return readers;
-}
+} WILKINS_OR(0)
 
-WILKINS_API int wilkins_device_rank() { return context().rank; }
+WILKINS_API(int, wilkins_device_rank()) { return context().rank; } WILKINS_OR(-1)
 
 // This process's number in the run: no other process has had it.
-WILKINS_API unsigned wilkins_device_process() { return process().board.self(); }
+WILKINS_API(unsigned, wilkins_device_process()) { return process().board.self(); } WILKINS_OR(0)
 
 // The out-port that files of this name belong to, or -1.
-WILKINS_API int wilkins_device_outport(const char* name) {
+WILKINS_API(int, wilkins_device_outport(const char* name)) {
     Match match;
     return match_name(name, &match) ? match.outport : -1;
-}
+} WILKINS_OR(-1)
 
 // A rank of a task, as readers sign their answers.
 struct Reader {
@@ -75,7 +74,7 @@ struct Reader {
 
 // How a step stands whose producer wants to end: -1: a reader has yet to take it; else, how many ranks hold it, of which the first
 // `room` are noted in `holders`.
-WILKINS_API int wilkins_device_held(int index, uint64_t stamp, Reader* holders, int room) {
+WILKINS_API(int, wilkins_device_held(int index, uint64_t stamp, Reader* holders, int room)) {
     Process& p = process();
     const Board& board = p.board;
     Board::Lock lock(board);
@@ -98,4 +97,4 @@ WILKINS_API int wilkins_device_held(int index, uint64_t stamp, Reader* holders, 
         ++ranks;
     }
     return ranks;
-}
+} WILKINS_OR(-1)

@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "border.hpp"
+#include "resolve.hpp"
+
 namespace wilkins {
 
 using hid_t = int64_t;
@@ -51,12 +54,17 @@ struct Hdf5 {
     const hid_t* minor_cannot_open = nullptr;
     const hid_t* major_arguments = nullptr;
     const hid_t* minor_bad_value = nullptr;
+    const hid_t* major_resource = nullptr;
+    const hid_t* minor_no_space = nullptr;
 
     // Pushes an entry that says why a file cannot be opened, in the words of HDF5's own POSIX driver (h5py reads errno there).
     void push_cannot_open(const char* name, int error, unsigned flags) const;
 
     // Pushes an entry that says that there is nothing at this address, in the same words.
     void push_undefined(uint64_t address) const;
+
+    // Pushes an entry that says why a call fails that is not HDF5's own fault.
+    void push_failed(const char* function, int error) const;
 
     // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if the
     // program has errors printed. Also in the run's log. Returns -1.
@@ -69,6 +77,9 @@ Hdf5* hdf5_of(const void* caller);
 // What the interposed call that is under way asks of the driver's open.
 // `drafting`: it opens a file whose changes are not to be stored.
 enum class Asking { opening, drafting, creating, looking };
+
+// What an interposed call of HDF5's answers, made from `caller`, in which something was thrown.
+herr_t fail_thrown(const char* function, const std::exception& what, const void* caller);
 
 // Flushes every file that programs have open to write through a library of the process and that leads to a step. False if
 // one could not be flushed. `but`: leaves out files of this name.
@@ -112,3 +123,9 @@ private:
 hid_t register_driver(const Hdf5& library);
 
 }  // namespace wilkins
+
+// After the body of an interposed function of HDF5's: how it fails if something was thrown in it.
+#define WILKINS_OR_HDF5_ERROR                                               \
+    catch (const std::exception& what) {                                    \
+        return wilkins::fail_thrown(__func__, what, WILKINS_CALLER);        \
+    }

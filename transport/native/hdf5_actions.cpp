@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "border.hpp"
 #include "hdf5.hpp"
 #include "queue.hpp"
 #include "resting.hpp"
@@ -76,29 +77,27 @@ bool serve_open() {
 using namespace wilkins;
 using namespace wilkins::actions;
 
-#define WILKINS_API extern "C" __attribute__((visibility("default")))
-
 // The rank within the task, or -1 outside a run.
-WILKINS_API int wilkins_actions_rank() {
+WILKINS_API(int, wilkins_actions_rank()) {
     const Context& c = context();
     return c.active ? c.rank : -1;
-}
+} WILKINS_OR(-1)
 
-WILKINS_API void wilkins_actions_hook(int event, void (*hook)(const char*)) {
+WILKINS_API(void, wilkins_actions_hook(int event, void (*hook)(const char*))) {
     if (event < 0 || event >= kEvents) return;
     hooks[event].store(hook);
     active = true;
-}
+} WILKINS_OR()
 
-WILKINS_API void wilkins_actions_serve_on_close(int serves) {
+WILKINS_API(void, wilkins_actions_serve_on_close(int serves)) {
     serves_on_close = serves != 0;
     active = true;
-}
+} WILKINS_OR()
 
-WILKINS_API void wilkins_actions_keep(int keep) { keeps = keep != 0; }
+WILKINS_API(void, wilkins_actions_keep(int keep)) { keeps = keep != 0; } WILKINS_OR()
 
 // Publishes what this rank has written: files that are open, and files that are closed and were kept back. 0 or an errno.
-WILKINS_API int wilkins_actions_serve_all() {
+WILKINS_API(int, wilkins_actions_serve_all()) {
     if (closing.depth > 0) {
         closing.serve = true;
         return 0;
@@ -106,18 +105,18 @@ WILKINS_API int wilkins_actions_serve_all() {
     const bool flushed = serve_open();
     const int error = serve_resting();
     return error ? error : flushed ? 0 : EIO;
-}
+} WILKINS_OR(errno)
 
 // Takes this rank's closed files away that were kept back.
-WILKINS_API void wilkins_actions_clear() {
+WILKINS_API(void, wilkins_actions_clear()) {
     const Process& p = process();
     if (!p.context.active) return;
     Board::Lock lock(p.board);
     for (int index; (index = next_resting(p, 0)) >= 0;) queue::withdraw(p.board, index);
-}
+} WILKINS_OR()
 
 // The k-th in-port's pattern; its length, or -1 if there is none.
-WILKINS_API int wilkins_actions_inport(int k, char* pattern, int room) {
+WILKINS_API(int, wilkins_actions_inport(int k, char* pattern, int room)) {
     const Process& p = process();
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
@@ -127,10 +126,10 @@ WILKINS_API int wilkins_actions_inport(int k, char* pattern, int room) {
         return static_cast<int>(strlen(pattern));
     }
     return -1;
-}
+} WILKINS_OR(-1)
 
 // The name of the step that the k-th in-port would give next; waits for one. Its length, 0 at the end of the stream, or -1.
-WILKINS_API int wilkins_actions_next(int k, char* name, int room) {
+WILKINS_API(int, wilkins_actions_next(int k, char* name, int room)) {
     Process& p = process();
     if (!p.context.active || room < static_cast<int>(kNameMax)) return -1;
     for (int i = p.first_port; i < p.last_port; ++i) {
@@ -149,11 +148,11 @@ WILKINS_API int wilkins_actions_next(int k, char* name, int room) {
         }
     }
     return -1;
-}
+} WILKINS_OR(-1)
 
-WILKINS_API int wilkins_actions_matches(const char* name) {
+WILKINS_API(int, wilkins_actions_matches(const char* name)) {
     Match match;
     return match_name(name, &match) ? 1 : 0;
-}
+} WILKINS_OR(0)
 
-WILKINS_API void wilkins_actions_log(const char* text) { log_line("%s", text); }
+WILKINS_API(void, wilkins_actions_log(const char* text)) { log_line("%s", text); } WILKINS_OR()

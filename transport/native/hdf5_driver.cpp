@@ -10,8 +10,10 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <type_traits>
 
 #include "actions.hpp"
+#include "border.hpp"
 #include "channels.hpp"
 #include "hdf5.hpp"
 #include "snapshot.hpp"
@@ -266,6 +268,22 @@ herr_t driver_lock(Opened*, bool) { return 0; }
 
 herr_t driver_unlock(Opened*) { return 0; }
 
+// A callback as HDF5 gets it: what it answers is a failure if something was thrown in it.
+template <auto callback>
+struct Bordered;
+template <class Result, class... Arguments, Result (*callback)(Arguments...)>
+struct Bordered<callback> {
+    static Result call(Arguments... arguments) {
+        return guarded("HDF5's driver", [&] { return callback(arguments...); }, [](int) { return failure(); });
+    }
+    static Result failure() {
+        if constexpr (std::is_pointer_v<Result>) return nullptr;
+        else return static_cast<Result>(-1);
+    }
+};
+template <auto callback>
+constexpr auto bordered = Bordered<callback>::call;
+
 // The two layouts of H5FD_class_t. Members that are not set stay null.
 struct ClassHead {
     const char* name;
@@ -320,23 +338,23 @@ constexpr ClassHead make_head() {
     h.maxaddr = (static_cast<haddr_t>(1) << 63) - 1;  // as the POSIX driver: it is written into some files
     h.close_degree = 1;  // H5F_CLOSE_WEAK, as the POSIX driver
     h.fapl_size = sizeof(DriverInfo);
-    h.fapl_get = driver_get_info;
-    h.fapl_copy = copy_info;
-    h.fapl_free = free_info;
-    h.open = driver_open;
-    h.close = driver_close;
-    h.compare = driver_compare;
-    h.query = driver_query;
-    h.get_eoa = driver_get_eoa;
-    h.set_eoa = driver_set_eoa;
-    h.get_eof = driver_get_eof;
-    h.get_handle = driver_get_handle;
-    h.read = driver_read;
-    h.write = driver_write;
+    h.fapl_get = bordered<driver_get_info>;
+    h.fapl_copy = bordered<copy_info>;
+    h.fapl_free = bordered<free_info>;
+    h.open = bordered<driver_open>;
+    h.close = bordered<driver_close>;
+    h.compare = bordered<driver_compare>;
+    h.query = bordered<driver_query>;
+    h.get_eoa = bordered<driver_get_eoa>;
+    h.set_eoa = bordered<driver_set_eoa>;
+    h.get_eof = bordered<driver_get_eof>;
+    h.get_handle = bordered<driver_get_handle>;
+    h.read = bordered<driver_read>;
+    h.write = bordered<driver_write>;
     return h;
 }
 
-constexpr ClassTail kTail = {driver_flush, driver_truncate, driver_lock, driver_unlock};
+constexpr ClassTail kTail = {bordered<driver_flush>, bordered<driver_truncate>, bordered<driver_lock>, bordered<driver_unlock>};
 
 // Free-space classes as the POSIX driver has them: metadata in one, raw data in the other.
 constexpr Class110 kClass110 = {make_head(), kTail, {1, 1, 1, 3, 3, 1, 1}};

@@ -61,6 +61,8 @@ bool fill(Hdf5& lib, const void* at) {
     look_up_id(lib.minor_cannot_open, "H5E_CANTOPENFILE_g", at);
     look_up_id(lib.major_arguments, "H5E_ARGS_g", at);
     look_up_id(lib.minor_bad_value, "H5E_BADVALUE_g", at);
+    look_up_id(lib.major_resource, "H5E_RESOURCE_g", at);
+    look_up_id(lib.minor_no_space, "H5E_NOSPACE_g", at);
     return whole && lib.get_libversion(&lib.version[0], &lib.version[1], &lib.version[2]) >= 0 &&
            (lib.version[0] > 1 || lib.version[1] >= 10);
 }
@@ -78,6 +80,12 @@ void Hdf5::push_undefined(uint64_t address) const {
     if (!error_class || !major_arguments || !minor_bad_value) return;
     push_error(0, "wilkins", "transfer", 0, *error_class, *major_arguments, *minor_bad_value, "addr undefined, addr = %llu",
                static_cast<unsigned long long>(address));
+}
+
+void Hdf5::push_failed(const char* function, int error) const {
+    if (!error_class || !major_resource || !minor_no_space) return;
+    push_error(0, "wilkins", function, 0, *error_class, *major_resource, *minor_no_space, "errno = %d, error message = '%s'", error,
+               strerror(error));
 }
 
 int Hdf5::refuse_swmr(const char* name) const {
@@ -162,6 +170,12 @@ Hdf5* hdf5_of(const void* caller) {
     lib.identity = identity;
     if (!fill(lib, identity)) lib.open = nullptr;
     return lib.open ? &lib : nullptr;
+}
+
+herr_t fail_thrown(const char* function, const std::exception& what, const void* caller) {
+    const int error = thrown(function, what);
+    if (const Hdf5* library = hdf5_of(caller)) library->push_failed(function, error);
+    return -1;
 }
 
 hid_t asked_driver(const Hdf5& lib, hid_t list) {

@@ -88,13 +88,13 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
 
 }  // namespace
 
-WILKINS_EXPORT hid_t H5Fcreate(const char* name, unsigned flags, hid_t fcpl, hid_t fapl) {
+WILKINS_API(hid_t, H5Fcreate(const char* name, unsigned flags, hid_t fcpl, hid_t fapl)) {
     static Behind behind("H5Fcreate");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t, hid_t)>(behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, fcpl, list); });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Fstart_swmr_write(hid_t file) {
+WILKINS_API(herr_t, H5Fstart_swmr_write(hid_t file)) {
     static Behind behind("H5Fstart_swmr_write");
     auto real = reinterpret_cast<herr_t (*)(hid_t)>(behind(WILKINS_CALLER));
     if (!driver_in_use()) return real(file);
@@ -103,39 +103,39 @@ WILKINS_EXPORT herr_t H5Fstart_swmr_write(hid_t file) {
     Match match;
     if (!lib || lib->get_name(file, name, sizeof(name)) <= 0 || !match_name(name, &match)) return real(file);
     return lib->refuse_swmr(match.name);
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT hid_t H5Fopen(const char* name, unsigned flags, hid_t fapl) {
+WILKINS_API(hid_t, H5Fopen(const char* name, unsigned flags, hid_t fapl)) {
     static Behind behind("H5Fopen");
     auto real = reinterpret_cast<hid_t (*)(const char*, unsigned, hid_t)>(behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER, [=](hid_t list) { return real(name, flags, list); });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT hid_t H5Fcreate_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
-                                     hid_t fcpl, hid_t fapl, hid_t events) {
+WILKINS_API(hid_t, H5Fcreate_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
+                                     hid_t fcpl, hid_t fapl, hid_t events)) {
     static Behind behind("H5Fcreate_async");
     auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t, hid_t)>(
         behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::creating, WILKINS_CALLER,
                     [=](hid_t list) { return real(file, function, line, name, flags, fcpl, list, events); });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT hid_t H5Fopen_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
-                                   hid_t fapl, hid_t events) {
+WILKINS_API(hid_t, H5Fopen_async(const char* file, const char* function, unsigned line, const char* name, unsigned flags,
+                                   hid_t fapl, hid_t events)) {
     static Behind behind("H5Fopen_async");
     auto real = reinterpret_cast<hid_t (*)(const char*, const char*, unsigned, const char*, unsigned, hid_t, hid_t)>(
         behind(WILKINS_CALLER));
     return redirect(name, flags, fapl, Asking::opening, WILKINS_CALLER,
                     [=](hid_t list) { return real(file, function, line, name, flags, list, events); });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT htri_t H5Fis_accessible(const char* name, hid_t fapl) {
+WILKINS_API(htri_t, H5Fis_accessible(const char* name, hid_t fapl)) {
     static Behind behind("H5Fis_accessible");
     auto real = reinterpret_cast<htri_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
     return redirect(name, 0, fapl, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return real(name, list); });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT htri_t H5Fis_hdf5(const char* name) {
+WILKINS_API(htri_t, H5Fis_hdf5(const char* name)) {
     static Behind behind("H5Fis_hdf5"), accessible("H5Fis_accessible");
     auto real = reinterpret_cast<htri_t (*)(const char*)>(behind(WILKINS_CALLER));
     Match match;
@@ -143,9 +143,9 @@ WILKINS_EXPORT htri_t H5Fis_hdf5(const char* name) {
     auto with_list = reinterpret_cast<htri_t (*)(const char*, hid_t)>(accessible(WILKINS_CALLER));
     if (!with_list || !match_name(name, &match)) return real(name);
     return redirect(name, 0, 0, Asking::looking, WILKINS_CALLER, [=](hid_t list) { return with_list(name, list); });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Fdelete(const char* name, hid_t fapl) {
+WILKINS_API(herr_t, H5Fdelete(const char* name, hid_t fapl)) {
     static Behind behind("H5Fdelete");
     auto real = reinterpret_cast<herr_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
     Match match;
@@ -154,10 +154,10 @@ WILKINS_EXPORT herr_t H5Fdelete(const char* name, hid_t fapl) {
     if (error == 0) return 0;
     if (const Hdf5* lib = hdf5_of(WILKINS_CALLER)) lib->push_cannot_open(name, error, 0);
     return -1;
-}
+} WILKINS_OR_HDF5_ERROR
 
 // A program that asks which driver a file has is told the one that a file on disk would have.
-WILKINS_EXPORT hid_t H5Pget_driver(hid_t list) {
+WILKINS_API(hid_t, H5Pget_driver(hid_t list)) {
     static Behind behind("H5Pget_driver");
     const hid_t driver = reinterpret_cast<hid_t (*)(hid_t)>(behind(WILKINS_CALLER))(list);
     if (driver < 0 || !driver_in_use()) return driver;
@@ -166,4 +166,4 @@ WILKINS_EXPORT hid_t H5Pget_driver(hid_t list) {
     const hid_t asked = asked_driver(*lib, list);
     if (asked >= 0) return asked;
     return lib->posix_driver ? lib->posix_driver() : lib->posix_driver_id ? *lib->posix_driver_id : driver;
-}
+} WILKINS_OR_HDF5_ERROR

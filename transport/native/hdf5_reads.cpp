@@ -27,16 +27,16 @@ herr_t read_each(size_t count, const hid_t* datasets, const hid_t* memory_types,
 
 }  // namespace
 
-WILKINS_EXPORT herr_t H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, void* buffer) {
+WILKINS_API(herr_t, H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, void* buffer)) {
     static Behind behind("H5Dread");
     const void* caller = WILKINS_CALLER;
     auto real = reinterpret_cast<ReadCall>(behind(caller));
     if (is_staged(dataset, buffer, caller)) return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer, real, caller);
     return real(dataset, memory_type, memory_space, file_space, list, buffer);
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dread_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
-                                    hid_t memory_space, hid_t file_space, hid_t list, void* buffer, hid_t events) {
+WILKINS_API(herr_t, H5Dread_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
+                                    hid_t memory_space, hid_t file_space, hid_t list, void* buffer, hid_t events)) {
     static Behind behind("H5Dread_async"), plain("H5Dread");
     const void* caller = WILKINS_CALLER;
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, hid_t, hid_t, hid_t, hid_t, void*, hid_t)>(
@@ -45,10 +45,10 @@ WILKINS_EXPORT herr_t H5Dread_async(const char* file, const char* function, unsi
         return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer, reinterpret_cast<ReadCall>(plain(caller)),
                            caller);
     return real(file, function, line, dataset, memory_type, memory_space, file_space, list, buffer, events);
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces,
-                                    hid_t list, void** buffers) {
+WILKINS_API(herr_t, H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces,
+                                    hid_t list, void** buffers)) {
     static Behind behind("H5Dread_multi"), plain("H5Dread");
     const void* caller = WILKINS_CALLER;
     auto real = reinterpret_cast<herr_t (*)(size_t, hid_t*, hid_t*, hid_t*, hid_t*, hid_t, void**)>(behind(caller));
@@ -56,4 +56,4 @@ WILKINS_EXPORT herr_t H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory
         return read_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,
                          reinterpret_cast<ReadCall>(plain(caller)), caller);
     return real(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers);
-}
+} WILKINS_OR_HDF5_ERROR

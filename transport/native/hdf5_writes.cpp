@@ -113,21 +113,21 @@ herr_t write_each(size_t count, const hid_t* datasets, const hid_t* memory_types
 
 }  // namespace
 
-WILKINS_EXPORT herr_t H5Fflush(hid_t object, int scope) {
+WILKINS_API(herr_t, H5Fflush(hid_t object, int scope)) {
     static Behind behind("H5Fflush");
     auto real = reinterpret_cast<herr_t (*)(hid_t, int)>(behind(WILKINS_CALLER));
     FlushCall under_way(FlushCall::what() == Flushing::by_layer ? Flushing::by_layer : Flushing::by_program);
     return real(object, scope);
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Fflush_async(const char* file, const char* function, unsigned line, hid_t object, int scope, hid_t events) {
+WILKINS_API(herr_t, H5Fflush_async(const char* file, const char* function, unsigned line, hid_t object, int scope, hid_t events)) {
     static Behind behind("H5Fflush_async");
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, int, hid_t)>(behind(WILKINS_CALLER));
     FlushCall under_way(Flushing::by_program);
     return real(file, function, line, object, scope, events);
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dwrite(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, const void* buffer) {
+WILKINS_API(herr_t, H5Dwrite(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, const void* buffer)) {
     static Behind behind("H5Dwrite");
     auto real = reinterpret_cast<herr_t (*)(hid_t, hid_t, hid_t, hid_t, hid_t, const void*)>(behind(WILKINS_CALLER));
     const void* caller = WILKINS_CALLER;
@@ -136,10 +136,10 @@ WILKINS_EXPORT herr_t H5Dwrite(hid_t dataset, hid_t memory_type, hid_t memory_sp
             return write_staged({dataset, memory_type, memory_space, file_space, list}, buffer, real, caller);
         return real(dataset, memory_type, memory_space, file_space, list, buffer);
     });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dwrite_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
-                                     hid_t memory_space, hid_t file_space, hid_t list, const void* buffer, hid_t events) {
+WILKINS_API(herr_t, H5Dwrite_async(const char* file, const char* function, unsigned line, hid_t dataset, hid_t memory_type,
+                                     hid_t memory_space, hid_t file_space, hid_t list, const void* buffer, hid_t events)) {
     static Behind behind("H5Dwrite_async");
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, hid_t, hid_t, hid_t, hid_t, const void*, hid_t)>(
         behind(WILKINS_CALLER));
@@ -152,10 +152,10 @@ WILKINS_EXPORT herr_t H5Dwrite_async(const char* file, const char* function, uns
                                 reinterpret_cast<WriteCall>(plain(caller)), caller);
         return real(file, function, line, dataset, memory_type, memory_space, file_space, list, buffer, events);
     });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dwrite_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces,
-                                     hid_t list, const void** buffers) {
+WILKINS_API(herr_t, H5Dwrite_multi(size_t count, hid_t* datasets, hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces,
+                                     hid_t list, const void** buffers)) {
     static Behind behind("H5Dwrite_multi");
     auto real = reinterpret_cast<herr_t (*)(size_t, hid_t*, hid_t*, hid_t*, hid_t*, hid_t, const void**)>(behind(WILKINS_CALLER));
     static Behind plain("H5Dwrite");
@@ -166,11 +166,11 @@ WILKINS_EXPORT herr_t H5Dwrite_multi(size_t count, hid_t* datasets, hid_t* memor
         return write_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,
                           reinterpret_cast<WriteCall>(plain(caller)), caller);
     });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dwrite_multi_async(const char* file, const char* function, unsigned line, size_t count, hid_t* datasets,
+WILKINS_API(herr_t, H5Dwrite_multi_async(const char* file, const char* function, unsigned line, size_t count, hid_t* datasets,
                                            hid_t* memory_types, hid_t* memory_spaces, hid_t* file_spaces, hid_t list,
-                                           const void** buffers, hid_t events) {
+                                           const void** buffers, hid_t events)) {
     static Behind behind("H5Dwrite_multi_async");
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, size_t, hid_t*, hid_t*, hid_t*, hid_t*, hid_t, const void**,
                                             hid_t)>(behind(WILKINS_CALLER));
@@ -182,11 +182,11 @@ WILKINS_EXPORT herr_t H5Dwrite_multi_async(const char* file, const char* functio
         return write_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,
                           reinterpret_cast<WriteCall>(plain(caller)), caller);
     });
-}
+} WILKINS_OR_HDF5_ERROR
 
-WILKINS_EXPORT herr_t H5Dwrite_chunk(hid_t dataset, hid_t list, uint32_t filters, const uint64_t* offset, size_t size,
-                                     const void* buffer) {
+WILKINS_API(herr_t, H5Dwrite_chunk(hid_t dataset, hid_t list, uint32_t filters, const uint64_t* offset, size_t size,
+                                     const void* buffer)) {
     static Behind behind("H5Dwrite_chunk");
     auto real = reinterpret_cast<herr_t (*)(hid_t, hid_t, uint32_t, const uint64_t*, size_t, const void*)>(behind(WILKINS_CALLER));
     return write(1, &dataset, WILKINS_CALLER, [=] { return real(dataset, list, filters, offset, size, buffer); });
-}
+} WILKINS_OR_HDF5_ERROR

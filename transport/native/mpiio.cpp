@@ -3,7 +3,9 @@
 // Fortran needs no entries of its own: the Fortran libraries of both MPI families call these C functions, and the
 // conversions of handles below.
 #include <cstdint>
+#include <utility>
 
+#include "border.hpp"
 #include "first.hpp"
 #include "mpiio_abi.hpp"
 #include "mpiio_file.hpp"
@@ -11,10 +13,12 @@
 #include "store.hpp"
 #include "world.hpp"
 
+using wilkins::guarded;
 using wilkins::Match;
 using wilkins::mpiio::Abi;
 using wilkins::mpiio::find_abi;
 using wilkins::mpiio::Errhandler;
+using wilkins::mpiio::fail_without_file;
 using wilkins::mpiio::File;
 using wilkins::mpiio::Handle;
 using Offset = int64_t;
@@ -100,6 +104,22 @@ int extent(File* file, Handle type, Count* out) {
     return rc != 0 ? file->fail(rc) : 0;
 }
 
+// A file of ours answers a call. What is thrown is an error of the file's, whose handler is called when all else is over.
+template <typename Answer>
+int answered(const char* function, File* file, Answer answer) {
+    int error = 0;
+    const int code = guarded(function, answer, [&](int thrown) { return error = thrown; });
+    return error == 0 ? code : file->fail(file->mpi().error_class(error));
+}
+
+// The same for calls without an open file.
+template <typename Answer>
+int answered(const char* function, const Abi& mpi, Answer answer) {
+    int error = 0;
+    const int code = guarded(function, answer, [&](int thrown) { return error = thrown; });
+    return error == 0 ? code : fail_without_file(mpi, mpi.error_class(error));
+}
+
 int open_name(int (*real)(Handle, const char*, int, Handle, Handle*), const void* caller, Handle comm, const char* name,
               int amode, Handle info, Handle* fh) {
     Match match;
@@ -109,20 +129,21 @@ int open_name(int (*real)(Handle, const char*, int, Handle, Handle*), const void
     const Abi* const mpi = find_abi(caller);
     if (mpi == nullptr) return kUnknownMpi;
     bool disk = false;
-    if (const int rc = File::on_disk(*mpi, comm, match, amode, &disk)) return rc;
+    if (const int rc = answered("MPI_File_open", *mpi, [&] { return File::on_disk(*mpi, comm, match, amode, &disk); })) return rc;
     if (disk) {
         const wilkins::PassThrough passing(true);
         return real ? real(wilkins::world_comm(comm), name, amode, info, fh) : wilkins::no_mpi("MPI_File_open");
     }
     *fh = mpi->file_null;
-    return File::open(*mpi, comm, match, amode, info, fh);
+    return answered("MPI_File_open", *mpi, [&] { return File::open(*mpi, comm, match, amode, info, fh); });
 }
 
 int close_handle(int (*real)(Handle*), const void*, Handle* fh) {
     File* const file = File::find(*fh);
     if (file == nullptr) return real ? real(fh) : wilkins::no_mpi("MPI_File_close");
     *fh = file->mpi().file_null;
-    return file->close();
+    const Abi& mpi = file->mpi();
+    return answered("MPI_File_close", mpi, [=] { return file->close(); });
 }
 
 int delete_name(int (*real)(const char*, Handle), const void* caller, const char* name, Handle info) {
@@ -130,8 +151,10 @@ int delete_name(int (*real)(const char*, Handle), const void* caller, const char
     if (!wilkins::match_name(name, &match)) return real ? real(name, info) : wilkins::no_mpi("MPI_File_delete");
     const Abi* const mpi = find_abi(caller);
     if (mpi == nullptr) return kUnknownMpi;
-    const int error = wilkins::delete_file(match);
-    return error == 0 ? 0 : wilkins::mpiio::fail_without_file(*mpi, mpi->error_class(error));
+    return answered("MPI_File_delete", *mpi, [=] {
+        const int error = wilkins::delete_file(match);
+        return error == 0 ? 0 : fail_without_file(*mpi, mpi->error_class(error));
+    });
 }
 
 Handle from_fortran(Handle (*real)(int), const void*, int fortran) {
@@ -141,10 +164,15 @@ Handle from_fortran(Handle (*real)(int), const void*, int fortran) {
 }
 
 int create_errhandler(int (*real)(Errhandler*, void*), const void* caller, Errhandler* function, void* errhandler) {
-    const int rc = real ? real(function, errhandler) : wilkins::no_mpi("MPI_File_create_errhandler");
-    const Abi* const mpi = rc == 0 ? find_abi(caller) : nullptr;
-    if (mpi != nullptr) wilkins::mpiio::remember_errhandler(mpi->load(errhandler, 0), function);
-    return rc;
+    if (!real) return wilkins::no_mpi("MPI_File_create_errhandler");
+    const Abi* const mpi = find_abi(caller);
+    if (mpi == nullptr) return real(function, errhandler);
+    return answered("MPI_File_create_errhandler", *mpi, [=] {
+        auto room = wilkins::mpiio::room_for(function);
+        const int rc = real(function, errhandler);
+        if (rc == 0) wilkins::mpiio::remember_errhandler(mpi->load(errhandler, 0), std::move(room));
+        return rc;
+    });
 }
 
 }  // namespace
@@ -153,7 +181,7 @@ int create_errhandler(int (*real)(Errhandler*, void*), const void* caller, Errha
 #define WILKINS_SYMBOL(symbol, params, args, answer)                                              \
     extern "C" WILKINS_MPI_SYMBOL int symbol params;                          \
     int symbol params {                                                                           \
-        if (File* const file = File::find(fh)) return answer;                                     \
+        if (File* const file = File::find(fh)) return answered(#symbol, file, [&] { return answer; });  \
         static wilkins::RealFunction real(#symbol);                                               \
         void* const function = real.get(WILKINS_CALLER);                                          \
         return function ? reinterpret_cast<decltype(&symbol)>(function) args : wilkins::no_mpi(#symbol); \

@@ -4,13 +4,23 @@
 #include <algorithm>
 #include <vector>
 
+#include "border.hpp"
+
 namespace wilkins::mpiio {
 
 namespace {
 
 // What MPI_Type_get_contents tells, whether the type was made with int or with large counts.
 struct Contents {
+    explicit Contents(const Abi& abi) : mpi(abi) {}
+    ~Contents();
+    Contents(const Contents&) = delete;
+    Contents& operator=(const Contents&) = delete;
+
+    const Abi& mpi;
     Combiner combiner = Combiner::named;
+    std::vector<Handle> handles;    // the constituent types, a packed array of this family's handles; none for a predefined type
+    size_t references = 0;          // of the first so many, MPI made a reference to each that is not predefined
     std::vector<int> integers;
     std::vector<int64_t> counts;    // large counts
     std::vector<int64_t> numbers;   // integers, addresses and large counts, one after the other
@@ -166,8 +176,20 @@ int predefined(const Abi& mpi, Handle datatype, Datatype* out) {
     return 0;
 }
 
-// `handles`: the constituent types, a packed array of this family's handles; none for a predefined type.
-int read_contents(const Abi& mpi, Handle datatype, Contents* out, std::vector<Handle>* handles) {
+bool is_predefined(const Abi& mpi, Handle datatype) {
+    int ni = 0, na = 0, nd = 0, combiner = 0;
+    return mpi.Type_get_envelope(datatype, &ni, &na, &nd, &combiner) != 0 || nd == 0;
+}
+
+Contents::~Contents() {
+    for (size_t i = 0; i < references; ++i) {
+        Handle part = mpi.load(handles.data(), i);
+        const bool known = i < types.size() && types[i].layout;
+        if (known ? !types[i].named : !is_predefined(mpi, part)) mpi.Type_free(&part);
+    }
+}
+
+int read_contents(const Abi& mpi, Handle datatype, Contents* out) {
     int combiner = 0;
     std::vector<intptr_t> addresses;
     int rc = 0;
@@ -181,9 +203,9 @@ int read_contents(const Abi& mpi, Handle datatype, Contents* out, std::vector<Ha
         out->integers.resize(static_cast<size_t>(ni));
         addresses.resize(static_cast<size_t>(na));
         out->counts.resize(static_cast<size_t>(nc));
-        handles->resize(static_cast<size_t>(nd));
+        out->handles.resize(static_cast<size_t>(nd));
         rc = mpi.Type_get_contents_c(datatype, ni, na, nc, nd, out->integers.data(), addresses.data(),
-                                     out->counts.data(), handles->data());
+                                     out->counts.data(), out->handles.data());
     } else {
         int ni = 0, na = 0, nd = 0;
         rc = mpi.Type_get_envelope(datatype, &ni, &na, &nd, &combiner);
@@ -193,10 +215,11 @@ int read_contents(const Abi& mpi, Handle datatype, Contents* out, std::vector<Ha
         }
         out->integers.resize(static_cast<size_t>(ni));
         addresses.resize(static_cast<size_t>(na));
-        handles->resize(static_cast<size_t>(nd));
-        rc = mpi.Type_get_contents(datatype, ni, na, nd, out->integers.data(), addresses.data(), handles->data());
+        out->handles.resize(static_cast<size_t>(nd));
+        rc = mpi.Type_get_contents(datatype, ni, na, nd, out->integers.data(), addresses.data(), out->handles.data());
     }
     if (rc == 0) {
+        out->references = out->handles.size();
         out->numbers.assign(out->integers.begin(), out->integers.end());
         out->numbers.insert(out->numbers.end(), addresses.begin(), addresses.end());
         out->numbers.insert(out->numbers.end(), out->counts.begin(), out->counts.end());
@@ -204,9 +227,7 @@ int read_contents(const Abi& mpi, Handle datatype, Contents* out, std::vector<Ha
     return rc;
 }
 
-}  // namespace
-
-int decode(const Abi& mpi, Handle datatype, Datatype* out) {
+int decode_parts(const Abi& mpi, Handle datatype, Datatype* out) {
     // The MPI would call the error handler of the world, which is fatal by default; the file's is to be called.
     if (mpi.clean(datatype) == mpi.datatype_null) return mpi.error.type;
     int64_t lb = 0;
@@ -214,12 +235,12 @@ int decode(const Abi& mpi, Handle datatype, Datatype* out) {
     if (rc != 0) {
         return rc;
     }
-    Contents contents;
-    std::vector<Handle> handles;
-    rc = read_contents(mpi, datatype, &contents, &handles);
+    Contents contents(mpi);
+    rc = read_contents(mpi, datatype, &contents);
     if (rc != 0) {
         return rc;
     }
+    const std::vector<Handle>& handles = contents.handles;
     if (handles.empty()) {  // predefined, or made for Fortran's kinds, which is as good
         return predefined(mpi, datatype, out);
     }
@@ -229,13 +250,7 @@ int decode(const Abi& mpi, Handle datatype, Datatype* out) {
         if (i > 0 && part == mpi.load(handles.data(), i - 1)) {
             contents.types[i] = contents.types[i - 1];
         } else {
-            rc = decode(mpi, part, &contents.types[i]);
-        }
-    }
-    for (size_t i = 0; i < handles.size() && rc == 0; ++i) {
-        if (!contents.types[i].named) {  // get_contents made a reference to it
-            Handle part = mpi.load(handles.data(), i);
-            mpi.Type_free(&part);
+            rc = decode_parts(mpi, part, &contents.types[i]);
         }
     }
     if (rc != 0) {
@@ -244,6 +259,12 @@ int decode(const Abi& mpi, Handle datatype, Datatype* out) {
     bool understood = true;
     out->layout = combine(contents, mpi.distribution, &understood);
     return understood ? 0 : mpi.error.type;
+}
+
+}  // namespace
+
+int decode(const Abi& mpi, Handle datatype, Datatype* out) {
+    return guarded("MPI-IO", [&] { return decode_parts(mpi, datatype, out); }, [&](int error) { return mpi.error_class(error); });
 }
 
 }  // namespace wilkins::mpiio

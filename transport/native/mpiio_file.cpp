@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
 
 #include "actions.hpp"
+#include "border.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
 #include "mpiio_wait.hpp"
@@ -35,34 +34,6 @@ int claim_slot(File* file) {
         if (slots[i].compare_exchange_strong(empty, file)) return static_cast<int>(i);
     }
     return -1;
-}
-
-std::mutex errhandlers_mutex;
-
-// The functions of the error handlers that the program has made; of a handle that was freed and is another's, the newer one.
-std::map<Handle, Errhandler*>& errhandlers() {
-    static auto* const made = new std::map<Handle, Errhandler*>;  // a program may still use files as it exits
-    return *made;
-}
-
-Errhandler* function_of(Handle errhandler) {
-    std::lock_guard<std::mutex> guard(errhandlers_mutex);
-    const auto found = errhandlers().find(errhandler);
-    return found == errhandlers().end() ? nullptr : found->second;
-}
-
-int call_errhandler(const Abi& mpi, Handle errhandler, Errhandler* function, Handle file, int code) {
-    if (errhandler == mpi.errors_return) return code;
-    if (function != nullptr) {
-        function(&file, &code);
-        return code;
-    }
-    char text[1024] = "";
-    int length = 0;
-    mpi.Error_string(code, text, &length);
-    fprintf(stderr, "wilkins: MPI-IO on a file in memory failed and its error handler is fatal: %s\n", text);
-    mpi.Abort(mpi.comm_self, code);
-    return code;
 }
 
 // What the lead tells the others about the step it opened.
@@ -203,11 +174,8 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         file->slot_ = claim_slot(file);
         if (file->slot_ < 0) error = ENOMEM;
     }
-    if (error == 0) {
-        auto view = std::make_shared<View>(mpi, 0, mpi.byte, mpi.byte);
-        if (view->prepare() != 0) error = EIO;
-        file->view_ = std::move(view);
-    }
+    // What one rank has no memory for, all fail for.
+    if (error == 0) error = guarded("MPI_File_open", [=] { return file->begin(); }, [](int thrown) { return thrown; });
     rc = largest(mpi, file->comm_, &error);
     if (rc != 0 || error != 0) {
         const bool created = file->rank_ == 0 && (amode & mode_create) != 0;
@@ -218,10 +186,17 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     Handle errhandler = mpi.errors_return;
     mpi.File_get_errhandler(mpi.file_null, &errhandler);
     file->set_errhandler(mpi.clean(errhandler));
-    if (amode & mode_append) file->position_ = file->end_of_view(*file->view_);
     if (writable) note_opened(file->step_);
     *out = slot_handle(static_cast<size_t>(file->slot_));
     return 0;
+}
+
+int File::begin() {
+    auto view = std::make_shared<View>(mpi_, 0, mpi_.byte, mpi_.byte);
+    const int rc = view->prepare();
+    view_ = std::move(view);
+    if (rc == 0 && (amode_ & mode_append)) position_ = end_of_view(*view_);
+    return rc == 0 ? 0 : rc == mpi_.error.no_mem ? ENOMEM : EIO;
 }
 
 int File::on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bool* disk) {
@@ -404,18 +379,6 @@ int File::unsupported(const char* what) {
              "agree on their places (MPI_Exscan) and use explicit offsets (MPI_File_write_at, MPI_File_read_at), or leave the file "
              "out of the ports, so that it is on disk", process().task_name(), process().context.rank, what, step_->name());
     return fail(mpi_.error.unsupported_operation);
-}
-
-void remember_errhandler(Handle errhandler, Errhandler* function) {
-    std::lock_guard<std::mutex> guard(errhandlers_mutex);
-    errhandlers()[errhandler] = function;
-}
-
-int fail_without_file(const Abi& mpi, int code) {
-    Handle errhandler = 0;
-    if (mpi.File_get_errhandler(mpi.file_null, &errhandler) != 0) return code;
-    const Handle handler = mpi.clean(errhandler);
-    return call_errhandler(mpi, handler, function_of(handler), mpi.file_null, code);
 }
 
 }  // namespace wilkins::mpiio

@@ -8,6 +8,7 @@
 
 #include "mpiio_abi.hpp"
 #include "mpiio_datatype.hpp"
+#include "mpiio_errhandler.hpp"
 #include "store.hpp"
 
 namespace wilkins::mpiio {
@@ -29,8 +30,6 @@ struct View {
     Datatype tile;
     Layout bytes;  // of the whole view, relative to disp
 };
-
-using Errhandler = void(Handle*, int*, ...);
 
 class File {
 public:
@@ -91,8 +90,10 @@ private:
     explicit File(const Abi& mpi) : mpi_(mpi), errhandler_(mpi.errors_return) {}
     ~File();
 
+    int begin();  // sets the first view, and the file pointer; an errno
     std::shared_ptr<const View> view();
     int refused(Direction direction, int64_t offset, int64_t count) const;  // an MPI error code
+    int transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type, int64_t* bytes);
     int move(Direction direction, const View& view, int64_t offset, unsigned char* memory, const Layout& layout,
              int64_t* bytes);
     int64_t end_of_view(const View& view) const;
@@ -114,10 +115,5 @@ private:
     // Of one that the program made. Kept with the file: the handler may be freed meanwhile, and its handle be another's.
     std::atomic<Errhandler*> errhandler_function_{nullptr};
 };
-
-// What a program makes an error handler of, so that ours can be called.
-void remember_errhandler(Handle errhandler, Errhandler* function);
-// Calls the error handler of a file that could not be opened or deleted.
-int fail_without_file(const Abi& mpi, int code);
 
 }  // namespace wilkins::mpiio

@@ -3,7 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
+#include "border.hpp"
 #include "mpiio_file.hpp"
 #include "raw.hpp"
 
@@ -101,6 +103,27 @@ void read_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
     for_each_piece(std::move(file), disp, std::move(memory), buffer, move);
 }
 
+// While it lives, the file is this thread's among those of the process, and this process's among the ranks; or there is an error.
+class Turn {
+public:
+    Turn(std::mutex& threads, int fd, short kind) : thread_(threads), fd_(fd) {
+        do {
+            error_ = raw::lock(fd, kind) == 0 ? 0 : errno;
+        } while (error_ == EINTR);
+    }
+    ~Turn() {
+        if (error_ == 0) raw::lock(fd_, F_UNLCK);
+    }
+    int error() const { return error_; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+private:
+    const std::lock_guard<std::mutex> thread_;
+    const int fd_;
+    int error_ = 0;
+};
+
 }  // namespace
 
 int File::refused(Direction direction, int64_t offset, int64_t count) const {
@@ -114,26 +137,27 @@ int File::transfer(Direction direction, int64_t offset, void* buffer, int64_t co
     *bytes = 0;
     if (const int code = refused(direction, offset, count)) return fail(code);
     if (count == 0) return 0;
+    auto* const memory = static_cast<unsigned char*>(buffer);
+    const int code = guarded("MPI-IO", [=] { return transfer_typed(direction, offset, memory, count, type, bytes); },
+                             [this](int error) { return mpi_.error_class(error); });
+    return code == 0 ? 0 : fail(code);
+}
+
+// Returns an MPI error code, of which nobody has been told.
+int File::transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type, int64_t* bytes) {
     Datatype element;
-    if (const int rc = decode(mpi_, type, &element)) return fail(rc);
+    if (const int rc = decode(mpi_, type, &element)) return rc;
     const auto seen = view();
     const Layout layout = repeat(count, element.extent, element.layout);
-    auto* const memory = static_cast<unsigned char*>(buffer);
     int error = 0;
     if (!atomic_ || !step_->writable()) {  // a step that is read does not change
         error = move(direction, *seen, offset, memory, layout, bytes);
     } else {
-        const std::lock_guard turn(turn_);
-        const int fd = step_->descriptor();
-        do {
-            error = raw::lock(fd, direction == Direction::read ? F_RDLCK : F_WRLCK) == 0 ? 0 : errno;
-        } while (error == EINTR);
-        if (error == 0) {
-            error = move(direction, *seen, offset, memory, layout, bytes);
-            raw::lock(fd, F_UNLCK);
-        }
+        const Turn turn(turn_, step_->descriptor(), direction == Direction::read ? F_RDLCK : F_WRLCK);
+        error = turn.error();
+        if (error == 0) error = move(direction, *seen, offset, memory, layout, bytes);
     }
-    return error == 0 ? 0 : fail(mpi_.error_class(error));
+    return error == 0 ? 0 : mpi_.error_class(error);
 }
 
 // Returns an errno.

@@ -3,12 +3,14 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "disk.hpp"
@@ -76,18 +78,21 @@ std::vector<Entry> steps_in(const std::string& folder) {
     return entries;
 }
 
-// Without memory for it, the directory is listed as it is on disk.
-void follow(DIR* directory, const char* path) noexcept try {
-    const int saved = errno;
+// Opens a directory of this path by `open(given)`. All that can fail for want of memory comes before.
+template <class Open, class Given>
+DIR* open_listed(const char* path, const Open& open, Given given) {
+    const int before = errno;
     auto listing = std::make_unique<Listing>();
-    listing->directory = directory;
     listing->path = normalised(path);
     listing->entries = steps_in(listing->path);
+    errno = before;
+    DIR* const directory = open(given);
+    if (!directory) return nullptr;
+    listing->directory = directory;
     std::lock_guard<std::mutex> lock(mutex);
     listing->older = listings;
     listings = listing.release();
-    errno = saved;
-} catch (const std::bad_alloc&) {
+    return directory;
 }
 
 Listing* find_listing(DIR* directory) {
@@ -144,33 +149,54 @@ struct dirent* next_entry(DIR* directory) {
     }
 }
 
-struct dirent* make_entry(const Entry& step) {
-    auto* entry = static_cast<struct dirent*>(calloc(1, sizeof(struct dirent)));
-    if (entry) fill(step, entry);
-    return entry;
-}
+// The result of scandir, in memory that its program frees; freed here if the program's own functions leave it by an exception,
+// or if there is no memory to correct it.
+class Scanned {
+public:
+    Scanned(struct dirent** entries, int count) : entries_(entries), count_(static_cast<size_t>(count)) {}
+    ~Scanned() {
+        for (size_t i = 0; i < count_; ++i) free(entries_[i]);
+        free(entries_);
+    }
+    Scanned(const Scanned&) = delete;
+    Scanned& operator=(const Scanned&) = delete;
+
+    void leave_out(const Listing& listing) {
+        for (size_t i = 0; i < count_; ++i)
+            if (hidden(listing, *entries_[i])) free(std::exchange(entries_[i], nullptr));
+        count_ = static_cast<size_t>(std::remove(entries_, entries_ + count_, nullptr) - entries_);
+    }
+    void add(const Entry& step, int (*filter)(const struct dirent*)) {
+        struct dirent entry = {};
+        fill(step, &entry);
+        if (filter && !filter(&entry)) return;
+        auto** longer = static_cast<struct dirent**>(realloc(entries_, sizeof(*entries_) * (count_ + 1)));
+        if (!longer) throw std::bad_alloc();
+        entries_ = longer;
+        entries_[count_] = static_cast<struct dirent*>(malloc(sizeof(entry)));
+        if (!entries_[count_]) throw std::bad_alloc();
+        *entries_[count_++] = entry;
+    }
+    int sort_and_give(int (*compare)(const struct dirent**, const struct dirent**), struct dirent*** list) {
+        if (compare) qsort(entries_, count_, sizeof(*entries_), reinterpret_cast<int (*)(const void*, const void*)>(compare));
+        *list = std::exchange(entries_, nullptr);
+        return static_cast<int>(std::exchange(count_, 0));
+    }
+
+private:
+    struct dirent** entries_;
+    size_t count_;
+};
 
 // The C library's scandir does not come through readdir: its result is corrected. Returns the number of entries.
 int correct(const char* path, struct dirent*** list, int count, int (*filter)(const struct dirent*),
-            int (*compare)(const struct dirent**, const struct dirent**)) noexcept try {
+            int (*compare)(const struct dirent**, const struct dirent**)) {
+    Scanned scanned(*list, count);
     Listing listing;
     listing.path = normalised(path);
-    size_t kept = 0;
-    for (int i = 0; i < count; ++i) {
-        if (hidden(listing, *(*list)[i])) free((*list)[i]);
-        else (*list)[kept++] = (*list)[i];
-    }
-    for (const Entry& step : steps_in(listing.path)) {
-        struct dirent* entry = make_entry(step);
-        auto** longer = static_cast<struct dirent**>(realloc(*list, sizeof(**list) * (kept + 1)));
-        if (longer) *list = longer;
-        if (!entry || !longer || (filter && !filter(entry))) free(entry);
-        else (*list)[kept++] = entry;
-    }
-    if (compare) qsort(*list, kept, sizeof(**list), reinterpret_cast<int (*)(const void*, const void*)>(compare));
-    return static_cast<int>(kept);
-} catch (const std::bad_alloc&) {
-    return count;
+    scanned.leave_out(listing);
+    for (const Entry& step : steps_in(listing.path)) scanned.add(step, filter);
+    return scanned.sort_and_give(compare, list);
 }
 
 }  // namespace
@@ -180,42 +206,38 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(DIR*, opendir, const char* path) {
-    DIR* directory = libc::opendir(path);
-    if (directory && in_run(WILKINS_CALLER)) follow(directory, path);
-    return directory;
-}
+    return in_run(WILKINS_CALLER) ? open_listed(path, libc::opendir, path) : libc::opendir(path);
+} WILKINS_OR(nullptr)
 
 WILKINS_INTERPOSE(DIR*, fdopendir, int fd) {
-    DIR* directory = libc::fdopendir(fd);
-    if (!directory || !in_run(WILKINS_CALLER)) return directory;
+    if (!in_run(WILKINS_CALLER)) return libc::fdopendir(fd);
     char link[32], path[PATH_MAX];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     const ssize_t length = readlink(link, path, sizeof(path) - 1);
-    if (length <= 0) return directory;
+    if (length <= 0) return libc::fdopendir(fd);
     path[length] = 0;
-    follow(directory, path);
-    return directory;
-}
+    return open_listed(path, libc::fdopendir, fd);
+} WILKINS_OR(nullptr)
 
-WILKINS_INTERPOSE(struct dirent*, readdir, DIR* directory) { return next_entry(directory); }
+WILKINS_INTERPOSE(struct dirent*, readdir, DIR* directory) { return next_entry(directory); } WILKINS_OR(nullptr)
 WILKINS_ALIAS(readdir64, readdir);
 
 WILKINS_INTERPOSE(void, rewinddir, DIR* directory) {
     libc::rewinddir(directory);
     if (Listing* listing = find_listing(directory)) {
-        listing->entries = steps_in(listing->path);
         listing->next = 0;
+        listing->entries = steps_in(listing->path);
     }
-}
+} WILKINS_OR()
 
 WILKINS_INTERPOSE(int, closedir, DIR* directory) {
     drop_listing(directory);
     return libc::closedir(directory);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, scandir, const char* path, struct dirent*** list, int (*filter)(const struct dirent*),
                   int (*compare)(const struct dirent**, const struct dirent**)) {
     const int count = libc::scandir(path, list, filter, compare);
     return count >= 0 && in_run(WILKINS_CALLER) ? correct(path, list, count, filter, compare) : count;
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(scandir64, scandir);

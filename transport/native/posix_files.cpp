@@ -56,11 +56,11 @@ OpenStep* take_out(int fd) {
 }
 
 // A process that ends without closing has written its file all the same. Runs after HDF5's own exit handler.
-__attribute__((destructor)) void finish_all() {
+__attribute__((destructor)) void finish_all() try {
     if (entries == 0) return;
     fflush(nullptr);
     forget_range(0, kMostDescriptors);
-}
+} WILKINS_OR()
 
 }  // namespace
 

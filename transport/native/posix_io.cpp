@@ -79,98 +79,98 @@ void* map_any(void* address, size_t length, int protection, int flags, int fd, o
 using namespace wilkins;
 using namespace wilkins::posix;
 
-WILKINS_INTERPOSE(ssize_t, read, int fd, void* buffer, size_t count) { return read_any(fd, buffer, count); }
+WILKINS_INTERPOSE(ssize_t, read, int fd, void* buffer, size_t count) { return read_any(fd, buffer, count); } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pread, int fd, void* buffer, size_t count, off_t offset) {
     return pread_any(fd, buffer, count, offset);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(pread64, pread);
 
 // What programs compiled with _FORTIFY_SOURCE call where the compiler knows the size of the buffer.
 WILKINS_INTERPOSE(ssize_t, __read_chk, int fd, void* buffer, size_t count, size_t room) {
     if (count > room) __builtin_trap();
     return read_any(fd, buffer, count);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, __pread_chk, int fd, void* buffer, size_t count, off_t offset, size_t room) {
     if (count > room) __builtin_trap();
     return pread_any(fd, buffer, count, offset);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(__pread64_chk, __pread_chk);
 
 WILKINS_INTERPOSE(ssize_t, write, int fd, const void* buffer, size_t count) {
     OpenStep* step = copied(fd);
     return step ? write_on(step, fd, buffer, count) : libc::write(fd, buffer, count);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pwrite, int fd, const void* buffer, size_t count, off_t offset) {
     OpenStep* step = copied(fd);
     return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(pwrite64, pwrite);
 
 WILKINS_INTERPOSE(ssize_t, readv, int fd, const struct iovec* pieces, int count) {
     hand_over(fd);
     return libc::readv(fd, pieces, count);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, preadv, int fd, const struct iovec* pieces, int count, off_t offset) {
     hand_over(fd);
     return libc::preadv(fd, pieces, count, offset);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(preadv64, preadv);
 
 WILKINS_INTERPOSE(ssize_t, preadv2, int fd, const struct iovec* pieces, int count, off_t offset, int flags) {
     hand_over(fd);
     return libc::preadv2(fd, pieces, count, offset, flags);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(preadv64v2, preadv2);
 
 WILKINS_INTERPOSE(ssize_t, writev, int fd, const struct iovec* pieces, int count) {
     hand_over(fd);
     return libc::writev(fd, pieces, count);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pwritev, int fd, const struct iovec* pieces, int count, off_t offset) {
     hand_over(fd);
     return libc::pwritev(fd, pieces, count, offset);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(pwritev64, pwritev);
 
 WILKINS_INTERPOSE(ssize_t, pwritev2, int fd, const struct iovec* pieces, int count, off_t offset, int flags) {
     hand_over(fd);
     return libc::pwritev2(fd, pieces, count, offset, flags);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(pwritev64v2, pwritev2);
 
 WILKINS_INTERPOSE(ssize_t, sendfile, int to, int from, off_t* offset, size_t count) {
     hand_over(to);
     hand_over(from);
     return libc::sendfile(to, from, offset, count);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(sendfile64, sendfile);
 
 WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
     hand_over(from);
     hand_over(to);
     return libc::copy_file_range(from, from_at, to, to_at, count, flags);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(void*, mmap, void* address, size_t length, int protection, int flags, int fd, off_t offset) {
     return map_any(address, length, protection, flags, fd, offset);
-}
+} WILKINS_OR(MAP_FAILED)
 WILKINS_ALIAS(mmap64, mmap);
 
 WILKINS_INTERPOSE(off_t, lseek, int fd, off_t offset, int whence) {
     OpenStep* step = whence == SEEK_SET || whence == SEEK_CUR ? nullptr : copied(fd);
     return step ? seek(step, fd, offset, whence) : libc::lseek(fd, offset, whence);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(lseek64, lseek);
 
 WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {
     OpenStep* step = copied(fd);
     return step ? step->resize(size) : libc::ftruncate(fd, size);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(ftruncate64, ftruncate);
 
 WILKINS_INTERPOSE(int, fallocate, int fd, int mode, off_t offset, off_t count) {
@@ -180,11 +180,11 @@ WILKINS_INTERPOSE(int, fallocate, int fd, int mode, off_t offset, off_t count) {
     if (!error) return 0;
     errno = error;
     return -1;
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(fallocate64, fallocate);
 
 WILKINS_INTERPOSE(int, posix_fallocate, int fd, off_t offset, off_t count) {
     OpenStep* step = copied(fd);
     return step ? lengthen(step, offset, count) : libc::posix_fallocate(fd, offset, count);
-}
+} WILKINS_OR(errno)
 WILKINS_ALIAS(posix_fallocate64, posix_fallocate);

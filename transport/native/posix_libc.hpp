@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "border.hpp"
 #include "resolve.hpp"
 
 static_assert(sizeof(off_t) == 8 && sizeof(struct stat) == sizeof(struct stat64), "a 64-bit system is assumed");
@@ -136,10 +137,11 @@ WILKINS_LIBC_FUNCTIONS(WILKINS_DECLARE)
 
 }  // namespace wilkins::libc
 
-// Defines the C function `name` under another C++ name, free of what the system's headers say of it.
+// Defines the C function `name` under another C++ name, free of what the system's headers say of it. Its body is followed by what
+// it answers where it cannot go on: WILKINS_OR(...).
 #define WILKINS_INTERPOSE(result, name, ...)                                                              \
     extern "C" __attribute__((visibility("default"))) result wilkins_libc_##name(__VA_ARGS__) __asm__(#name); \
-    extern "C" result wilkins_libc_##name(__VA_ARGS__)
+    extern "C" result wilkins_libc_##name(__VA_ARGS__) try
 
 // Another name of a function defined above it in the same file.
 #define WILKINS_ALIAS(alias_name, name)                                     \

@@ -300,17 +300,17 @@ WILKINS_INTERPOSE(int, stat, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
     return handled ? result : libc::stat(path, st);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(stat64, stat);
 
 WILKINS_INTERPOSE(int, lstat, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
     return handled ? result : libc::lstat(path, st);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(lstat64, lstat);
 
-WILKINS_INTERPOSE(int, fstat, int fd, struct stat* st) { return fstat_any(fd, st); }
+WILKINS_INTERPOSE(int, fstat, int fd, struct stat* st) { return fstat_any(fd, st); } WILKINS_OR(-1)
 WILKINS_ALIAS(fstat64, fstat);
 
 WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, int flags) {
@@ -318,26 +318,26 @@ WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, in
     bool handled;
     const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
     return handled ? result : libc::fstatat(dirfd, path, st, flags);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(fstatat64, fstatat);
 
 WILKINS_INTERPOSE(int, __xstat, int version, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
     return handled ? result : libc::__xstat(version, path, st);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(__xstat64, __xstat);
 
 WILKINS_INTERPOSE(int, __lxstat, int version, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
     return handled ? result : libc::__lxstat(version, path, st);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(__lxstat64, __lxstat);
 
 WILKINS_INTERPOSE(int, __fxstat, int version, int fd, struct stat* st) {
     return find(fd) ? fstat_any(fd, st) : libc::__fxstat(version, fd, st);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(__fxstat64, __fxstat);
 
 WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, struct stat* st, int flags) {
@@ -345,7 +345,7 @@ WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, str
     bool handled;
     const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
     return handled ? result : libc::__fxstatat(version, dirfd, path, st, flags);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(__fxstatat64, __fxstatat);
 
 WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned mask, struct statx* stx) {
@@ -355,17 +355,17 @@ WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned m
     if (!handled) return libc::statx(dirfd, path, flags, mask, stx);
     if (result == 0) describe(st, stx);
     return result;
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
     Match match;
     return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode, WILKINS_CALLER) : libc::access(path, mode);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
     Match match;
     return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode, WILKINS_CALLER) : libc::eaccess(path, mode);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
@@ -373,44 +373,44 @@ WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int fla
     return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)
                ? access_match(match, mode, WILKINS_CALLER)
                : libc::faccessat(dirfd, path, mode, flags);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
     bool handled;
     const int result = rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, &handled);
     return handled ? result : libc::rename(from, to);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
     bool handled;
     const int result = rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, &handled);
     return handled ? result : libc::renameat(from_dir, from, to_dir, to);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
     bool handled;
     const int result = rename_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, &handled);
     return handled ? result : libc::renameat2(from_dir, from, to_dir, to, flags);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : libc::unlink(path);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
     Match match;
     if (!(flags & AT_REMOVEDIR) && matches(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
     return libc::unlinkat(dirfd, path, flags);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, remove, const char* path) {
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : libc::remove(path);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, truncate, const char* path, off_t size) {
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? truncate_match(match, size) : libc::truncate(path, size);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(truncate64, truncate);

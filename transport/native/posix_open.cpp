@@ -76,7 +76,7 @@ WILKINS_INTERPOSE(int, open, const char* path, int flags, ...) {
         va_end(arguments);
     }
     return open_any(AT_FDCWD, path, flags, mode, WILKINS_CALLER);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(open64, open);
 
 WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
@@ -88,27 +88,27 @@ WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
         va_end(arguments);
     }
     return open_any(dirfd, path, flags, mode, WILKINS_CALLER);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(openat64, openat);
 
 // What programs compiled with _FORTIFY_SOURCE call where no mode is given.
-WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) { return open_any(AT_FDCWD, path, flags, 0, WILKINS_CALLER); }
+WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) { return open_any(AT_FDCWD, path, flags, 0, WILKINS_CALLER); } WILKINS_OR(-1)
 WILKINS_ALIAS(__open64_2, __open_2);
 
 WILKINS_INTERPOSE(int, __openat_2, int dirfd, const char* path, int flags) {
     return open_any(dirfd, path, flags, 0, WILKINS_CALLER);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(__openat64_2, __openat_2);
 
 WILKINS_INTERPOSE(int, creat, const char* path, mode_t mode) {
     return open_any(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode, WILKINS_CALLER);
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(creat64, creat);
 
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     Match match;
     return matches(path, &match, WILKINS_CALLER, reads(stream_flags(mode))) ? open_stream(match, mode) : libc::fopen(path, mode);
-}
+} WILKINS_OR(nullptr)
 WILKINS_ALIAS(fopen64, fopen);
 
 WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
@@ -117,7 +117,7 @@ WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
         step->settle_unless_looked_at();
     }
     return libc::fdopen(fd, mode);
-}
+} WILKINS_OR(nullptr)
 
 WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stream) {
     const int fd = stream_descriptor(stream);
@@ -126,25 +126,25 @@ WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stre
         forget(fd);
     }
     return libc::freopen(path, mode, stream);
-}
+} WILKINS_OR(nullptr)
 WILKINS_ALIAS(freopen64, freopen);
 
 WILKINS_INTERPOSE(int, fsync, int fd) {
     OpenStep* step = find(fd);
     const int error = step ? step->sync(fd) : 0;
     return closed(libc::fsync(fd), error);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fdatasync, int fd) {
     OpenStep* step = find(fd);
     const int error = step ? step->sync(fd) : 0;
     return closed(libc::fdatasync(fd), error);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, close, int fd) {
     const int error = find(fd) ? forget(fd) : 0;
     return closed(libc::close(fd), error);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fclose, FILE* stream) {
     const int fd = stream_descriptor(stream);
@@ -154,37 +154,37 @@ WILKINS_INTERPOSE(int, fclose, FILE* stream) {
     const int error = forget(fd);
     const int result = libc::fclose(stream);
     return closed(result, flushed != 0 ? flush_error : error) == 0 ? 0 : EOF;
-}
+} WILKINS_OR(EOF)
 
 WILKINS_INTERPOSE(int, close_range, unsigned first, unsigned last, int flags) {
     if (!(flags & 4)) forget_range(first, last);  // CLOSE_RANGE_CLOEXEC closes nothing yet
     return libc::close_range(first, last, flags);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(void, closefrom, int first) {
     forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
     libc::closefrom(first);
-}
+} WILKINS_OR()
 
 WILKINS_INTERPOSE(int, dup, int fd) {
     const int copy = libc::dup(fd);
     adopt_duplicate(fd, copy);
     return copy;
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, dup2, int fd, int copy) {
     if (fd != copy && find(copy) && libc::fcntl(fd, F_GETFD) >= 0) forget(copy);
     const int result = libc::dup2(fd, copy);
     if (fd != copy) adopt_duplicate(fd, result);
     return result;
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, dup3, int fd, int copy, int flags) {
     if (fd != copy && find(copy) && libc::fcntl(fd, F_GETFD) >= 0) forget(copy);
     const int result = libc::dup3(fd, copy, flags);
     adopt_duplicate(fd, result);
     return result;
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fcntl, int fd, int command, ...) {
     va_list arguments;
@@ -194,5 +194,5 @@ WILKINS_INTERPOSE(int, fcntl, int fd, int command, ...) {
     const int result = libc::fcntl(fd, command, argument);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) adopt_duplicate(fd, result);
     return result;
-}
+} WILKINS_OR(-1)
 WILKINS_ALIAS(fcntl64, fcntl);

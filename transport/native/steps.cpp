@@ -2,13 +2,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "border.hpp"
 #include "match.hpp"
 #include "process.hpp"
 #include "queue.hpp"
 #include "stand_in.hpp"
 #include "wait.hpp"
-
-#define WILKINS_API extern "C" __attribute__((visibility("default")))
 
 using namespace wilkins;
 
@@ -40,7 +39,7 @@ bool reads(const Board& board, const PortRecord& port, int rank) {
 
 // The index of this process's in-port, or -ENODEV: it is not part of a run, -ENOENT: it has no such in-port in memory,
 // -EACCES: its rank is not one of the port's readers.
-WILKINS_API int wilkins_steps_port(const char* pattern) {
+WILKINS_API(int, wilkins_steps_port(const char* pattern)) {
     Process& p = process();
     if (!p.context.active) return -ENODEV;
     const int index = find_inport(p, pattern);
@@ -48,11 +47,11 @@ WILKINS_API int wilkins_steps_port(const char* pattern) {
     PortRecord& port = p.board.port(index);
     port.touched = 1;
     return reads(p.board, port, p.context.rank) ? index : -EACCES;
-}
+} WILKINS_OR(-errno)
 
 // Waits for the in-port's next step and takes it: 0, with the step's name in `name`; ENOENT: none will come; EINTR: the
 // run is being stopped, or Python has an exception to raise. Leaves the step before.
-WILKINS_API int wilkins_steps_next(int index, char* name) {
+WILKINS_API(int, wilkins_steps_next(int index, char* name)) {
     Process& p = process();
     const Board& board = p.board;
     Board::Lock lock(board);
@@ -67,17 +66,17 @@ WILKINS_API int wilkins_steps_next(int index, char* name) {
         if (queue::has_its_step(board, index, p.context.rank) || !queue::can_produce(board, index)) return ENOENT;
         if (const int error = wait.nap(lock)) return error;
     }
-}
+} WILKINS_OR(errno)
 
 // The program is done with the step before and asks for no other.
-WILKINS_API void wilkins_steps_leave(int index) {
+WILKINS_API(void, wilkins_steps_leave(int index)) {
     Process& p = process();
     Board::Lock lock(p.board);
     queue::leave(p.board, index, p.context.rank, false);
-}
+} WILKINS_OR()
 
 // The patterns of the task's in-ports in memory, one per line; as snprintf.
-WILKINS_API size_t wilkins_steps_ports(char* text, size_t room) {
+WILKINS_API(size_t, wilkins_steps_ports(char* text, size_t room)) {
     const Process& p = process();
     size_t used = 0;
     for (int i = p.first_port; p.context.active && i < p.last_port; ++i) {
@@ -92,4 +91,4 @@ WILKINS_API size_t wilkins_steps_ports(char* text, size_t room) {
     }
     if (room) text[used < room ? used : room - 1] = 0;
     return used;
-}
+} WILKINS_OR(0)

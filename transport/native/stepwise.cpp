@@ -5,14 +5,13 @@
 #include <vector>
 
 #include "board.hpp"
+#include "border.hpp"
 #include "queue.hpp"
-
-#define WILKINS_API extern "C" __attribute__((visibility("default")))
 
 using namespace wilkins;
 
 // The source begins a step. Returns its slot, or -1 where a producer would wait.
-WILKINS_API int wilkins_try_create(const Board* board, int source, const char* name) {
+WILKINS_API(int, wilkins_try_create(const Board* board, int source, const char* name)) {
     Board::Lock lock(*board);
     const int index = queue::has_room(*board, source, name) ? queue::take_slot(*board, source, true) : -1;
     if (index < 0) return -1;
@@ -22,10 +21,10 @@ WILKINS_API int wilkins_try_create(const Board* board, int source, const char* n
     strcpy(slot.name, name);
     slot.state = SlotState::writing;
     return index;
-}
+} WILKINS_OR(-1)
 
 // The step is closed. Returns 1 if the channel keeps it; `dropped` is a step given up for it, or -1.
-WILKINS_API int wilkins_try_publish(const Board* board, int index, int channel_index, int64_t* dropped) {
+WILKINS_API(int, wilkins_try_publish(const Board* board, int index, int channel_index, int64_t* dropped)) {
     Board::Lock lock(*board);
     const ChannelRecord& channel = board->channel(channel_index);
     const SourceRecord& source = board->source(board->slot(index).source);
@@ -38,14 +37,14 @@ WILKINS_API int wilkins_try_publish(const Board* board, int index, int channel_i
         if (before[static_cast<size_t>(k)] && !kept(source.first_slot + k))
             *dropped = static_cast<int64_t>(board->slot(source.first_slot + k).sequence);
     return kept(index) ? 1 : 0;
-}
+} WILKINS_OR(-1)
 
 // The rank opens its next step. Returns 0, EAGAIN where it would wait, or ENOENT where the stream has ended.
-WILKINS_API int wilkins_try_open(const Board* board, int inport, int reader, const char* name, uint64_t* sequence) {
+WILKINS_API(int, wilkins_try_open(const Board* board, int inport, int reader, const char* name, uint64_t* sequence)) {
     Board::Lock lock(*board);
     const queue::Found found = queue::find(*board, inport, reader, name);
     if (found.slot < 0) return found.passed || !queue::can_produce(*board, inport) ? ENOENT : EAGAIN;
     queue::take(*board, inport, reader, found);
     *sequence = board->slot(found.slot).sequence;
     return 0;
-}
+} WILKINS_OR(errno)

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "actions.hpp"
+#include "border.hpp"
 #include "disk.hpp"
 #include "fault.hpp"
 #include "queue.hpp"
@@ -112,7 +113,7 @@ void log_discarded(const Board& board, const SlotRecord& slot) {
             "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
 }
 
-void hand_over_resting() {
+void hand_over_resting() try {
     if (!has_left_resting) return;
     const Process& p = process();
     // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
@@ -123,7 +124,7 @@ void hand_over_resting() {
     if (!any) return;
     Board::Lock lock(p.board);
     queue::hand_over(p.board, p.context.task, self);
-}
+} WILKINS_OR()
 
 void close_step(StepFile* file) {
     StepFile::State* state = file->state;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "border.hpp"
 #include "store.hpp"
 
 namespace wilkins {
@@ -135,12 +136,12 @@ int end_program(int status) {
     __builtin_unreachable();
 }
 
-void at_exit(int status, void*) {
+void at_exit(int status, void*) try {
     const int changed = end_program(status);
     if (changed == status) return;
     fflush(nullptr);
     exit_now(changed);
-}
+} WILKINS_OR()
 
 using Main = int (*)(int, char**, char**);
 Main program_main = nullptr;
@@ -172,7 +173,7 @@ bool world_is_up() { return stage.load(std::memory_order_acquire) == Stage::up; 
 
 bool inside_mpi() { return inside; }
 
-bool boot_world(int* argc, char*** argv, const void* caller, int* error) {
+bool boot_world(int* argc, char*** argv, const void* caller, int* error) try {
     *error = 0;
     if (inside || !world_wanted()) return false;
     if (world_is_up()) return true;
@@ -196,7 +197,7 @@ bool boot_world(int* argc, char*** argv, const void* caller, int* error) {
     // own), and before those of MPI, registered by the Init above (MPICH leaves the job in its own, once finalised).
     on_exit(at_exit, nullptr);
     return true;
-}
+} WILKINS_OR((*error = kErrorOther, false))
 
 // As the standard asks of MPI_Finalize: callbacks of attributes of MPI_COMM_SELF run first, with MPI still at hand; what
 // was sent arrives; then the rest goes.
@@ -227,7 +228,7 @@ int world_comm_f(int comm) {
 
 void on_program_end(ProgramEnd hook) { program_end.store(hook, std::memory_order_release); }
 
-void* RealFunction::look_up(const void* caller) {
+void* RealFunction::look_up(const void* caller) try {
     release_weak_references(caller);
     void* function = resolve(name_, caller);
     // A call that MPI makes to itself may seem to come from here: MPI_Comm_get_attr of MPICH jumps to MPII_Comm_get_attr.
@@ -237,7 +238,7 @@ void* RealFunction::look_up(const void* caller) {
     if (function) used.store(function, std::memory_order_release);
     function_.store(function, std::memory_order_relaxed);
     return function;
-}
+} WILKINS_OR(nullptr)
 
 int no_mpi(const char* name) {
     dprintf(STDERR_FILENO,

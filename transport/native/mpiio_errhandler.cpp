@@ -1,0 +1,64 @@
+// Remembering and calling the error handlers of files.
+#include "mpiio_errhandler.hpp"
+
+#include <cstdio>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace wilkins::mpiio {
+
+namespace {
+
+std::mutex mutex;
+
+// Of a handle that was freed and is another's, the newer one. Never destroyed: a program may still use files as it exits.
+Errhandlers& made() {
+    alignas(Errhandlers) static unsigned char place[sizeof(Errhandlers)];
+    static auto* const map = new (place) Errhandlers;
+    return *map;
+}
+
+}  // namespace
+
+Errhandlers::node_type room_for(Errhandler* function) {
+    Errhandlers one;
+    one.emplace(0, function);
+    return one.extract(one.begin());
+}
+
+void remember_errhandler(Handle errhandler, Errhandlers::node_type room) {
+    const std::lock_guard lock(mutex);
+    room.key() = errhandler;
+    auto inserted = made().insert(std::move(room));
+    if (!inserted.inserted) inserted.position->second = inserted.node.mapped();
+}
+
+Errhandler* function_of(Handle errhandler) {
+    const std::lock_guard lock(mutex);
+    const auto found = made().find(errhandler);
+    return found == made().end() ? nullptr : found->second;
+}
+
+int call_errhandler(const Abi& mpi, Handle errhandler, Errhandler* function, Handle file, int code) {
+    if (errhandler == mpi.errors_return) return code;
+    if (function != nullptr) {
+        function(&file, &code);
+        return code;
+    }
+    char text[1024] = "";
+    int length = 0;
+    mpi.Error_string(code, text, &length);
+    fprintf(stderr, "wilkins: MPI-IO on a file in memory failed and its error handler is fatal: %s\n", text);
+    mpi.Abort(mpi.comm_self, code);
+    return code;
+}
+
+int fail_without_file(const Abi& mpi, int code) {
+    Handle errhandler = 0;
+    if (mpi.File_get_errhandler(mpi.file_null, &errhandler) != 0) return code;
+    const Handle handler = mpi.clean(errhandler);
+    return call_errhandler(mpi, handler, function_of(handler), mpi.file_null, code);
+}
+
+}  // namespace wilkins::mpiio
