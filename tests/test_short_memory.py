@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import hooks
 import pytest
 from programs.build import SOURCES, build
 from streams import Streams
 
-from support import run_tree
+from support import WILKINS, run_tree, write_program
 from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
 
 MPIEXECS = {"mpich": ("mpiexec.mpich",), "openmpi": ("mpirun.openmpi", "--oversubscribe")}
@@ -51,3 +52,61 @@ def test_parallel_files_with_each_allocation_failing(tmp_path: Path, mpi: str) -
     )
     assert "all answers right" in done.out
     assert "32000 bytes" in done.out
+
+
+WRITE = """\
+import h5py
+try:
+    with h5py.File("first.h5", "w") as file:
+        file["x"] = range(3)
+except (OSError, RuntimeError) as error:  # RuntimeError: h5py's for a close that fails
+    print("told:", error)
+with h5py.File("second.h5", "w") as file:
+    file["x"] = range(5)
+"""
+READ = """\
+import h5py
+for attempt in range(2):
+    try:
+        print(len(h5py.File("second.h5")["x"]), "values")
+        break
+    except OSError as error:
+        print("told:", error)
+"""
+READ_STEPS = """\
+import wilkins.transport
+steps = wilkins.transport.open("second.h5")
+try:
+    step = next(steps)
+except wilkins.transport.ChannelError as error:
+    print("told:", error)
+    step = next(steps)
+print(len(step["x"]), "values")
+"""
+
+
+@pytest.mark.needs("hooks")
+@pytest.mark.parametrize(
+    ("fault", "read"),
+    [
+        ("task=write,throw=create.before-map", READ),
+        ("task=write,throw=close.begun", READ),
+        ("task=read,throw=open.found", READ),
+        ("task=read,throw=take.kept", READ_STEPS),
+    ],
+    ids=["create", "close", "open", "channel"],
+)
+def test_programs_are_told_of_what_the_layer_throws(tmp_path: Path, fault: str, read: str) -> None:
+    """HDF5's calls and those of channels fail as others of theirs do; what the program does next goes well."""
+    write_program(tmp_path / "write.py", WRITE)
+    write_program(tmp_path / "read.py", read)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n- {func: ./write.py, name: write, outports: [{filename: '*.h5'}]}\n"
+        "- {func: ./read.py, name: read, inports: [{filename: second.h5}]}\n"
+    )
+    done = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path, hooks.faults(fault))
+    assert done.code == 0, f"{done.out}{done.err}"
+    assert "told:" in done.out
+    assert "5 values" in done.out
+    said = (tmp_path / "wilkins-runs" / "latest" / "layer.log").read_text()
+    assert "because there is no memory for what it has to keep" in said

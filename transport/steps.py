@@ -48,6 +48,7 @@ def port(pattern: str) -> int | None:
 
     Raises:
         PermissionError: the port's ``nreaders`` leaves this rank out.
+        OSError: the port cannot be asked for.
     """
     if "WILKINS_RUN" not in os.environ:
         return None
@@ -58,7 +59,11 @@ def port(pattern: str) -> int | None:
             "this rank is none of the port's readers; raise 'nreaders', or ask on the first ranks only",
             pattern,
         )
-    return index if index >= 0 else None
+    if index >= 0:
+        return index
+    if index not in (-errno.ENODEV, -errno.ENOENT):
+        raise OSError(-index, f"the port cannot be asked for: {os.strerror(-index)}", pattern)
+    return None
 
 
 def leave(port: int) -> None:
@@ -73,7 +78,9 @@ def _from_port(port: int) -> Iterator[str]:
         while not (code := library.wilkins_steps_next(port, name)):
             yield os.fsdecode(name.value)
         if code != errno.ENOENT:
-            raise InterruptedError(code, "the run is being stopped")
+            if code == errno.EINTR:
+                raise InterruptedError(code, "the run is being stopped")
+            raise OSError(code, f"the next step cannot be asked for: {os.strerror(code)}")
     finally:
         leave(port)
 

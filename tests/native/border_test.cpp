@@ -1,11 +1,17 @@
-// Where memory is short, the launcher's calls fail with their own error, and no exception gets out of them.
+// Where memory is short, the launcher's calls fail with their own error, and no exception gets out of them; one that is the
+// program's own goes on to it.
+#include <pthread.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "board.hpp"
+#include "border.hpp"
 #include "check.hpp"
 #include "queue.hpp"
 
@@ -102,9 +108,48 @@ void plans() {
     wilkins_board_detach(watched);
 }
 
+template <class Thrown>
+int answer_to(Thrown thrown) {
+    return guarded("a call", [&]() -> int { throw thrown; }, [](int error) { return error; });
+}
+
+// What is thrown in the layer becomes an errno.
+void errors() {
+    CHECK(answer_to(std::bad_alloc()) == ENOMEM && errno == ENOMEM);
+    CHECK(answer_to(std::length_error("too long")) == EIO && errno == EIO);
+    CHECK(answer_to(std::system_error(EDEADLK, std::generic_category())) == EDEADLK && errno == EDEADLK);
+    CHECK(guarded("a call", [] { return 5; }, [](int) { return -1; }) == 5);
+}
+
+struct ProgramsOwn : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// What a callback of the program's does goes through the layer: an exception of its own, the end of its thread.
+void callbacks() {
+    bool caught = false;
+    try {
+        answer_to(ProgramsOwn("from a callback"));
+    } catch (const ProgramsOwn& thrown) {
+        caught = std::string(thrown.what()) == "from a callback";
+    }
+    CHECK(caught);
+    CHECK(std::uncaught_exceptions() == 0);
+    static bool failed = false;
+    pthread_t thread;
+    const auto end = [](void*) -> void* {
+        return guarded("a call", []() -> void* { pthread_exit(&failed); }, [](int) -> void* { failed = true; return nullptr; });
+    };
+    void* result = nullptr;
+    CHECK(pthread_create(&thread, nullptr, end, nullptr) == 0 && pthread_join(thread, &result) == 0);
+    CHECK(result == &failed && !failed);
+}
+
 }  // namespace
 
 int main() {
     plans();
+    errors();
+    callbacks();
     puts("border: ok");
 }

@@ -102,6 +102,37 @@ static void errors(MPI_File file) {
     for (int i = 0; i < 200; ++i) MPI_Errhandler_free(&others[i]);
 }
 
+/* What a program asks for it may use and has to free, also after it has freed the handle that it made. */
+static void freed_handlers(MPI_File file) {
+    MPI_Errhandler handler, seen, others[200];
+    MPI_File missing;
+    const int before = handled, before_others = handled_by_others;
+    MPI_File_create_errhandler(count_errors, &handler);
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(file, handler));
+    GIVES(MPI_SUCCESS, MPI_Errhandler_free(&handler));
+    REQUIRE(handler == MPI_ERRHANDLER_NULL);
+    for (int i = 0; i < 200; ++i) MPI_File_create_errhandler(count_others, &others[i]);
+    GIVES(MPI_SUCCESS, MPI_File_get_errhandler(file, &seen));
+    for (int i = 0; i < 200; ++i) REQUIRE(seen != others[i]);
+    /* It is as good as ever: for MPI's own files, and for other ones in memory. */
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(MPI_FILE_NULL, seen));
+    MPI_File_open(MPI_COMM_SELF, "no-such-folder/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &missing);
+    REQUIRE(handled == before + 1 && handled_by_others == before_others);
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+    GIVES(MPI_SUCCESS, MPI_Errhandler_free(&seen));
+    REQUIRE(seen == MPI_ERRHANDLER_NULL);
+    MPI_File_call_errhandler(file, MPI_ERR_IO);
+    REQUIRE(handled == before + 2);
+    for (int i = 0; i < 200; ++i) GIVES(MPI_SUCCESS, MPI_Errhandler_free(&others[i]));
+    /* So it is with MPI's own handlers, however often. */
+    GIVES(MPI_SUCCESS, MPI_File_set_errhandler(file, MPI_ERRORS_RETURN));
+    for (int i = 0; i < 20; ++i) {
+        GIVES(MPI_SUCCESS, MPI_File_get_errhandler(file, &seen));
+        REQUIRE(seen == MPI_ERRORS_RETURN);
+        GIVES(MPI_SUCCESS, MPI_Errhandler_free(&seen));
+    }
+}
+
 static void sizes(MPI_File file) {
     int x = 5, count;
     MPI_Offset size;
@@ -167,6 +198,7 @@ int main(int argc, char **argv) {
     GIVES(MPI_SUCCESS, MPI_File_open(MPI_COMM_WORLD, argv[1], mode, hints, &file));
     properties(file);
     errors(file);
+    freed_handlers(file);
     opened_twice(file, argv[1]);
     sizes(file);
     beside_on_disk();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
 // The linker names the ends of the section that holds the points' names.
@@ -27,9 +28,9 @@ struct Settings {
     uint64_t seed = 0;
     uint64_t delay_ns = 0;
     double chance = 0.5;
-    std::string end;  // the point at which the process sends itself a signal
+    std::string end;  // the point at which the process sends itself a signal, or throws
     int end_at = 1;
-    int end_by = SIGKILL;
+    int end_by = SIGKILL;  // 0: throws
     std::string task;
     int rank = -1;
 };
@@ -68,10 +69,10 @@ void set(Settings& to, const std::string& key, const std::string& value) {
     if (key == "chance") to.chance = strtod(value.c_str(), nullptr);
     if (key == "task") to.task = value;
     if (key == "rank") to.rank = atoi(value.c_str());
-    if (key == "kill" || key == "stop") {
+    if (key == "kill" || key == "stop" || key == "throw") {
         const size_t colon = value.find(':');
         to.end = value.substr(0, colon);
-        to.end_by = key == "kill" ? SIGKILL : SIGSTOP;
+        to.end_by = key == "kill" ? SIGKILL : key == "stop" ? SIGSTOP : 0;
         if (colon != std::string::npos) to.end_at = atoi(value.c_str() + colon + 1);
     }
 }
@@ -110,6 +111,7 @@ void configure(const char* task, int rank) {
 
 void hit(const char* point) {
     if (settings().end == point && arrivals.fetch_add(1) + 1 == settings().end_at) {
+        if (settings().end_by == 0) throw std::bad_alloc();
         kill(getpid(), settings().end_by);
         while (settings().end_by == SIGKILL) pause();  // another thread may have to be stopped first
     }

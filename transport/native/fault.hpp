@@ -1,4 +1,4 @@
-// Fault injection: named points between two effects of the store, at which tests let a process die or be late.
+// Fault injection: named points between two effects of the store, at which tests let a process die, be late or be without memory.
 //
 // The variable WILKINS_FAULTS says what happens: settings separated by commas, and sets of them by semicolons; a process
 // obeys the first set that is for its task.
@@ -7,6 +7,7 @@
 //     chance=0.1                  ... one time in ten
 //     kill=publish.shown:3        SIGKILL itself the third time it gets there (without a number: the first)
 //     stop=publish.shown:3        SIGSTOP itself there
+//     throw=publish.shown:3       be without memory there: std::bad_alloc
 //     task=sim                    only the processes of this task; `task=launcher`: the launcher
 //     rank=1                      only this rank
 //

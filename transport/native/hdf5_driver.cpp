@@ -274,9 +274,10 @@ struct Bordered;
 template <class Result, class... Arguments, Result (*callback)(Arguments...)>
 struct Bordered<callback> {
     static Result call(Arguments... arguments) {
-        return guarded("HDF5's driver", [&] { return callback(arguments...); }, [](int) { return failure(); });
+        return guarded("HDF5's driver", [&] { return callback(arguments...); }, failed);
     }
-    static Result failure() {
+    static Result failed(int error) {
+        if (const Hdf5* library = Call::library()) library->push_failed("driver", error);
         if constexpr (std::is_pointer_v<Result>) return nullptr;
         else return static_cast<Result>(-1);
     }

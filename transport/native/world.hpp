@@ -46,7 +46,8 @@ int world_comm_f(int comm);
 using ProgramEnd = int (*)(int status, bool orderly);
 void on_program_end(ProgramEnd hook);
 
-// A real MPI function, looked up at its first use.
+// A real MPI function, looked up at its first use. Nothing is thrown by that, and the wrappers call what they get outside of any
+// handler: what a callback of the program's throws in there finds only the program's.
 class RealFunction {
 public:
     explicit constexpr RealFunction(const char* name) : name_(name) {}
