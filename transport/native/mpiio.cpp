@@ -175,6 +175,15 @@ int create_errhandler(int (*real)(Errhandler*, void*), const void* caller, Errha
     });
 }
 
+int free_errhandler(int (*real)(void*), const void* caller, void* errhandler) {
+    const Abi* const mpi = wilkins::mpiio::any_references() ? find_abi(caller) : nullptr;
+    if (mpi != nullptr && wilkins::mpiio::give_back(mpi->load(errhandler, 0))) {
+        mpi->store(errhandler, mpi->errhandler_null);
+        return 0;
+    }
+    return real ? real(errhandler) : wilkins::no_mpi("MPI_Errhandler_free");
+}
+
 }  // namespace
 
 // Defines one symbol. `params` names the file handle `fh`; `answer` is what a file of ours replies, and may use `file`.
@@ -300,9 +309,9 @@ WILKINS_FILE(get_type_extent, (Handle fh, Handle type, intptr_t* out), (fh, type
              extent(file, type, reinterpret_cast<Count*>(out)))
 WILKINS_FILE(get_type_extent_c, (Handle fh, Handle type, Count* out), (fh, type, out), extent(file, type, out))
 WILKINS_FILE(set_errhandler, (Handle fh, Handle errhandler), (fh, errhandler),
-             (file->set_errhandler(file->mpi().clean(errhandler)), 0))
+             file->set_errhandler(file->mpi().clean(errhandler)))
 WILKINS_FILE(get_errhandler, (Handle fh, void* errhandler), (fh, errhandler),
-             (file->mpi().store(errhandler, file->errhandler()), 0))
+             file->get_errhandler(errhandler))
 WILKINS_FILE(call_errhandler, (Handle fh, int code), (fh, code), (static_cast<void>(file->fail(code)), 0))
 WILKINS_FILE(c2f, (Handle fh), (fh), file->fortran())
 
@@ -324,3 +333,5 @@ WILKINS_OTHER(close, int, (Handle* fh), close_handle, fh)
 WILKINS_OTHER(delete, int, (const char* name, Handle info), delete_name, name, info)
 WILKINS_OTHER(f2c, Handle, (int fortran), from_fortran, fortran)
 WILKINS_OTHER(create_errhandler, int, (Errhandler* function, void* errhandler), create_errhandler, function, errhandler)
+WILKINS_OTHER_SYMBOL(MPI_Errhandler_free, int, (void* errhandler), free_errhandler, errhandler)
+WILKINS_OTHER_SYMBOL(PMPI_Errhandler_free, int, (void* errhandler), free_errhandler, errhandler)

@@ -25,6 +25,7 @@ void use_mpich(Abi& abi) {
     abi.info_null = 0x1c000000;
     abi.file_null = 0;
     abi.errors_return = 0x54000001;
+    abi.errhandler_null = 0x14000000;
     abi.status_ignore = reinterpret_cast<const void*>(1);
     abi.error = {12, 2, 15, 3, 20, 21, 22, 25, 26, 27, 32, 34, 36, 37, 39, 40, 43, 44};
     abi.distribution = {57, 121, 122, 123, -49767};
@@ -48,6 +49,7 @@ bool use_openmpi(Abi& abi, const void* caller) {
     abi.info_null = object("PMPI_Info_f2c", 0);
     abi.file_null = object("PMPI_File_f2c", 0);
     abi.errors_return = object("PMPI_Errhandler_f2c", 2);
+    abi.errhandler_null = object("PMPI_Errhandler_f2c", 0);
     abi.status_ignore = nullptr;
     abi.error = {13, 2, 16, 3, 20, 21, 23, 28, 29, 30, 35, 39, 41, 42, 44, 45, 51, 52};
     abi.distribution = {1, 0, 1, 2, -1};
@@ -106,6 +108,7 @@ bool fill(Abi& abi, const void* caller) {
     WILKINS_FIND(Info_dup)
     WILKINS_FIND(Info_free)
     WILKINS_FIND(File_get_errhandler)
+    WILKINS_FIND(Errhandler_free)
     WILKINS_FIND(Error_string)
 #undef WILKINS_FIND
     if (missing != nullptr) {

@@ -46,7 +46,7 @@ struct Distribution {
 
 struct Abi {
     Family family;
-    Handle comm_self, datatype_null, byte, integer, op_max, info_null, file_null, errors_return;
+    Handle comm_self, datatype_null, byte, integer, op_max, info_null, file_null, errors_return, errhandler_null;
     const void* status_ignore;
     Errors error;
     Distribution distribution;
@@ -84,6 +84,7 @@ struct Abi {
     int (*Info_dup)(Handle info, Handle* copy);
     int (*Info_free)(Handle* info);
     int (*File_get_errhandler)(Handle file, Handle* errhandler);
+    int (*Errhandler_free)(Handle* errhandler);
     int (*Error_string)(int code, char* text, int* length);
 
     // The handle without the bits that an int argument leaves undefined in its register.

@@ -100,6 +100,7 @@ int File::fortran() const { return kFortranBase + slot_; }
 
 File::~File() {
     if (slot_ >= 0) slots[static_cast<size_t>(slot_)].store(nullptr, std::memory_order_release);
+    if (refers_) release(mpi_, errhandler_);
     if (info_ != 0) mpi_.Info_free(&info_);
     if (comm_ != 0) mpi_.Comm_free(&comm_);
 }
@@ -183,9 +184,8 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         return give_up(rc != 0 ? rc : mpi.error_class(error));
     }
     if (mpi.clean(info) != mpi.info_null) mpi.Info_dup(info, &file->info_);
-    Handle errhandler = mpi.errors_return;
-    mpi.File_get_errhandler(mpi.file_null, &errhandler);
-    file->set_errhandler(mpi.clean(errhandler));
+    Handle errhandler = 0;
+    if (mpi.File_get_errhandler(mpi.file_null, &errhandler) == 0) file->have_errhandler(mpi.clean(errhandler));
     if (writable) note_opened(file->step_);
     *out = slot_handle(static_cast<size_t>(file->slot_));
     return 0;
@@ -369,9 +369,23 @@ int File::fail(int code) {
     return call_errhandler(mpi_, errhandler_, errhandler_function_, slot_handle(static_cast<size_t>(slot_)), code);
 }
 
-void File::set_errhandler(Handle errhandler) {
+int File::get_errhandler(void* errhandler) const {
+    const Handle mine = errhandler_;
+    refer_to(mine);
+    mpi_.store(errhandler, mine);
+    return 0;
+}
+
+int File::set_errhandler(Handle errhandler) {
+    refer_to(errhandler);
+    have_errhandler(errhandler);
+    return 0;
+}
+
+void File::have_errhandler(Handle errhandler) {
     errhandler_function_ = function_of(errhandler);
-    errhandler_ = errhandler;
+    const Handle before = errhandler_.exchange(errhandler);
+    if (refers_.exchange(true)) release(mpi_, before);
 }
 
 int File::unsupported(const char* what) {

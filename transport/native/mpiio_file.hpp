@@ -81,9 +81,9 @@ public:
     bool atomic() const { return atomic_; }
     int fortran() const;
 
-    Handle errhandler() const { return errhandler_.load(); }
-    // Also an error handler that the program frees is the file's as long as the file is open.
-    void set_errhandler(Handle errhandler);
+    // With a reference that is the program's.
+    int get_errhandler(void* errhandler) const;
+    int set_errhandler(Handle errhandler);
     std::atomic<int64_t> split_bytes{0};  // what the split collective transfer in progress has moved
 
 private:
@@ -91,6 +91,8 @@ private:
     ~File();
 
     int begin();  // sets the first view, and the file pointer; an errno
+    // From now on this is the file's, which has a reference to it.
+    void have_errhandler(Handle errhandler);
     std::shared_ptr<const View> view();
     int refused(Direction direction, int64_t offset, int64_t count) const;  // an MPI error code
     int transfer_typed(Direction direction, int64_t offset, unsigned char* memory, int64_t count, Handle type, int64_t* bytes);
@@ -112,8 +114,8 @@ private:
     std::shared_ptr<const View> view_;
     int64_t position_ = 0;  // of the individual file pointer, in etypes
     std::atomic<Handle> errhandler_;
-    // Of one that the program made. Kept with the file: the handler may be freed meanwhile, and its handle be another's.
-    std::atomic<Errhandler*> errhandler_function_{nullptr};
+    std::atomic<bool> refers_{false};  // it has a reference to its error handler
+    std::atomic<Errhandler*> errhandler_function_{nullptr};  // of one that the program made
 };
 
 }  // namespace wilkins::mpiio
