@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from programs.build import build, serial_c
 from small_workflows import Workflow
 
 from support import WILKINS, run_tree
@@ -275,6 +276,70 @@ def test_actions_of_another_program_name_publish(flow: Workflow) -> None:
     ran = run_tree([*WILKINS, "check", "workflow.yaml"], 60, flow.folder)
     assert ran.code == 2
     assert "publish" in ran.out + ran.err and "workflow.yaml:" in ran.out + ran.err
+
+
+@pytest.mark.parametrize("place", [".", "copied", None], ids=["beside the file", "on PYTHONPATH", "not copied"])
+def test_the_originals_passthru_actions_run_unchanged(
+    flow: Workflow, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    """Files on disk, under a policy: a module whose name has a hyphen, which imports from `wilkins.utils`."""
+    if place:
+        (flow.folder / place).mkdir(exist_ok=True)
+        (flow.folder / place / "passthru-actions.py").write_text(
+            "from wilkins.utils import setup_passthru_callbacks\n\ndef prod_callback(vol, rank):\n"
+            '    setup_passthru_callbacks(vol, "producer")\n\ndef con_callback(vol, rank, pl_con):\n'
+            '    assert pl_con == {"out-*.h5": 0}\n    setup_passthru_callbacks(vol, "consumer", pl_con)\n'
+        )
+        monkeypatch.setenv("PYTHONPATH", str(flow.folder / place))
+    dsets = [{"name": "*", "passthru": 1, "metadata": 0}]
+    port = {"filename": "out-*.h5", "dsets": dsets}
+    writer = WRITER.replace('"out.h5"', 'f"out-{step}.h5"')
+    flow.task("writer", writer, outports=[port], actions=["passthru-actions", "prod_callback"])
+    reader = """
+    import sys, h5py
+    with h5py.File(sys.argv[1]) as f, open("got.txt", "a") as out:
+        print(f["x"][()].tolist(), file=out)
+    """
+    flow.task("reader", reader, inports=[port | {"io_freq": 2}], actions=["passthru-actions", "con_callback"])
+    flow.tasks[1]["args"] = ["{filename}"]
+    ran = flow.run()
+    assert flow.got() == [[1], [3]]
+    assert sorted(path.name for path in flow.folder.glob("*.h5")) == [f"out-{step}.h5" for step in range(4)]
+    assert ran.err.count("is accepted and not used") == (0 if place else 2)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_actions_are_found_beside_the_workflow_file(flow: Workflow, missing: bool) -> None:
+    """Also where the program runs, and lies, elsewhere; if they are not there, the folders are named."""
+    (flow.folder / "run").mkdir()
+    program = f"import h5py\nwith h5py.File({str(flow.folder / 'out.h5')!r}, 'w') as f:\n    f['x'] = [0]\n"
+    (flow.folder / "run" / "writer.py").write_text(program)
+    if not missing:
+        (flow.folder / "my-hooks.py").write_text("def act(vol, rank):\n    open('acted', 'w').close()\n")
+    ports = [{"filename": "out.h5"}]
+    flow.task("writer", ["run/writer.py"], cwd="run", outports=ports, actions=["my-hooks.py", "act"])
+    flow.reader("out.h5")
+    flow.run(int(missing))
+    assert (flow.folder / "run" / "acted").exists() == (not missing)
+    if missing:
+        log = (flow.folder / "wilkins-runs" / "latest" / "writer.log").read_text()
+        assert f"there is no module 'my-hooks' in {flow.folder}/run, {flow.folder} or on PYTHONPATH" in log
+
+
+@pytest.mark.needs("h5cc")
+def test_a_c_program_with_the_originals_passthru_callbacks(flow: Workflow) -> None:
+    """No Python runs in it: it exchanges files on disk, and the run notes that its callbacks are not used."""
+    program = build("stream.c", *serial_c(static=False))
+    port = {"filename": "out.h5", "passthru": 1}
+    written = {"outports": [port], "actions": ["passthru-actions", "prod_callback"]}
+    read = {"inports": [port], "actions": ["passthru-actions", "con_callback"]}
+    flow.task("writer", [program, "write", "out.h5", "4", "w"], **written)
+    flow.task("reader", [program, "read", "out.h5"], **read)
+    ran = flow.run()
+    assert ran.err.count("is accepted and not used") == 2
+    assert (flow.folder / "out.h5").exists()
+    log = (flow.folder / "wilkins-runs" / "latest" / "reader.log").read_text()
+    assert [line for line in log.splitlines() if line.startswith("got")] == [f"got w {step}" for step in range(4)]
 
 
 @pytest.mark.needs("python:mpi4py", "mpiexec")

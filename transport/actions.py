@@ -197,8 +197,11 @@ def give_up(error: BaseException) -> NoReturn:
 
 
 def start(wanted: str) -> None:
-    """Import the module of ``module:function`` and call the function, before the program runs."""
-    module_name, _, function_name = wanted.partition(":")
+    """Import the module of ``module:function:folder`` and call the function, before the program runs.
+
+    `folder` is the workflow file's. What a resumed run of an earlier version says has none.
+    """
+    module_name, function_name, *home = wanted.split(":", 2)
     library = ctypes.CDLL(None)
     try:
         rank = int(library.wilkins_actions_rank())
@@ -207,7 +210,7 @@ def start(wanted: str) -> None:
     if rank < 0:
         return
     script = sys.argv[0] if sys.argv else ""
-    folders = [*([str(Path(script).resolve().parent)] if script else []), str(Path.cwd())]
+    folders = [*([str(Path(script).resolve().parent)] if script else []), str(Path.cwd()), *home]
     folders = list(dict.fromkeys(folders))
     before = list(sys.path)
     sys.path[:0] = folders

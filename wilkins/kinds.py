@@ -278,9 +278,12 @@ class Function(Words):
         if len(words) != 2 or not all(words):
             return reader.problem(node, f"{who}: must be {self.meaning}, such as [actions, every_fourth_write]")
         module = words[0].removesuffix(".py")
-        if not all(part.isidentifier() for part in (*module.split("."), words[1])):
+        parts = module.split(".")
+        if not all(re.fullmatch(r"\w[\w-]*", part) for part in parts) or not words[1].isidentifier():
             return reader.problem(
-                node, f"{who}: {words[0]!r} and {words[1]!r} must be names as in 'from module import function'"
+                node,
+                f"{who}: {words[0]!r} must be the name of a Python file without its folder, and {words[1]!r} that of a "
+                "function in it",
             )
         return module, words[1]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import wilkins.tasks
-from wilkins import devices
+from wilkins import callbacks, devices
 from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.publish import PublishRule
@@ -52,6 +52,8 @@ class _Command:
     script: tuple[str, ...]
     """Words between the executable and the task's own arguments: the ``.py`` file."""
     mpiexec: tuple[str, ...]
+    python: bool | None = None
+    """Whether it is a Python program; None: it was not found."""
 
 
 def plan_file(
@@ -98,6 +100,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
             cwd, stdin = _folders(task, instance, home, folder or home, problems)
             if instance == 0:
                 _check_code(task, (cwd, home), problems)
+                actions = _actions(task, command, (cwd, home), problems, notes)
             makes_cwd = INSTANCE in (task.cwd or "")
             if makes_cwd and not cwd.exists():
                 made.append(instance)
@@ -113,7 +116,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     args=(*command.script, *_ready_words(task, instance, home), *task.arguments(instance)),
                     cwd=cwd,
                     makes_cwd=makes_cwd,
-                    env=_environment(task, instance),
+                    env=_environment(task, instance, actions),
                     prefix=task.prefix,
                     mpiexec=command.mpiexec,
                     stdin=stdin,
@@ -241,17 +244,61 @@ def _is_coupled(task: Task, number: int, wiring: Wiring) -> bool:
     return any(wiring.modes[reference] != "plain" for reference in references)
 
 
-def _environment(task: Task, instance: int) -> dict[str, str]:
+def _environment(task: Task, instance: int, actions: str) -> dict[str, str]:
     threads = {"OMP_NUM_THREADS": str(task.threads)} if task.threads else {}
     own = threads | {name: value.replace(INSTANCE, str(instance)) for name, value in (task.env or {}).items()}
-    if not task.actions:
+    if not actions:
         return own
-    path = own.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    path = _python_path(own)
     startup = str(Path(__file__).resolve().parent / "transport" / "startup")
-    return own | {
-        "WILKINS_ACTIONS": ":".join(task.actions),
-        "PYTHONPATH": f"{startup}{os.pathsep}{path}" if path else startup,
-    }
+    return own | {"WILKINS_ACTIONS": actions, "PYTHONPATH": f"{startup}{os.pathsep}{path}" if path else startup}
+
+
+def _python_path(env: Mapping[str, str]) -> str:
+    return env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+
+
+def _actions(
+    task: Task, command: _Command, folders: tuple[Path, Path], problems: list[Problem], notes: list[str]
+) -> str:
+    """What the task's Python is told to call before its program; empty: nothing.
+
+    A program that is not Python cannot be given callbacks, and needs none that only set up what `mode: file` does.
+
+    Args:
+        folders: where the task's first instance runs, and the workflow file's.
+    """
+    if not task.actions or command.python is None:
+        return ""
+    module, function = task.actions
+    program = Path(command.script[0] if command.script else command.executable)
+    own = [] if command.python and not command.script else [program.parent]
+    searched = list(dict.fromkeys([*own, *folders, *map(Path, filter(None, _python_path(task.env or {}).split(":")))]))
+    path = callbacks.find(module, searched)
+    is_stock = path is None and module == callbacks.STOCK[0] and function in callbacks.STOCK[1]
+    where = task.where.of("actions")
+    who = f"{task.label}: 'actions: [{module}, {function}]'"
+    if command.python and not is_stock:
+        return f"{module}:{function}:{folders[1]}"
+    more = callbacks.beyond_passthru(path, function) if path else ""
+    if is_stock or (path and not more):
+        notes.append(
+            f"{where}: note: {who} is accepted and not used: what it sets up, 'mode: file' ('passthru: 1') of a port "
+            "does by itself"
+        )
+        return ""
+    cure = (
+        "say when its files are complete with 'publish' on its out-ports: next, flush, a number of closes, or "
+        "{write: n, dset: PATH}; and where they are with 'mode'"
+    )
+    why = (
+        f"{more}, and {program.name!r} is not a Python program, so that no callback can run in it"
+        if path
+        else f"{program.name!r} is not a Python program, so that no callback can run in it; those that only set up "
+        f"files on disk need not, but there is no {module.replace('.', '/')}.py in {', '.join(map(str, searched))}"
+    )
+    problems.append(Problem(where, f"{who}: {why}; {cure}"))
+    return ""
 
 
 def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
@@ -329,13 +376,8 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     if "/" not in first and not shutil.which(first, path=(task.env or {}).get("PATH")):
         message = f"{task.label}: there is no {first!r} on PATH; mend 'prefix' or install it"
         problems.append(Problem(task.where.of("prefix"), message))
-    if task.actions and not _is_python(program, script):
-        message = (
-            f"{task.label}: 'actions' are for Python programs, which {program.path.name!r} is not; say when its files "
-            "are complete with 'publish' on its out-ports: next, flush, a number of closes, or {write: n, dset: PATH}"
-        )
-        problems.append(Problem(task.where.of("actions"), message))
-    command = _Command(program.path, () if script is None else (str(script),), ())
+    words = () if script is None else (str(script),)
+    command = _Command(program.path, words, (), _is_python(program, script))
     if _kind(task, launch) == "plain" or (launch == "one-job" and not _may_be_started_again(task)):
         return command
     try:
@@ -347,8 +389,8 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
                 )
             # Open MPI looks for the rest of itself beside the folder it is started from: give it the real one.
             launcher = Path(found).parent.resolve() / Path(found).name
-            return _Command(command.executable, command.script, (str(launcher), *task.mpiexec[1:]))
-        return _Command(command.executable, command.script, _mpiexec(task, program, script, home))
+            return replace(command, mpiexec=(str(launcher), *task.mpiexec[1:]))
+        return replace(command, mpiexec=_mpiexec(task, program, script, home))
     except ValueError as error:
         if launch == "alone" or task.mpiexec or _takes_filename(task):  # else its first start needs none
             problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))

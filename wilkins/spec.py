@@ -156,8 +156,7 @@ class InPort(Port):
         Flow(short=False),
         default=None,
         doc="The same in full: `all`, `latest`, `{some: n}` or `{every: n, offset: k, queue: q, when_full: "
-        "block|drop-oldest|drop-newest}`, which keeps the steps k, k + n, ..., counted from 0; without `offset` it keeps "
-        "the first.",
+        "block|drop-oldest|drop-newest}`, which keeps the steps k, k + n, ..., counted from 0 (k is 0 if left out).",
     )
     nreaders: int | None = key(
         integer(1),

@@ -51,7 +51,7 @@ def test_unknown_key_without_suggestion_lists_what_there_is(pair: Pair) -> None:
         ("taskCount: 1000000000", "the most is 100000"),
         ("gpus: -1", "'gpus' must be a whole number of 0 or more, not -1"),
         ("actions: [a]", "must be [module, function]"),
-        ("actions: [a, 'b c']", "must be names"),
+        ("actions: [a, 'b c']", "that of a function in it"),
         ("name: 'a/b'", "has a name that cannot be used for logs"),
     ],
 )
