@@ -10,7 +10,7 @@ from typing import Literal
 
 import yaml
 
-from wilkins import devices, parameters, restarts
+from wilkins import devices, doubles, parameters, restarts
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.kinds import INVALID, WHOLE_FILE
@@ -57,7 +57,8 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
     for name, parameter in (workflow.parameters or {}).items():
         if name not in reader.used:
             reader.note(parameter.where.position, f"parameter {name!r} is not used; write ${{{name}}}, or remove it")
-    workflow = replace(workflow, name=workflow.name or path.stem, tasks=_named(reader, workflow.tasks))
+    tasks = tuple(doubles.joined(reader, task) for task in _named(reader, workflow.tasks))
+    workflow = replace(workflow, name=workflow.name or path.stem, tasks=tasks)
     if not _TASK_NAME.fullmatch(workflow.name):
         workflow = replace(workflow, name=default_name(workflow.name))
     for task in workflow.tasks:
@@ -193,18 +194,12 @@ def _check_task(reader: Reader, task: Task) -> None:
         )
     _check_names(reader, task)
     for noun, ports in (("inport", task.inports), ("outport", task.outports)):
-        seen: dict[str, Position] = {}
         for port in ports:
             who = f"{task.label}, {noun} {port.filename!r}"
             where = port.where.of("filename")
             problem = pattern_problem(port.filename)
             if problem:
                 reader.problem(where, f"{who}: {problem}")
-            if port.filename in seen:
-                reader.problem(
-                    where, f"{who} is listed twice (first at {seen[port.filename]}); keep one and join their dsets"
-                )
-            seen.setdefault(port.filename, where)
             _check_range(reader, task, port, who)
             try:
                 place(port)

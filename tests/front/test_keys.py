@@ -158,11 +158,6 @@ def test_a_program_used_twice_gets_two_names(case: Case) -> None:
     assert [task.name for task in plan.tasks] == ["sim", "sim-2"]
 
 
-def test_a_port_listed_twice(case: Case) -> None:
-    text = "tasks:\n  - func: ./sim\n    outports:\n      - filename: a.h5\n      - filename: a.h5\n"
-    assert "is listed twice" in case.write(text).error()
-
-
 def test_anchors_and_merge_keys(case: Case) -> None:
     text = (
         "tasks:\n  - &one\n    func: ./sim\n    nprocs: 1\n    args: [a]\n  - <<: *one\n    args: [b]\n    name: two\n"
