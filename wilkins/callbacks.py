@@ -36,7 +36,7 @@ def beyond_passthru(path: Path, function: str) -> str:
     for statement in module.body:
         if isinstance(statement, ast.FunctionDef) and statement.name == function:
             found.append(statement)
-        elif not isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef)) and not _is_text(statement):
+        elif not isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef)) and not _is_plain(statement):
             return f"{path}:{statement.lineno} is done when the module is imported"
     if len(found) != 1:
         return f"{path} has no function {function!r}" if not found else f"{path} has several functions {function!r}"
@@ -52,6 +52,15 @@ def beyond_passthru(path: Path, function: str) -> str:
         if not (isinstance(statement, ast.Expr) and _is_setup(statement.value, names, vol)):
             return f"{path}:{statement.lineno} does something else"
     return ""
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """A text, or a constant that is given a name."""
+    return _is_text(statement) or (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Constant)
+        and all(isinstance(target, ast.Name) for target in statement.targets)
+    )
 
 
 def _is_text(statement: ast.stmt) -> bool:

@@ -248,7 +248,12 @@ def _check_range(reader: Reader, task: Task, port: Port, who: str) -> None:
     if port.range is None:
         return
     if INSTANCE not in port.filename:
-        message = f"'range' has no effect, since the file name does not hold {INSTANCE}"
+        stem, dot, suffix = port.filename.rpartition(".")
+        named = f"{stem}-inst{INSTANCE}{dot}{suffix}" if dot else f"{suffix}-inst{INSTANCE}"
+        message = (
+            f"'range' has no effect, since the file name does not hold {INSTANCE}; if the instances' files have names "
+            f"of their own, write such as {named!r}"
+        )
         reader.note(port.where.of("range"), f"{who}: {message}")
     elif len(port.range) < task.taskCount:
         reader.problem(

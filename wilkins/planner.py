@@ -94,9 +94,10 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
     for number, task in enumerate(workflow.tasks):
         couples = _is_coupled(task, number, wiring)
         place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
-        command = _command(task, place, couples, launch, problems)
+        commands = [_command(one, place, couples, launch, problems) for one in _copies(task, place) or (task,)]
         made: list[int] = []
         for instance in range(task.taskCount):
+            command = commands[instance if len(commands) > 1 else 0]
             cwd, stdin = _folders(task, instance, home, folder or home, problems)
             if instance == 0:
                 _check_code(task, (cwd, home), problems)
@@ -347,6 +348,18 @@ def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list
     return cwd, stdin
 
 
+def _copies(task: Task, home: Path) -> list[Task]:
+    """The instances of an ensemble, if each has a program of its own: ``NAME-inst0``, ``NAME-inst1`` and so on."""
+    if task.taskCount == 1 or ready_made(task):
+        return []
+    stem = task.func.removesuffix(".hx").removesuffix(".py")
+    for suffix in ("", ".py"):
+        names = [f"{stem}-inst{instance}{suffix}" for instance in range(task.taskCount)]
+        if all((home / name).is_file() for name in names):
+            return [replace(task, func=name if "/" in name else f"./{name}") for name in names]
+    return []
+
+
 def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: list[Problem]) -> _Command:
     """Finds a task's program and its launcher; reports what keeps it from being started."""
     try:
@@ -504,6 +517,8 @@ def _missing(func: str, local: Path) -> str:
         names = [path.name for path in local.parent.iterdir() if path.is_file()]
     except OSError:
         return f"there is no program {func!r}: the folder {str(local.parent)!r} cannot be read; mend the path"
+    if f"{local.name}.hx" in names:
+        return f"there is no program {func!r} in {str(local.parent)!r}, only {local.name + '.hx'!r}; {_hint(local)}"
     source = next((name for name in sorted(names) if Path(name).stem == local.name and name.endswith(_SOURCES)), None)
     if source:
         return f"there is no program {func!r} in {str(local.parent)!r}; build it from {source!r} there"

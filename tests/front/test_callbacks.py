@@ -90,7 +90,7 @@ def test_what_is_no_file_or_function_is_refused(pair: Pair, words: str) -> None:
         "def prod_callback(v, r):\n    setup(v, 'producer', keep=False)\n",
         "from wilkins import utils\n\ndef prod_callback(vol, rank):\n"
         "    utils.setup_passthru_callbacks(vol, 'producer')\n",
-        "def prod_callback(vol, rank):\n    pass\n",
+        "dw_counter = 0\n\ndef prod_callback(vol, rank):\n    pass\n",
     ],
 )
 def test_what_does_no_more_than_to_set_up_files(tmp_path: Path, text: str) -> None:

@@ -46,6 +46,26 @@ def test_a_parameter_list_of_a_single_task_has_one_value(case: Case) -> None:
     assert case.plan().tasks[0].args == ("x",)
 
 
+@pytest.mark.parametrize("suffix", ["", ".py"])
+@pytest.mark.parametrize("func", ["prod", "./prod.hx", "./prod"])
+def test_instances_with_a_program_each(case: Case, func: str, suffix: str) -> None:
+    """As the original asks for copies of a program, since that may make file names of its own name."""
+    for instance in range(11):
+        case.program(f"prod-inst{instance}{suffix}")
+    case.write(f"tasks:\n  - {{func: {func}, taskCount: 11, args: [x]}}\n")
+    plan = case.plan()
+    programs = [task.args[0] if suffix else str(task.executable) for task in plan.tasks]
+    assert programs == [f"{case.folder}/prod-inst{n}{suffix}" for n in range(11)]
+    assert [task.name for task in plan.tasks] == [f"prod[{n}]" for n in range(11)]
+    assert "prod[0..10]" in plan_table(plan)
+
+
+def test_copies_for_some_instances_only_are_not_theirs(case: Case) -> None:
+    case.program("sim-inst0")
+    case.write("tasks:\n  - {func: ./sim, taskCount: 2}\n")
+    assert {task.executable.name for task in case.plan().tasks} == {"sim"}
+
+
 @pytest.mark.parametrize("values", ["[1, 2]", "[1, 2, 3, 4]", "[]"])
 def test_a_parameter_list_of_the_wrong_length(case: Case, values: str) -> None:
     case.write(f"tasks:\n  - func: ./sim\n    taskCount: 3\n    args: [--temp, {values}]\n")

@@ -114,6 +114,13 @@ class TestPrograms:
         case.program("mysim")
         assert self.func(case, "mysim").plan().tasks[0].executable == case.folder / "mysim"
 
+    def test_a_henson_module_of_a_func_without_suffix(self, case: Case) -> None:
+        """As ensembles of the original name them."""
+        case.program("prod.hx")
+        found = self.func(case, "prod").error()
+        assert "only 'prod.hx'; modules for Henson cannot be started by themselves" in found
+        assert "-o prod prod.c" in found
+
     def test_henson_modules(self, case: Case) -> None:
         assert (
             "modules for Henson cannot be started by themselves: build a plain executable"
