@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from programs.build import build
 from small_workflows import Workflow, out
 
-from support import write_program
+from support import WAITS, write_program
 
 
 @pytest.fixture
@@ -210,6 +211,57 @@ def test_a_program_that_ends_by_itself_leaves_its_files_to_the_script(flow: Work
     flow.task("reader", READ_HALVES, inports=[{"filename": "out*.h5", "flow": {"queue": 8}}])
     flow.run()
     assert (flow.folder / "got.txt").read_text().splitlines() == ["[0, 0]", "half", "[5, 5]"]
+
+
+EXEC = ["execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe", "execveat", "fexecve"]
+READ_BOTH = """
+import os
+for name in "first.h5", "second.h5":
+    with open("got.txt", "a") as out:
+        print(f'"{open(name).read()}"' if os.path.exists(name) else "0", file=out)
+"""
+"""Looks for the first once the second is there."""
+
+
+def replaced(flow: Workflow, script: str) -> None:
+    """Runs a script of C programs, and tells which of two files came from it."""
+    flow.task("writer", ["/bin/sh", "-c", script], outports=out("*.h5", "next"))
+    reader = f"{WAITS}\nwaits.until_published(0, 1)\nopen('second.h5').close()\n{READ_BOTH}"
+    flow.task("reader", reader, inports=[{"filename": "*.h5", "flow": {"queue": 4}}])
+    flow.run()
+
+
+@pytest.mark.usual("execv", "execve", "execle")
+@pytest.mark.parametrize("call", EXEC)
+@pytest.mark.needs("cc")
+def test_a_program_whose_process_another_one_takes(flow: Workflow, call: str) -> None:
+    """What it has closed is left to the other one, as at an end of its own, and published."""
+    program = build("replaced.c", "cc", "-Wall", "-Werror")
+    replaced(flow, f"exec {program} {call} {program}")
+    assert flow.got() == ["first.h5", "second.h5"]
+    assert "when its program failed" not in flow.log()
+
+
+@pytest.mark.usual("execv", "execve", "execle")
+@pytest.mark.parametrize("call", EXEC)
+@pytest.mark.needs("cc")
+def test_a_program_whose_process_no_other_takes(flow: Workflow, call: str) -> None:
+    """There is none of that name; the program is killed later, so that nobody gets what it was about to add to."""
+    program = build("replaced.c", "cc", "-Wall", "-Werror")
+    replaced(flow, f"{program} {call} /nowhere; exec {program} none")
+    assert flow.got() == [0, "second.h5"]
+    assert "'first.h5' was closed but not yet published when its program failed" in flow.log()
+
+
+@pytest.mark.usual("vfork")
+@pytest.mark.parametrize("call", ["fork", "vfork", "posix_spawn"])
+@pytest.mark.needs("cc")
+def test_a_program_that_starts_others(flow: Workflow, call: str) -> None:
+    """Theirs are no ends of its own."""
+    program = build("replaced.c", "cc", "-Wall", "-Werror")
+    replaced(flow, f"{program} {call} /bin/true; exec {program} none")
+    assert flow.got() == [0, "second.h5"]
+    assert "'first.h5' was closed but not yet published when its program failed" in flow.log()
 
 
 @pytest.mark.parametrize(("ending", "steps"), [("", 3), ("raise SystemExit(3)", 2), ("os.kill(os.getpid(), 9)", 2)])

@@ -231,7 +231,8 @@ struct SlotRecord {
     uint32_t holds;                      // open StepFiles of readers
     uint32_t peers;                      // open StepFiles of other ranks of the writer
     int32_t writer;                      // rank table index of the lead that writes it
-    uint32_t writer_process;             // of a resting one: who closed it; 0 when that process has ended by itself
+    uint32_t writer_process;             // of a resting one: who closed it
+    uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
     uint64_t sequence;
     uint64_t stamp;                      // grows with every creation in the run; identifies the step
     uint64_t published_stamp;            // order of publication over the whole run

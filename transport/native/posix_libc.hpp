@@ -123,6 +123,12 @@ private:
     X(llistxattr, ssize_t(const char*, char*, size_t))                                  \
     X(setxattr, int(const char*, const char*, const void*, size_t, int))                \
     X(lsetxattr, int(const char*, const char*, const void*, size_t, int))               \
+    X(execve, int(const char*, char* const*, char* const*))                             \
+    X(execv, int(const char*, char* const*))                                            \
+    X(execvp, int(const char*, char* const*))                                           \
+    X(execvpe, int(const char*, char* const*, char* const*))                            \
+    X(fexecve, int(int, char* const*, char* const*))                                    \
+    X(execveat, int(int, const char*, char* const*, char* const*, int))                 \
     X(opendir, DIR*(const char*))                                                       \
     X(fdopendir, DIR*(int))                                                             \
     X(scandir, int(const char*, struct dirent***, int (*)(const struct dirent*),                     \

@@ -73,6 +73,7 @@ void clear_slot(const Board& board, int index) {
     slot.broken.store(0);
     slot.removed = 0;
     slot.kept_back = 0;
+    slot.handed_over = 0;
     slot.closes = 0;
     slot.snapshots = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);

@@ -26,7 +26,7 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
 }
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
-    return slot.state == SlotState::resting && slot.writer_process != 0 && board.is_over(slot.writer_process);
+    return slot.state == SlotState::resting && !slot.handed_over && board.is_over(slot.writer_process);
 }
 
 // Calls `visit` with every resting slot of an out-port.
@@ -42,11 +42,11 @@ void each_resting(const Board& board, int outport, Visit visit) {
 
 }  // namespace
 
-void hand_over(const Board& board, int task, uint32_t process) {
+void hand_over(const Board& board, int task, uint32_t process, bool ends) {
     for (int k = 0; k < board.head().slots; ++k) {
         SlotRecord& slot = board.slot(k);
         if (slot.state != SlotState::resting || slot.writer_process != process) continue;
-        if (board.port(board.source(slot.source).port).task == task) slot.writer_process = 0;
+        if (board.port(board.source(slot.source).port).task == task) slot.handed_over = ends;
     }
 }
 

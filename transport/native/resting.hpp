@@ -29,8 +29,9 @@ bool drop_kept_back(const Board& board, int source);
 // Makes sure of memory for the names of the source's unfinished files. False: shared memory is full.
 bool make_room_for_names(const Board& board, SourceRecord& source);
 
-// The process ends by itself, not by a signal: it may leave what it has closed to others of its task.
-void hand_over(const Board& board, int task, uint32_t process);
+// The process ends by itself, not by a signal: it may leave what it has closed to others of its task. `ends`: false if it does not
+// end after all.
+void hand_over(const Board& board, int task, uint32_t process, bool ends);
 
 using Discarded = void (*)(const Board& board, const SlotRecord& slot);
 

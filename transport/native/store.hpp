@@ -95,6 +95,9 @@ void close_step(StepFile* file);
 // The process ends by itself, not by a signal: what it has closed and not published is for others of its task to go on with.
 void hand_over_resting();
 
+// It does not end after all: another program was to take the process, and could not.
+void take_back_resting();
+
 // Gives up a step that this process created and has not published: it never existed for consumers.
 void discard_step(StepFile* file);
 

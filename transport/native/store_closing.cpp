@@ -96,7 +96,7 @@ std::atomic<bool> ending{false};
 void note_resting(SlotRecord& slot) {
     if (slot.state != SlotState::resting) return;
     has_left_resting = true;
-    if (ending) slot.writer_process = 0;
+    slot.handed_over = ending;
 }
 
 // HDF5 may close its files before or after this.
@@ -113,7 +113,9 @@ void log_discarded(const Board& board, const SlotRecord& slot) {
             "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
 }
 
-void hand_over_resting() try {
+namespace {
+
+void hand_over(bool ends) try {
     if (!has_left_resting) return;
     const Process& p = process();
     // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
@@ -123,8 +125,14 @@ void hand_over_resting() try {
     for (int k = 0; k < p.board.head().slots; ++k) any = any || p.board.slot(k).writer_process == self;
     if (!any) return;
     Board::Lock lock(p.board);
-    queue::hand_over(p.board, p.context.task, self);
+    queue::hand_over(p.board, p.context.task, self, ends);
 } WILKINS_OR()
+
+}  // namespace
+
+void hand_over_resting() { hand_over(true); }
+
+void take_back_resting() { hand_over(false); }
 
 void close_step(StepFile* file) {
     StepFile::State* state = file->state;

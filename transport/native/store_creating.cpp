@@ -48,6 +48,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         SlotRecord& slot = p.board.slot(index);
         slot.writer = p.rank_index;
         slot.writer_process = p.board.self();
+        slot.handed_over = 0;
         slot.state = SlotState::writing;
         WILKINS_FAULT_POINT("rest.reopened");
         stamp = slot.stamp;
