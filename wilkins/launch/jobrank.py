@@ -102,6 +102,7 @@ class JobRank:
         )
         self._coupled = bool(self._ports.of(self._task.index))
         self._told = False
+        self._starter = os.getppid()
         self._look_at = 0.0
         self._results_by = float("inf")
         self._bystander: Program | None = None
@@ -214,15 +215,18 @@ class JobRank:
             self._told = True
             self._meeting.leave_result(result)
         self._watch_bystander(ranks)
+        looks = now >= self._look_at
+        if looks:
+            self._look_at = now + _LOOK
+            if os.getppid() != self._starter:  # Open MPI's mpirun ends no rank that is not in MPI when it is killed
+                self._supervisor.stop(1, "the process that started the ranks of this job was killed; the run ends")
         if self._leads:
             done = min(self._meeting.ranks()) >= ENDED or now > self._results_by
         else:
             done = self._meeting.verdict() is not None or now > self._results_by + _LAST_RESULTS
-            if not done and now >= self._look_at:
-                self._look_at = now + _LOOK
-                if not self._meeting.leader_lives():
-                    self._supervisor.stop(1, "rank 0's launcher was killed; the run cannot go on")
-                    done = self._told
+            if not done and looks and not self._meeting.leader_lives():
+                self._supervisor.stop(1, "rank 0's launcher was killed; the run cannot go on")
+                done = self._told
         return None if done else _TURN
 
     def _judge_ends(self) -> None:
