@@ -136,11 +136,21 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _plan(parsed: argparse.Namespace) -> int:
-    from wilkins.planner import plan_file
+    from wilkins.footprint import footprints, told, warnings
+    from wilkins.graph import wire
+    from wilkins.load import load
+    from wilkins.planner import make_plan
     from wilkins.show import plan_table
 
     file, folder = _workflow(parsed)
-    streams.show(plan_table(plan_file(file, parsed.set, folder=folder, files=parsed.files)))
+    document = load(file, parsed.set)
+    wiring = wire(document, files=parsed.files)
+    streams.show(plan_table(make_plan(document, wiring, folder=folder)))
+    found, unknown = footprints(document, wiring)
+    if text := told(found, unknown):
+        streams.show(f"\n{text}")
+    for warning in warnings(found):
+        streams.tell(warning)
     return 0
 
 
@@ -164,7 +174,9 @@ def _simulate(parsed: argparse.Namespace) -> int:
         raise UsageError(f"--rate must be bytes per second such as 5GB/s, not {parsed.rate!r}") from None
     file = _workflow(parsed)[0]
     file_format = chosen_format(parsed.format, parsed.output, TIMELINES)
-    return simulate(file, parsed.set, rate or None, parsed.measured, parsed.trace, file_format, parsed.output)
+    return simulate(
+        file, parsed.set, rate or None, parsed.measured, parsed.trace, file_format, parsed.output, files=parsed.files
+    )
 
 
 def _trace(parsed: argparse.Namespace) -> int:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from wilkins import streams
 from wilkins.errors import UsageError
 from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
-from wilkins.flow.trace import BrokenTraceError, read_trace
+from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch import planfile
 from wilkins.launch.rundir import named
 from wilkins.plan import Plan
 
 
 def timeline_of_run(run: Path) -> Timeline:
-    """The timeline of a run, as it happened; of a trace with a broken line, up to that, and a line on stderr says so.
+    """The timeline of a run, as it happened: see `events_of_run`."""
+    return timeline_of(*events_of_run(run))
+
+
+def events_of_run(run: Path) -> tuple[Path, list[Event]]:
+    """A run's folder and its trace; of a trace with a broken line, up to that, and a line on stderr says so.
 
     Args:
         run: its directory, its name among the runs here (such as `latest`), or the file of its trace.
@@ -40,6 +46,11 @@ def timeline_of_run(run: Path) -> Timeline:
         raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
     if not events:
         raise UsageError(f"{folder}: its trace is empty: no program was started; see the logs beside it")
+    return folder, events
+
+
+def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
+    """The timeline of a run from its folder, or the file of its trace, and what that holds."""
     plan = _plan(folder if folder.is_dir() else folder.parent)
     return recorded(events, [task.name for task in plan.tasks] if plan else (), _feeds(plan) if plan else None)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from wilkins import streams
 from wilkins.errors import StuckError, count_of
 from wilkins.flow.model import simulate as simulate_model
 from wilkins.flow.recorded import computing_times, steps_written, without_start
 from wilkins.flow.timeline import Blocked
+from wilkins.footprint import footprints, told, warnings, written
 from wilkins.graph import wire
 from wilkins.load import load
 from wilkins.pictures import output_timelines
 from wilkins.predict import model_of
-from wilkins.runs import timeline_of_run
+from wilkins.runs import events_of_run, timeline_of, timeline_of_run
 
 _CURE = (
     "let one of them go first: 'first: missing' on the in-port that closes a cycle, a longer 'queue', or a 'flow' that "
@@ -29,26 +31,37 @@ def simulate(
     run: Path | None,
     file_format: str,
     target: Path | None,
+    *,
+    files: bool = False,
 ) -> int:
-    """Predict the timeline of a workflow and put it out.
+    """Predict the timeline of a workflow and put it out; tell how much shared memory its steps take at most.
 
     Args:
         rate: bytes per second that a rank copies.
-        measured: a run whose computing times and numbers of steps stand in for those that the file does not give.
+        measured: a run whose computing times, and numbers and sizes of steps, stand in for those that the file does
+            not give.
         run: a run to be shown beside the prediction, without its start.
+        files: every coupled port in mode ``file``.
 
     Raises:
         StuckError: the tasks would wait for each other.
         WilkinsError: the file is wrong, or something cannot be read or written.
     """
     document = load(file, overrides)
-    before = timeline_of_run(measured) if measured else None
-    times, written = (computing_times(before), steps_written(before)) if before else (None, None)
-    timeline = simulate_model(model_of(document, wire(document), rate, times, written))
+    wiring = wire(document, files=files)
+    folder, events = events_of_run(measured) if measured else (None, [])
+    before = timeline_of(folder, events) if folder else None
+    times, steps = (computing_times(before), steps_written(before)) if before else (None, None)
+    timeline = simulate_model(model_of(document, wiring, rate, times, steps))
+    found, unknown = footprints(document, wiring, written(events), timeline)
     panels = [(f"{document.workflow.name}, model", timeline)]
     if run:
         panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))
     output_timelines(panels, file_format, target)
+    if target is None and file_format == "text" and (text := told(found, unknown)):
+        streams.show(f"\n{text}")
+    for warning in warnings(found):
+        streams.tell(warning)
     if timeline.stuck:
         raise StuckError(f"the workflow would get stuck:\n{_explained(timeline.stuck)}\n{_CURE}")
     return 0
