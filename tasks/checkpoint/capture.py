@@ -80,6 +80,8 @@ class Job:
     """Sees what changes before it is captured."""
     exposed: bool = False
     """Some of it may change unseen: it has to be captured before `save` returns."""
+    promised: list[str] = field(default_factory=list)
+    """Paths of arrays that may change unseen, which the program has promised to leave alone until it is captured."""
     saved: Saved = field(init=False)
     plan: Plan = field(init=False)
     sources: list[Source] = field(default_factory=list)

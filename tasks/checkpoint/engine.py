@@ -32,7 +32,7 @@ from wilkins.tasks.checkpoint.recover import make_room, mend, recover
 from wilkins.tasks.checkpoint.rescue import remembered
 from wilkins.tasks.checkpoint.restore import Restored, restore
 from wilkins.tasks.checkpoint.ring import Ring
-from wilkins.tasks.checkpoint.schedule import Schedule, When
+from wilkins.tasks.checkpoint.schedule import Schedule, When, step_number
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 IN_FLIGHT = 2
@@ -240,12 +240,14 @@ class Checkpointer:
         It must not change before this returns.
 
         Raises:
-            CheckpointError: an earlier version could not be written, a thread changes the state all the time, or the
-                folder may only be read.
+            CheckpointError: an earlier version could not be written, a thread changes the state all the time, the
+                folder may only be read, or `step` is no whole number of 0 or more.
             Unsupported: the state holds what cannot be kept exactly.
         """
+        step = step_number(step)
         if self._unwritable:
             raise CheckpointError(f"step {step} cannot be saved: {self._unwritable}; give another folder")
+        self._warn_of_promises(step)
         self.wait_captured()
         began = time.monotonic()
         while len(self._jobs) >= IN_FLIGHT:
@@ -265,6 +267,18 @@ class Checkpointer:
             self._release(job, capture)
         self._took(job, began)
 
+    def _warn_of_promises(self, step: int) -> None:
+        """Nobody has waited for the state before: whether what is trusted has changed meanwhile cannot be found out."""
+        job = self._job
+        if job is not None and job.promised:
+            more = f" and {len(job.promised) - 3} more" if len(job.promised) > 3 else ""
+            _LOG.warning(
+                "%s: the checkpoint of step %d may be a mixture: trusted= names %s%s, changes to which cannot be found "
+                "here, and wait_captured() was not called from then to the save of step %d; call it before the state "
+                "is updated (or attach(optimizer)), or take them out of trusted=",
+                self.folder, job.step, ", ".join(job.promised[:3]), more, step,
+            )  # fmt: skip
+
     def save_if_due(self, step: int, state: Callable[[], Any]) -> bool:
         """Save what `state` returns if this step is due by `when`; returns whether it was. Collective."""
         if not self.due(step):
@@ -274,6 +288,7 @@ class Checkpointer:
 
     def due(self, step: int) -> bool:
         """Whether this step is to be saved, by `when`; to be asked once per step. Collective if time decides."""
+        step = step_number(step)
         now = time.monotonic()
         if self._last_asked is not None:
             busy = any(not job.done.is_set() for job in self._jobs)
@@ -342,6 +357,7 @@ class Checkpointer:
         With a `state`, its arrays, tensors and shards are filled in place. It must have all those that the version has,
         and no other, but for what `allow_missing` names. See `wilkins.tasks.checkpoint.restore`.
         """
+        step = None if step is None else step_number(step)
         self.wait()
         folders, elsewhere = [self.folder], []
         if self._memory is None and self._ranks.rank == 0 and (note := levels.in_memory(self.folder)):

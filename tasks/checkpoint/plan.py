@@ -66,6 +66,8 @@ class _Taken(NamedTuple):
     """Of the others, as far as that is possible."""
     exposed: bool
     """Some array has neither, and the program has not promised to leave it alone."""
+    promised: set[int]
+    """Those that have neither, if the program has promised to leave all of them alone."""
 
 
 class _Held(NamedTuple):
@@ -108,14 +110,14 @@ class Planner:
             Unsupported: the state holds what cannot be kept exactly.
             CheckpointError: a thread changes the state while this looks at it.
         """
-        if not isinstance(step, int) or step < 0:
-            raise CheckpointError(f"step {step!r} cannot be saved; number steps 0, 1, ...")
         known, found = self._known, outline(state)
         if known is not None and found is not None and known.form == found.form:
             held = _hold(known, found.arrays)
             if held is not None:
                 later = partial(self._settle, known=known, held=held)
-                return Job(step, began, found.plain, _ready(known.devices), later, held.taken.watch, held.taken.exposed)
+                job = Job(step, began, found.plain, _ready(known.devices), later, held.taken.watch, held.taken.exposed)
+                job.promised = [known.places[place][0] for place in sorted(held.taken.promised)]
+                return job
 
         leaves: list[Leaf] = []
 
@@ -135,12 +137,13 @@ class Planner:
                 source.guard(taken.watch, taken.addresses[place])
         ready = _ready({one.value.device for one in sources if one.on_device})
         job = Job(step, began, None, ready, None, taken.watch, taken.exposed)
+        job.promised = [keys[place] for place in sorted(taken.promised)]
         job.settled(plan, sources)
         return job
 
     def _settle(self, job: Job, known: _Known, held: _Held) -> None:
         """Describe what was held on to."""
-        arrays, versions, (addresses, copies, watch, _) = held
+        arrays, versions, (addresses, copies, watch, *_) = held
         if looks(arrays) == known.looks and aliases(arrays) == known.aliases:
             plan, firsts = known.plan, known.firsts
             sources = [
@@ -287,7 +290,9 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
             "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"
         )
     seen = {place for place in others if watch.covers(addresses[place], arrays[place].nbytes)}
-    return _Taken(addresses, copies, watch, not trusted.issuperset(set(others) - seen))
+    unseen = set(others) - seen
+    exposed = not trusted.issuperset(unseen)
+    return _Taken(addresses, copies, watch, exposed, set() if exposed else unseen)
 
 
 def _address(array: Any) -> int:

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from wilkins.tasks.checkpoint.errors import CheckpointError
 
@@ -39,6 +42,17 @@ class When:
     def by_time(self) -> bool:
         """Whether it depends on time, which ranks must agree on."""
         return self.seconds is not None or self.overhead is not None
+
+
+def step_number(step: Any) -> int:
+    """A step as a plain int, from one of Python's or NumPy's.
+
+    Raises:
+        CheckpointError: it is no number of a step.
+    """
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or step < 0:
+        raise CheckpointError(f"step {step!r} is no number of a step; give 0, 1, ..., as an int of Python or NumPy")
+    return int(step)
 
 
 @dataclass(slots=True)

@@ -346,3 +346,28 @@ def test_when_is_kept(opened: Opener) -> None:
     assert saved == [3, 6]
     with pytest.raises(CheckpointError, match="cannot be followed"):
         When(steps=0)
+
+
+@pytest.mark.parametrize("step", [True, np.True_, -1, np.int64(-1), 2.0, np.float32(2), "2", None])
+def test_what_is_no_step_is_refused(opened: Opener, step: Any) -> None:
+    checkpointer = opened(when=When(steps=2))
+    with pytest.raises(CheckpointError, match=r"is no number of a step; give 0, 1, \.\.\., as an int"):
+        checkpointer.save(step, {"x": 1})
+    with pytest.raises(CheckpointError, match="is no number of a step"):
+        checkpointer.save_if_due(step, dict)
+    assert checkpointer.restore() is None
+    if step is not None:
+        with pytest.raises(CheckpointError, match="is no number of a step"):
+            checkpointer.restore(step=step)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint8, np.int16])
+def test_steps_are_ints_of_python_or_numpy(opened: Opener, tmp_path: Path, kind: Any) -> None:
+    checkpointer = opened(when=When(steps=2))
+    assert checkpointer.save_if_due(kind(4), lambda: {"x": 4}) and not checkpointer.save_if_due(kind(5), dict)
+    checkpointer.save(kind(6), {"x": 6})
+    for step in (4, 6):
+        restored = checkpointer.restore(step=kind(step))
+        assert restored is not None and restored.step == step and type(restored.step) is int
+        assert restored.state == {"x": step}
+    assert [one.name for one in versions.versions(tmp_path)] == ["000001-step-4", "000002-step-6"]

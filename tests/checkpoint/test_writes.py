@@ -300,3 +300,27 @@ def test_a_promise_is_believed(opened: Opener, monkeypatch: pytest.MonkeyPatch) 
     state["x"][:] = 0
     restored = checkpointer.restore()
     assert restored is not None and same(restored.state, {"x": np.arange(SIZE)})
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["the program waits", "nobody waits"])
+def test_a_promise_that_nobody_saw_kept(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waits: bool
+) -> None:
+    """The next `save` says which version may be a mixture, and of what, if the program has not waited."""
+    monkeypatch.setattr(watch, "supported", lambda: False)
+    checkpointer = opened(trusted=("model",))
+    arrays = {str(name): np.arange(SIZE) for name in range(5)}
+    state = {"model": arrays, "small": np.zeros(3)}
+    for step in (1, 2, 3):  # the first state is described at once, the second one behind the program
+        checkpointer.save(step, state)
+        if waits:
+            checkpointer.wait_captured()
+        for array in arrays.values():
+            array += 1
+    said = [record.getMessage() for record in caplog.records if "mixture" in record.getMessage()]
+    if waits:
+        assert not said
+    else:
+        assert [line.split("the checkpoint of ")[1].split(" may")[0] for line in said] == ["step 1", "step 2"]
+        assert "trusted= names model/0, model/1, model/2 and 2 more" in said[0]
+        assert "was not called from then to the save of step 2; call it before the state is updated" in said[0]
