@@ -1,4 +1,4 @@
-"""One name that stands for the next step of an in-port, whatever the producers call their files: `as:`."""
+"""One name that stands for the next step of an in-port, whatever its producers call that: `as:` and `{filename}`."""
 
 from __future__ import annotations
 
@@ -216,6 +216,201 @@ for name in steps.names("*.h5"):
             "     inports: [{filename: 'plt*.h5', as: outfile.h5}]}\n"
         )
         assert streams.summary()["con"]["consumed"] == 3
+
+
+LOOP = """\
+import os, sys
+import h5py
+print("start", *sys.argv[1:], flush=True)
+for _ in range(int(sys.argv[1])):
+    with h5py.File("outfile.h5") as file:
+        print("got", file["by"].asstr()[()], file["step"][()], flush=True)
+"""
+"""``loop.py OPENS NAME``: opens a name of its own so often, whatever name it is given."""
+
+
+def loop(opens: int, more: str = "", port: str = "") -> str:
+    """A task that is told the names of its steps and opens one of its own."""
+    return con(f"{opens}, '{{filename}}'", port, more, "loop.py")
+
+
+def starts(streams: Streams) -> list[str]:
+    """The names that the reader was started with."""
+    return [line.split()[-1] for line in streams.log("con").splitlines() if line.startswith("start")]
+
+
+NOTE = "note: task con: 'outfile.h5' stood for the next step of \"*.h5\""
+
+
+class TestFoundByTheFirstOpen:
+    """Without `as:`, a program with `{filename}` among its `args` that opens a name unlike any of the producers'."""
+
+    @pytest.fixture(autouse=True)
+    def programs(self, streams: Streams) -> None:
+        """Those that are told the names."""
+        streams.program("loop.py", LOOP)
+
+    @MODES
+    def test_a_start_for_each_step(self, streams: Streams, mode: str) -> None:
+        ran = streams.run(sim(port=f", mode: {mode}") + loop(1), timeout=60)
+        assert streams.got("con") == steps("sim", STEPS)
+        assert starts(streams) == [f"out_{step}.h5" for step in range(STEPS)]
+        assert f"{NOTE} ({STEPS} steps)" in ran.err
+
+    @pytest.mark.parametrize(("opens", "count"), [(4, 4), (2, 4), (3, 4)], ids=["all", "twice", "beyond"])
+    def test_several_opens_in_a_start_are_several_steps(self, streams: Streams, opens: int, count: int) -> None:
+        """The program is started again while steps are left; an open beyond the last one is the end of its input."""
+        streams.run(sim(count=count) + loop(opens))
+        assert streams.got("con") == steps("sim", count)
+        assert len(starts(streams)) == -(-count // opens)
+
+    def test_an_error_beyond_the_last_step_counts_where_the_file_says_so(self, streams: Streams) -> None:
+        streams.run(sim(count=3) + loop(2, ", strict_end: true"), code=1)
+        assert streams.got("con") == steps("sim", 3)
+
+    def test_a_start_that_opens_nothing_is_not_repeated(self, streams: Streams) -> None:
+        """Its step is left out, and the next start is for the step behind it."""
+        streams.program("loop.py", LOOP.replace("import h5py", "import h5py\nif 'out_1' in sys.argv[2]: sys.exit(0)"))
+        streams.run(sim() + loop(1))
+        assert streams.got("con") == steps("sim", [0, 2, 3])
+
+    def test_the_first_start_opens_nothing(self, streams: Streams) -> None:
+        streams.program("loop.py", LOOP.replace("import h5py", "import h5py\nif 'out_0' in sys.argv[2]: sys.exit(0)"))
+        finished = streams.run(sim() + loop(1), code=1)
+        assert "ended without ever using its memory port '*.h5'" in finished.err
+
+    def test_ranks_agree_and_the_name_stays_for_the_run(self, streams: Streams) -> None:
+        """Three ranks, two producers, two starts."""
+        streams.program("loop.py", LOOP.replace('"got"', '"got", os.environ["RANK"]'))
+        tasks = sim("a{}.h5", tag="a") + sim("b{}.h5", tag="b")
+        streams.run(tasks + loop(4, f", nprocs: 3, mpiexec: {MPIEXEC}"), timeout=60)
+        got = [[line[2:] for line in streams.got("con") if line[0] == str(rank)] for rank in range(3)]
+        assert by_writer(got[0]) == {"a": list(range(STEPS)), "b": list(range(STEPS))}
+        assert got[0] == got[1] == got[2]
+
+    def c_pair(self, streams: Streams, writer: Path, reader: Path, more: str = "") -> None:
+        """A pair of C programs that check all values, of which one is told a name that it never uses."""
+        streams.program("told.sh", f"#!/bin/sh\nexec {reader} outfile.h5 3\n")
+        streams.run(
+            f"  - {{name: sim, func: {writer}, args: ['plt%04d.h5', 3], outports: [{{filename: '*.h5'}}]{more}}}\n"
+            f"  - {{name: con, func: ./told.sh, args: ['{{filename}}'], inports: [{{filename: '*.h5'}}]{more}}}\n",
+            timeout=60,
+        )
+        assert streams.summary()["con"]["consumed"] == 3 and streams.summary()["con"]["starts"] == 1
+
+    @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich")
+    def test_ranks_that_open_it_together(self, streams: Streams) -> None:
+        """Collective MPI-IO."""
+        compiler = parallel_c("mpich", static=False)
+        more = ", nprocs: 2, mpiexec: mpiexec.mpich"
+        self.c_pair(streams, build("par_write.c", *compiler), build("par_read.c", *compiler), more)
+
+    @pytest.mark.needs("h5cc")
+    @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
+    def test_c_programs(self, streams: Streams, *, static: bool) -> None:
+        """Also those with HDF5 inside, which open the name as a file."""
+        compiler = serial_c(static=static)
+        self.c_pair(streams, build("ser_write.c", *compiler), build("ser_read.c", *compiler))
+
+
+GUESS = """\
+import os, sys
+import h5py
+def read(name):
+    with h5py.File(name) as file:
+        print("got", file["by"].asstr()[()], file["step"][()], flush=True)
+"""
+
+
+class TestNeverByAGuess:
+    """What a name does not come to stand for."""
+
+    def told(self, streams: Streams, program: str, more: str = "") -> str:
+        """A task that is told the names of its steps, and runs this."""
+        streams.program("guess.py", GUESS + program)
+        return con("'{filename}'", "", more, "guess.py")
+
+    def test_looks_decide_nothing(self, streams: Streams) -> None:
+        program = """\
+assert not os.path.exists("mask.h5") and not os.access("mask.h5", os.R_OK) and not h5py.is_hdf5("mask.h5")
+read("outfile.h5")
+assert not os.path.exists("mask.h5")
+"""
+        streams.run(sim() + self.told(streams, program))
+        assert streams.got("con") == steps("sim", STEPS)
+
+    def test_a_producers_name_with_another_number_is_waited_for(self, streams: Streams) -> None:
+        """Asked for before it is there; after it, no name stands in any more."""
+        program = 'read("out_1.h5")\nread("out_3.h5")\n'
+        streams.run(sim(port=", queue: 4") + self.told(streams, program, ", rerun: never"))
+        assert streams.got("con") == steps("sim", [1, 3])
+        program = "read(sys.argv[1])\nread('outfile.h5')\n"
+        finished = streams.run(sim(count=9) + self.told(streams, program), code=4)
+        assert "con rank 0' waits" in finished.err or "'con' rank 0 waits for 'outfile.h5'" in finished.err
+
+    def test_a_misspelt_name_of_a_program_that_is_told_none(self, streams: Streams) -> None:
+        """The report of the stuck run says what the file lacks if the name was meant."""
+        finished = streams.run(sim(count=9) + con(port=""), code=4)
+        assert "give the in-port `as: outfile.h5`" in finished.err
+        assert streams.got("con") == []
+        finished = streams.run(sim(count=9) + con("out_77.h5", port=""), code=4)
+        assert "`as:" not in finished.err
+
+    def test_a_file_on_disk(self, streams: Streams) -> None:
+        """It is not the step, and not read either; the run says what would help."""
+        make = "import h5py\nwith h5py.File('mask.h5', 'w') as file:\n    file['step'], file['by'] = 0, 'disk'\n"
+        must_run(streams.folder, "python", "-c", make)
+        finished = streams.run(sim(count=9) + self.told(streams, 'read("mask.h5")\n'), code=4)
+        assert "is a file on disk, too" in finished.err and "`as: mask.h5`" in finished.err
+        assert streams.got("con") == []
+
+    def test_a_file_that_the_program_has_written_itself(self, streams: Streams) -> None:
+        """Also over one that an earlier run has left."""
+        self.leave(streams)
+        program = """\
+import subprocess
+make = "import h5py\\nwith h5py.File('outfile.h5', 'w') as file:\\n    file['step'], file['by'] = 0, 'own'\\n"
+environment = {k: v for k, v in os.environ.items() if not k.startswith("WILKINS") and k != "LD_PRELOAD"}
+subprocess.run([sys.executable, "-c", make], env=environment, check=True)
+read("outfile.h5")
+"""
+        finished = streams.run(sim(count=9) + self.told(streams, program), code=4)
+        assert "is a file on disk, too" in finished.err
+        assert streams.got("con") == []
+
+    def leave(self, streams: Streams) -> None:
+        """A run that leaves `outfile.h5` on disk."""
+        streams.run(sim("outfile.h5", port=", mode: file") + con())
+        assert (streams.folder / "outfile.h5").exists()
+
+    def test_a_file_that_an_earlier_run_has_left(self, streams: Streams) -> None:
+        """It is no file of the program's: the records of the run tell."""
+        self.leave(streams)
+        finished = streams.run(sim() + self.told(streams, 'read("outfile.h5")\n'))
+        assert streams.got("con") == steps("sim", STEPS)
+        assert NOTE in finished.err
+
+    def test_a_second_name(self, streams: Streams) -> None:
+        finished = streams.run(sim(count=9) + self.told(streams, "read('outfile.h5')\nread('other.h5')\n"), code=4)
+        assert "'outfile.h5' stands for the next step of '*.h5' for con, so 'other.h5' never comes" in finished.err
+        assert streams.got("con") == ["sim 0"]
+
+    @pytest.mark.parametrize("name", ["outfile.h5", "in7.h5"])
+    def test_a_producer_publishes_the_name_later(self, streams: Streams, name: str) -> None:
+        """Or one that differs only in its number."""
+        program = f"read('{name.replace('7', '1')}')\nopen('read', 'w').close()\n"
+        streams.program(
+            "late.py",
+            "import os, time\nimport h5py\n"
+            "for name in ('a.h5', 'b.h5'):\n"
+            "    with h5py.File(name, 'w') as file:\n        file['step'], file['by'] = 0, name\n"
+            "until = time.monotonic() + 60\n"
+            "while not os.path.exists('read') and time.monotonic() < until:\n    time.sleep(0.01)\n"
+            f"with h5py.File('{name}', 'w') as file:\n    file['step'], file['by'] = 1, 'late'\n",
+        )
+        late = "  - {name: sim, func: ./late.py, outports: [{filename: '*.h5'}]}\n"
+        finished = streams.run(late + self.told(streams, program, ", rerun: never"), code=1)
+        assert "task 'con' has opened" in finished.err and "now task 'sim' publishes" in finished.err
 
 
 class TestWhatTheCommandsSay:

@@ -57,6 +57,8 @@ class BoardPort:
     """Out-ports of a run that goes on with another one: by rank, the number of its first step, if that is not 0."""
     stands: str = ""
     """In-ports: the one name by which the program calls all their files; empty: by their own."""
+    may_stand: bool = False
+    """In-ports with wildcards: the program is told the name of the next step, but may open another one for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ def _native() -> ctypes.CDLL:
                 [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
             ),
             "wilkins_plan_stands": (number, [pointer, text]),
+            "wilkins_plan_may_stand": (None, [pointer]),
             "wilkins_plan_keep": (None, [pointer, ctypes.c_uint]),
             "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
             "wilkins_plan_rest": (number, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint64]),
@@ -133,6 +136,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_plan_create": (number, [pointer, text, text, text]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
+            "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
@@ -236,6 +240,8 @@ class Board:
                 lib.wilkins_plan_keep(plan, port.keep)
                 if port.stands:
                     _check(lib.wilkins_plan_stands(plan, os.fsencode(port.stands)), "cannot plan the board")
+                if port.may_stand:
+                    lib.wilkins_plan_may_stand(plan)
             for c in channels:
                 code = lib.wilkins_plan_channel(
                     plan,
@@ -310,6 +316,10 @@ class Board:
         `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
         the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published."""
         self._tell(_native().wilkins_task_exited, task, int(final), int(clean))
+
+    def left_by_run(self, inport: int, file: os.stat_result) -> None:
+        """An earlier run has left this file, which keeps no name from standing for the in-port's next step."""
+        self._tell(_native().wilkins_left_by_run, inport, file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns)
 
     def note(self, task: int, rank: int, event: str, name: str, time_ns: int) -> None:
         """Adds an event of a task (rank -1), or of a rank, to the run's trace; `time_ns` is of the monotonic clock."""
@@ -418,11 +428,14 @@ class Board:
                     "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
                                    "seconds",
+                                   "strange": bool,              # no producer has a file of such a name, but others
                                    "on": [[task, first rank, last rank], ...]}],
                     "flushes": [{"rank", "pid", "port", "seconds"}]}],   # made by the layer, after writes
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
-                    "waits_first": bool}],                       # its first open waits for a step
+                    "waits_first": bool,                         # its first open waits for a step
+                    "stand_in": "no|given|undecided|found|prevented",
+                    "stands": name}],                            # stands for its next step, or would have
          "channels": [{"outport", "inport", "queued", "dropped",
                        "held",                                   # steps that the reading task has open
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none

@@ -62,6 +62,18 @@ def test_a_program_without_the_name_too(case: Case) -> None:
     assert case.log("consume") == "0\n1\n2\n"
 
 
+def test_a_program_that_leaves_its_step_out_gets_the_next_one(case: Case) -> None:
+    """It looks at the name that it is given, and ends without opening anything."""
+    case.program(
+        "some.py",
+        "import sys, h5py\nprint(sys.argv[1], flush=True)\n"
+        "if sys.argv[1] != 'step1.h5':\n    h5py.File(sys.argv[1])['x'][0]\n",
+    )
+    case.workflow(two("some.py", 'args: ["{filename}"]', steps=4))
+    assert case.run().code == 0
+    assert case.log("consume") == "step0.h5\nstep1.h5\nstep2.h5\nstep3.h5\n"
+
+
 def test_rerun_never(case: Case) -> None:
     case.workflow(two("one.py", 'args: ["{filename}"]\n    rerun: never'))
     assert case.run().code == 0

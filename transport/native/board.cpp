@@ -373,8 +373,9 @@ int create_board(const char* folder, const BoardPlan& plan) {
         copy_text(port.pattern, sizeof(port.pattern), from.pattern);
         copy_text(port.stands, sizeof(port.stands), from.stands);
         port.stands_components = static_cast<uint32_t>(count_components(port.stands));
+        port.fixed = !from.stands.empty() || !has_wildcard(port.pattern);
         if (!from.stands.empty()) port.stand_in = StandIn::given;
-        port.fixed = stands_in(port) || !has_wildcard(port.pattern);
+        else if (from.may_stand && !port.fixed) port.stand_in = StandIn::undecided;
         port.components = static_cast<uint32_t>(count_components(port.pattern));
         port.cap = from.cap;
         port.habits = from.habits;

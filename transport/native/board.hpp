@@ -127,7 +127,15 @@ private:
 // What a board is made from.
 struct BoardPlan {
     struct Task { std::string name; int nprocs; };
-    struct Port { int task; Direction direction; std::string pattern; uint64_t cap; Habits habits = {}; std::string stands = {}; };
+    struct Port {
+        int task;
+        Direction direction;
+        std::string pattern;
+        uint64_t cap;
+        Habits habits = {};
+        std::string stands = {};  // see PortRecord
+        bool may_stand = false;   // a name may come to stand in
+    };
     struct Channel {
         int outport;
         int inport;

@@ -12,6 +12,7 @@
 #include "fault.hpp"
 #include "queue.hpp"
 #include "report.hpp"
+#include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "stuck.hpp"
 #include "trace.hpp"
@@ -93,6 +94,9 @@ WILKINS_API(int, wilkins_plan_stands(BoardPlan* plan, const char* name)) {
     return 0;
 } WILKINS_OR(errno)
 
+// Of the port planned last: its program is told the name of the next step, but may have another one for that.
+WILKINS_API(void, wilkins_plan_may_stand(BoardPlan* plan)) { plan->ports.back().may_stand = true; } WILKINS_OR()
+
 // Of the port planned last: so many of its newest files on disk stay at hand, under second names in `kept` beside the trace.
 WILKINS_API(void, wilkins_plan_keep(BoardPlan* plan, unsigned keep)) { plan->ports.back().habits.keep = keep; } WILKINS_OR()
 
@@ -157,6 +161,12 @@ WILKINS_API(size_t, wilkins_holder(const Watched* board, char* text, size_t room
     append_json(out, writes ? head.trace_file : "");
     return hand_out(out + "}", text, room);
 } WILKINS_OR(kNoText)
+
+// A file on disk, by what stat says of it, that an earlier run has left: it keeps no name from standing in.
+WILKINS_API(void, wilkins_left_by_run(const Watched* board, int inport, uint64_t device, uint64_t inode, uint64_t size, int64_t modified_ns)) {
+    const Briefly lock(*board);
+    if (lock) queue::left_by_run(*board, inport, {device, inode, size, modified_ns});
+} WILKINS_OR()
 
 WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_step)) {
     const Briefly lock(*board);

@@ -313,4 +313,11 @@ bool look(const char* name, uint64_t* size, uint64_t* identity, int64_t* modifie
     return true;
 }
 
+bool look(const char* name, OnDisk* out) {
+    struct stat st;
+    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+    *out = {st.st_dev, st.st_ino, static_cast<uint64_t>(st.st_size), st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec};
+    return true;
+}
+
 }  // namespace wilkins::disk

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "process.hpp"
+#include "stand_in.hpp"
 
 namespace wilkins::disk {
 
@@ -75,5 +76,6 @@ int map_file(const char* name, Image* out);
 
 // The same without the mapping: what stat tells. False if there is no such file.
 bool look(const char* name, uint64_t* size, uint64_t* identity, int64_t* modified_ns);
+bool look(const char* name, OnDisk* out);
 
 }  // namespace wilkins::disk

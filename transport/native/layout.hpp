@@ -32,7 +32,10 @@ enum class First : uint32_t { wait, missing, file };
 // Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
 enum class StandIn : uint32_t {
     no,
-    given,  // by the workflow file: the program has no other name for the port's files
+    given,      // by the workflow file: the program has no other name for the port's files
+    undecided,  // the program is told the name of the next step, but may say another one: its first open tells
+    found,      // that did; its other names are those of files that never come
+    prevented,  // it might have, but a file on disk has the name
 };
 
 // What a port's files are, and how its program handles them.
@@ -129,13 +132,15 @@ struct NameSet {
 struct PortRecord {
     int32_t task;
     Direction direction;
-    std::atomic<uint32_t> fixed;  // its program calls all its files by one name: the pattern has no wildcard, or a name stands in
+    uint32_t fixed;        // its program calls all its files by one name: the pattern has no wildcard, or the workflow file gives one
     uint32_t components;   // of the pattern
     std::atomic<uint32_t> touched;  // a program opened or created a matching name
     char pattern[kNameMax];           // of its files' names, as their producers say them
     std::atomic<StandIn> stand_in;    // in
-    uint32_t stands_components;       // of the name that stands in:
+    uint32_t stands_components;       // of the name that stands in, or would have:
     char stands[kNameMax];
+    NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
+    NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
     Habits habits;
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take
@@ -151,6 +156,7 @@ struct PortRecord {
     uint64_t log;          // in, fixed: offset of Delivery[log_room]
     uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
     uint64_t firsts;       // in: offset of FirstOpens[nprocs]
+    uint64_t started_for;  // in: stamp of the step that its task was last started for; 0: none
     uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;        // in: offset of Asked[nprocs]
     uint64_t given;        // in: offset of uint64_t[log_room]: the first question that each step may be the answer to
@@ -165,7 +171,13 @@ struct PortRecord {
 };
 
 // Is there a name that stands for the next step, and not for a producer's file?
-inline bool stands_in(const PortRecord& port) { return port.stand_in == StandIn::given; }
+inline bool stands_in(const PortRecord& port) {
+    const StandIn how = port.stand_in.load(std::memory_order_acquire);
+    return how == StandIn::given || how == StandIn::found;
+}
+
+// Does each open of the in-port lead to the next step, in the order of its log?
+inline bool in_order(const PortRecord& port) { return port.fixed || stands_in(port); }
 
 // One entry of the order in which an in-port with a fixed name hands out steps, the same for all ranks.
 struct Delivery {

@@ -133,6 +133,16 @@ bool pattern_match(const char* pattern, int components, const char* name) {
 
 bool same_ends(const char* one, const char* other, int n) { return strcmp(last_components(one, n), last_components(other, n)) == 0; }
 
+void shape_of(const char* name, char* out, size_t room) {
+    size_t end = 0;
+    for (bool before = false; *name && end + 1 < room; ++name) {
+        const bool digit = *name >= '0' && *name <= '9';
+        if (!digit || !before) out[end++] = digit ? '#' : *name;
+        before = digit;
+    }
+    out[end] = 0;
+}
+
 uint64_t hash_text(const char* text, uint64_t seed) {
     for (; *text; ++text) seed = (seed ^ static_cast<unsigned char>(*text)) * 1099511628211ull;
     return seed;

@@ -27,6 +27,9 @@ bool pattern_match(const char* pattern, int components, const char* name);
 // Do the names have the same last component, or the same n last ones?
 bool same_ends(const char* one, const char* other, int n);
 
+// The name with every number as '#': names that differ only in their numbers have the same one.
+void shape_of(const char* name, char* out, size_t room);
+
 // FNV-1a.
 uint64_t hash_text(const char* text, uint64_t seed = 1469598103934665603ull);
 

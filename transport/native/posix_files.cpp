@@ -148,7 +148,7 @@ void OpenStep::count_read(uint64_t offset, size_t count) {
                              : reads_ == 1 ? end <= kFirstLook
                                            : end <= kNextLook;
     // Who has seen all of a step has read it; but under a name that is rewritten, the open after a look would take the next one.
-    const bool seen_whole = end >= size() && !(looks && process().board.port(match_.inport).fixed);
+    const bool seen_whole = end >= size() && !(looks && in_order(process().board.port(match_.inport)));
     if (!only_a_look || seen_whole) settle();
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // In such a port names mean steps, and there is more than one who could publish them.
 bool may_double(const Board& board, const PortRecord& inport) {
-    if (inport.fixed) return false;
+    if (in_order(inport)) return false;
     int sources = 0;
     for (int link = 0; link < inport.links && sources < 2; ++link) sources += board.port(board.channel(board.link(inport, link)).outport).sources;
     return sources > 1;
@@ -74,8 +74,11 @@ bool asks_for_double(const Board& board, int index, int reader, const char* name
 void remember_for_readers(const Board& board, SourceRecord& source, const char* name) {
     const PortRecord& port = board.port(source.port);
     for (int k = 0; k < port.links; ++k) {
-        const PortRecord& inport = board.port(board.channel(board.link(port, k)).inport);
-        if (!may_double(board, inport) || !pattern_match(inport.pattern, static_cast<int>(inport.components), name)) continue;
+        const int index = board.channel(board.link(port, k)).inport;
+        const PortRecord& inport = board.port(index);
+        if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) continue;
+        remember_shape(board, index, source, name);
+        if (!may_double(board, inport)) continue;
         if (inport.components != port.components) past::add(board, source.names, key_of(inport, name));
         if (!past::knows(board, inport.by_name, key_of(inport, name))) continue;
         const Double pair = find_double(board, inport, name, board.port(source.port).first_source + source.rank);

@@ -91,6 +91,8 @@ void task_started(const Board& board, int index, bool one_step) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         port.ahead = 0;
+        const int offered = one_step ? next_step(board, p) : -1;
+        port.started_for = offered < 0 ? 0 : board.slot(offered).stamp;
         forget_questions(board, port);
         for (int k = 0; k < port.links; ++k) {
             ChannelRecord& channel = board.channel(board.link(port, k));
@@ -126,6 +128,20 @@ void align_marks(const Board& board, const PortRecord& port) {
     }
 }
 
+// A program that was started for a step and has opened none has left that one out: it is not started for it again.
+void pass_over(const Board& board, int index) {
+    if (!board.task(index).one_step || steps_opened(board, index) > 0) return;
+    bool first = true;  // until a step of some in-port was read, only the first one's are waited for
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        const int slot = first || port.steps > 0 ? next_step(board, p) : -1;
+        first = false;
+        if (slot < 0 || board.slot(slot).stamp != port.started_for) continue;
+        for (int r = 0; r < board.task(index).nprocs; ++r) follow_lead(board, p, r, slot);
+    }
+}
+
 }  // namespace
 
 void task_exited(const Board& board, int index, bool final, bool clean,
@@ -150,6 +166,7 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         WILKINS_FAULT_POINT("exit.peers");
         if (slot.state == SlotState::writing) clear_slot(board, s);
     }
+    if (!final) pass_over(board, index);
     for (int p = 0; p < board.head().ports; ++p)
         if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
     end_resting(board, index, clean, discarded);

@@ -21,7 +21,7 @@ inline bool alive(const Board& board, const ChannelRecord& channel) {
 // A rank that never opened anything of this source follows, there, the farthest it has got on the channel's other sources.
 // (By name only; a fixed name is read in order.)
 inline bool follows(const Board& board, const ChannelRecord& channel, const Mark& own) {
-    return own.next == 0 && own.keep != kInOrder && !board.port(channel.inport).fixed;
+    return own.next == 0 && own.keep != kInOrder && !in_order(board.port(channel.inport));
 }
 
 // Has the rank opened a step on this in-port since its task was last started?
@@ -92,7 +92,7 @@ void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
 // Is the task's program started for one step of the in-port, which then is what the port's one name means, however often it is opened? A
 // name that stands in goes on from step to step.
 inline bool for_one_step(const Board& board, const PortRecord& inport) {
-    return board.task(inport.task).one_step && inport.fixed && !stands_in(inport);
+    return board.task(inport.task).one_step && in_order(inport) && !stands_in(inport);
 }
 
 inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {

@@ -125,6 +125,17 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
     return found;
 }
 
+// Where a name stands for the steps, no other one means any.
+Found find_none(const Board& board, const PortRecord& inport, const char* name) {
+    Found found;
+    for (int link = 0; link < inport.links; ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            found.passed = found.passed || in_history(board, board.source(s), name, static_cast<int>(inport.components));
+    }
+    return found;
+}
+
 // Calls `visit` with every mark of the rank on the in-port: its channel's link, its source within the out-port.
 template <class Visit>
 void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
@@ -152,7 +163,7 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
 Found find_choice(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
     Found found;
-    if (inport.fixed) {
+    if (in_order(inport)) {
         found = find_in_order(board, index, reader);
         if (!found.unread) return {};
     } else {
@@ -180,6 +191,7 @@ int choose(const Board& board, int index, int reader, bool polled) {
     PortRecord& inport = board.port(index);
     const Found found = find_choice(board, index, reader);
     if (found.slot < 0) return -1;
+    keep_names(inport);
     take(board, index, reader, found);
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     board.mark(channel, place_in_port(board, board.source(board.slot(found.slot).source)), reader).keep = kCurrent;
@@ -211,9 +223,11 @@ void leave(const Board& board, int index, int reader, bool for_next) {
 }
 
 Found find(const Board& board, int inport, int reader, const char* name) {
-    const Found chosen = find_chosen(board, board.port(inport), reader, name);
+    const PortRecord& port = board.port(inport);
+    const Found chosen = find_chosen(board, port, reader, name);
     if (chosen.slot >= 0) return chosen;
-    return board.port(inport).fixed ? find_in_order(board, inport, reader) : find_by_name(board, inport, reader, name);
+    if (!in_order(port)) return find_by_name(board, inport, reader, name);
+    return stands_in(port) && !means(port, name, "") ? find_none(board, port, name) : find_in_order(board, inport, reader);
 }
 
 namespace {
@@ -221,7 +235,7 @@ namespace {
 // Counts one more open of the step that the mark's rank has opened last.
 void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
     ++mark.opens;
-    const bool again = !inport.fixed || for_one_step(board, inport);
+    const bool again = !in_order(inport) || for_one_step(board, inport);
     mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
     board.ring(channel.outport);
 }
@@ -244,7 +258,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
         ++inport.steps;
         inport.bytes += slot.size.load();
     }
-    if (inport.fixed) {
+    if (in_order(inport)) {
         if (found.position == inport.log_end) {
             board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
             WILKINS_FAULT_POINT("take.delivery");
@@ -260,7 +274,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
     mark.next = slot.sequence + 1;
     WILKINS_FAULT_POINT("take.marked");
     // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
-    if (inport.fixed) board.position(inport, reader) = found.position + 1;
+    if (in_order(inport)) board.position(inport, reader) = found.position + 1;
     trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
     mark.opens = 0;
@@ -282,7 +296,7 @@ bool comes_late(const Board& board, int index, int reader, const Found& found) {
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != link)) continue;
-        if (inport.fixed) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
+        if (in_order(inport)) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
         for (int s = 0; s < board.port(channel.outport).sources; ++s)
             if (highest(board, channel, s) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
     }
@@ -301,7 +315,7 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
         if (mark.keep == kHalfOpened && mark.next == slot.sequence + 1) count_open(board, inport, channel, mark);
         if (slot.sequence < mark.next) continue;
         Found found = {slot_index, link, true, false, false, inport.log_end};
-        for (uint32_t n = inport.fixed ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
+        for (uint32_t n = in_order(inport) ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
             if (entry.link == link && entry.source == s && entry.sequence == slot.sequence) found.position = n;
         }
@@ -311,6 +325,7 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
 
 bool let_go(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
+    if (stands_in(inport) && !means(inport, name, "")) return find_none(board, inport, name).passed;
     bool any = false;
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
@@ -318,7 +333,7 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
         const PortRecord& out = board.port(channel.outport);
         for (int s = 0; s < out.sources; ++s) {
             Mark& mark = board.mark(channel, s, reader);
-            bool same = inport.fixed && (mark.keep == kOpened || mark.keep == kHalfOpened);
+            bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kHalfOpened);
             if (mark.keep == kOpensAgain || mark.keep == kCurrent || mark.keep == kHalfOpened)
                 each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
                     same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && means(inport, name, slot.name));
@@ -350,7 +365,7 @@ int next_step(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
     // What a program that was started for one step has opened is none to start the next one for.
     if (for_one_step(board, inport)) return find_after(board, index, 0, board.position(inport, 0)).slot;
-    if (inport.fixed) return find_in_order(board, index, 0).slot;
+    if (in_order(inport)) return find_in_order(board, index, 0).slot;
     int best = -1;
     for (int k = 0; k < inport.links; ++k) {
         const ChannelRecord& channel = board.channel(board.link(inport, k));

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "stand_in.hpp"
 #include "survey.hpp"
 
 namespace wilkins {
@@ -16,6 +17,7 @@ struct Wait {
     WaitFor what;
     uint64_t nanoseconds;
     std::string name;
+    bool strange;
     std::vector<Ranks> on;
 };
 
@@ -36,6 +38,8 @@ struct Task {
 struct Port {
     uint64_t steps, bytes, dropped, reopened, shared, unseen;
     bool touched;
+    StandIn stand_in;
+    std::string stands;
 };
 
 struct Channel {
@@ -64,7 +68,8 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         if (rank.wait == WaitFor::nothing) continue;
         const auto waited = static_cast<uint64_t>(now - rank.wait_since);
         task.waiting += waited;
-        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, survey.waits_on(r)});
+        const bool strange = rank.wait == WaitFor::data && queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
+        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, survey.waits_on(r)});
     }
     return task;
 }
@@ -79,7 +84,7 @@ Facts take_facts(const Board& board) {
         const PortRecord& port = board.port(p);
         uint64_t dropped = 0;
         for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
-        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0});
+        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands});
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
@@ -130,6 +135,7 @@ void append(const Board& board, std::string& out, const Wait& wait) {
            kinds[static_cast<int>(wait.what)] + "\",\"port\":" + std::to_string(wait.port) + ",\"name\":";
     append_json(out, wait.name.c_str());
     seconds(out, "seconds", wait.nanoseconds);
+    field(out, "strange", wait.strange);
     out += ",\"on\":[";
     append(board, out, wait.on);
     out += "]}";
@@ -179,6 +185,9 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     field(out, "unseen", port.unseen);
     field(out, "touched", port.touched);
     field(out, "waits_first", record.habits.first == First::wait);
+    static const char* const ways[] = {"no", "given", "undecided", "found", "prevented"};
+    out += std::string(",\"stand_in\":\"") + ways[static_cast<int>(port.stand_in)] + "\",\"stands\":";
+    append_json(out, port.stands.c_str());
     out += "}";
 }
 

@@ -12,6 +12,7 @@
 #include "queue.hpp"
 #include "queue_parts.hpp"
 #include "raw.hpp"
+#include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
 
@@ -35,6 +36,14 @@ namespace {
 
 void explain_missing(const Process& p, const Match& match, const char* why) {
     log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
+}
+
+const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
+    if (stands_in(inport) && !means(inport, name, "")) return "another name stands for the steps of the in-port";
+    if (found.passed) return "the step of this name was dropped or let go";
+    if (!queue::is_strange(board, inport, name)) return "the stream has ended";
+    return "the stream has ended, and no producer has written a file of such a name; if it is to mean the next step, whatever that is "
+           "called, give it to the in-port as its 'as'";
 }
 
 }  // namespace
@@ -91,6 +100,15 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         }
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
+            if (queue::may_stand_in(board, board.port(match.inport), match.name)) {
+                OnDisk file;
+                lock.release();
+                const bool there = disk::look(match.name, &file);
+                lock.acquire();
+                queue::decide(board, match.inport, p.context.rank, match.name, there ? &file : nullptr);
+            } else if (intent != Intent::look) {
+                queue::name_opened(board, match.inport, match.name);
+            }
             const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
             if (!found.chosen && queue::asks_for_double(board, match.inport, p.context.rank, match.name)) {
                 *error = EACCES;
@@ -123,7 +141,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             }
             if (over) {
                 if (!found.passed) board.task(p.context.task).saw_end = 1;
-                explain_missing(p, match, found.passed ? "the step of this name was dropped or let go" : "the stream has ended");
+                explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
                 *error = ENOENT;
                 return nullptr;
             }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "queue.hpp"
+#include "stand_in.hpp"
 #include "survey.hpp"
 
 namespace wilkins {
@@ -107,9 +108,9 @@ bool Waiting::has_come(const RankRecord& rank) const {
     if (rank.wait != WaitFor::data) return false;
     const PortRecord& port = board_.port(rank.wait_port);
     const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
-    if (found.slot >= 0 || found.passed) return true;
+    if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, rank.wait_name)) return true;
     // Who asks for the next step, whatever its name, waits for the pattern (see steps.cpp).
-    return !port.fixed && strcmp(rank.wait_name, port.pattern) == 0 && queue::has_choice(board_, rank.wait_port, rank.rank);
+    return strcmp(rank.wait_name, port.pattern) == 0 && queue::has_choice(board_, rank.wait_port, rank.rank);
 }
 
 void Waiting::wake(size_t wait) {

@@ -14,6 +14,7 @@ from wilkins.launch.boardmap import BoardPorts, create_board
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import VARIABLE, Guard, end_members
 from wilkins.launch.hooks import run_hooks
+from wilkins.launch.leftfiles import tell_left_files
 from wilkins.launch.options import RunOptions
 from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
@@ -44,6 +45,7 @@ def run(plan: Plan, options: RunOptions) -> int:
     with Guard() as guard:
         board = create_board(plan, records.layer_log, records.trace)
         try:
+            tell_left_files(plan, board, records.path)
             return _run(plan, options, records, terminal, board, guard)
         except KeyboardInterrupt:  # outside the time in which signals are events
             return 128 + signal.SIGINT

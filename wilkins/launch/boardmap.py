@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.plan import ChannelPlan, Plan
+from wilkins.launch.environment import takes_filename
+from wilkins.patterns import is_wild
+from wilkins.plan import ChannelPlan, Plan, PortPlan
 from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
 
 
@@ -13,6 +15,7 @@ class BoardPorts:
     """Indices of the ports on the board, which has none of those that join no other task."""
 
     def __init__(self, plan: Plan) -> None:
+        self._told_names = {task.index for task in plan.tasks if takes_filename(task)}
         self._coupled = [port for port in plan.ports if port.mode != "plain"]
         self._in_channels = {end for channel in plan.channels for end in (channel.outport, channel.inport)}
         self._index = {port.index: place for place, port in enumerate(self._coupled)}
@@ -50,9 +53,17 @@ class BoardPorts:
                 port.keep,
                 dict(enumerate(port.begins)),
                 port.stands,
+                self._may_stand(port),
             )
             for port in self._coupled
         ]
+
+    def _may_stand(self, port: PortPlan) -> bool:
+        return port.direction == "in" and port.task in self._told_names and is_wild(port.called)
+
+    def may_stand(self) -> list[tuple[int, PortPlan]]:
+        """In-ports, by their board indices, for whose next step a name that the program opens may come to stand."""
+        return [(self._index[port.index], port) for port in self._coupled if self._may_stand(port)]
 
     def board_channels(self, plan: Plan) -> list[BoardChannel]:
         """The channels between them, as the board wants them."""

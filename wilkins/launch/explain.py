@@ -99,7 +99,31 @@ def cures(report: dict[str, Any]) -> list[str]:
     for index, wait in waiting:
         if wait["for"] != "data":
             lines += _cures_of_room(report, waiting, index, wait)
+        elif wait["strange"]:
+            lines.append(_cure_of_name(report, index, wait))
     return list(dict.fromkeys(lines))
+
+
+def _cure_of_name(report: dict[str, Any], index: int, wait: dict[str, Any]) -> str:
+    """What to do about a name that matches an in-port, and that no producer has a file of, nor of one like it."""
+    port, who, name = report["ports"][wait["port"]], report["tasks"][index]["name"], wait["name"]
+    stands, pattern = port["stands"], port["pattern"]
+    if port["stand_in"] == "found":
+        return f"  {stands!r} stands for the next step of {pattern!r} for {who}, so {name!r} never comes"
+    if port["stand_in"] == "prevented":
+        return f"  {who}: {prevented(stands, pattern)}"
+    return (
+        f"  no file like {name!r} was written for the in-port {pattern!r} of {who}: if {who} means by that name the "
+        f"next step, whatever that is called, give the in-port `as: {name}`"
+    )
+
+
+def prevented(name: str, pattern: str) -> str:
+    """A file on disk has the name that would have stood for the next step of an in-port."""
+    return (
+        f"{name!r}, which it has opened, would stand for the next step of {pattern!r}, but is a file on disk, too, and "
+        f"no earlier run has left it that the records tell of: remove the file, or give the in-port `as: {name}`"
+    )
 
 
 _Waits = Sequence[tuple[int, dict[str, Any]]]

@@ -20,6 +20,7 @@ from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hooks import run_hooks
 from wilkins.launch.jobrank import JobRank, JobSetting, meets_at_start
+from wilkins.launch.leftfiles import tell_left_files
 from wilkins.launch.options import RunOptions
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
@@ -126,6 +127,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         make_folders(plan)
         run_hooks(plan)
         board = meeting.make(lambda path: create_board(plan, records.layer_log, records.trace, path))
+        tell_left_files(plan, board, records.path)
         setting = JobSetting(
             records=str(records.path),
             quiet=options.quiet,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import count_of
+from wilkins.launch import explain
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.plan import Plan
 
@@ -90,7 +91,20 @@ def hints(report: dict[str, Any]) -> list[str]:
         for port in report["ports"]
         if port["shared"]
     ]
-    return [*reopened, *unseen, *shared]
+    return [*reopened, *unseen, *shared, *_stand_ins(report)]
+
+
+def _stand_ins(report: dict[str, Any]) -> list[str]:
+    """Names that programs opened, and that stood for the next step whatever that was called, or might have."""
+    found = []
+    for port in report["ports"]:
+        task, name, pattern = report["tasks"][port["task"]]["name"], port["stands"], port["pattern"]
+        if port["stand_in"] == "found":
+            steps = count_of(port["steps"], "step")
+            found.append(f'note: task {task}: {name!r} stood for the next step of "{pattern}" ({steps})')
+        elif port["stand_in"] == "prevented":
+            found.append(f"task {task}: {explain.prevented(name, pattern)}")
+    return found
 
 
 def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]:

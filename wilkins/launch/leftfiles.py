@@ -1,0 +1,74 @@
+"""Files on disk that earlier runs have left, as far as their records tell."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from wilkins.flow.trace import FILE_NAME
+from wilkins.launch import planfile
+from wilkins.launch.boardmap import BoardPorts
+from wilkins.plan import Plan, TaskPlan
+from wilkins.transport.board import Board
+
+
+def tell_left_files(plan: Plan, board: Board, records: Path) -> None:
+    """Tell the board which files in the folders of tasks, with names of in-ports for whose next step a name may come to
+    stand, earlier runs have left: these do not keep it from that."""
+    for inport, port in BoardPorts(plan).may_stand():
+        for file in left_files(_files(plan.tasks[port.task], port.pattern), records):
+            board.left_by_run(inport, file)
+
+
+def left_files(files: Mapping[str, os.stat_result], records: Path) -> list[os.stat_result]:
+    """Those of the files that an earlier run has left.
+
+    That is known of a file which a task of the run published under this name, in mode ``both`` or ``file``, and which
+    has not changed since the run.
+
+    Args:
+        files: by their paths.
+        records: directory of the run that begins; those of earlier ones lie beside it.
+    """
+    left: dict[str, os.stat_result] = {}
+    for run in records.parent.iterdir() if files else ():
+        if run == records or run.is_symlink():
+            continue
+        with contextlib.suppress(OSError, ValueError):
+            began, ended = ((run / name).stat().st_mtime_ns for name in ("plan.json", FILE_NAME))
+            of_its_time = {path: file for path, file in files.items() if began <= file.st_mtime_ns <= ended}
+            if of_its_time.keys() - left:
+                left |= {path: of_its_time[path] for path in _published(run) & of_its_time.keys()}
+    return list(left.values())
+
+
+def _files(task: TaskPlan, pattern: str) -> dict[str, os.stat_result]:
+    """The files in the task's folder that match, by their paths."""
+    found = {}
+    for name in glob.glob(pattern, root_dir=task.cwd):  # noqa: PTH207 - the pattern may be a whole path
+        path = task.cwd / name
+        with contextlib.suppress(OSError):
+            found[os.path.normpath(path)] = path.stat()
+    return found
+
+
+def _published(run: Path) -> set[str]:
+    """The paths of the files that the tasks of a run have published on disk.
+
+    Raises:
+        OSError, ValueError: the run's records cannot be read.
+    """
+    plan = planfile.loads((run / "plan.json").read_text(encoding="utf-8"))
+    tasks = plan.tasks
+    on_disk = {(tasks[port.task].name, port.pattern) for port in plan.ports if port.mode in ("both", "file")}
+    folders = {task.name: task.cwd for task in tasks}
+    found = set()
+    with (run / FILE_NAME).open(encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            words = line.rstrip("\n").split("\t")
+            if len(words) == 8 and words[1] == "publish" and (words[2], words[4]) in on_disk:
+                found.add(os.path.normpath(folders[words[2]] / words[5]))
+    return found
