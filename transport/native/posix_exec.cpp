@@ -44,32 +44,32 @@ using namespace wilkins;
 WILKINS_INTERPOSE(int, execve, const char* path, char* const* words, char* const* variables) {
     const Leaving leaving;
     return libc::execve(path, words, variables);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execv, const char* path, char* const* words) {
     const Leaving leaving;
     return libc::execv(path, words);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execvp, const char* name, char* const* words) {
     const Leaving leaving;
     return libc::execvp(name, words);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execvpe, const char* name, char* const* words, char* const* variables) {
     const Leaving leaving;
     return libc::execvpe(name, words, variables);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fexecve, int fd, char* const* words, char* const* variables) {
     const Leaving leaving;
     return libc::fexecve(fd, words, variables);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execveat, int dirfd, const char* path, char* const* words, char* const* variables, int flags) {
     const Leaving leaving;
     return libc::execveat(dirfd, path, words, variables, flags);
-}
+} WILKINS_OR(-1)
 
 // The arguments of a call as an array, in the caller's own frame: it may share its memory with a parent (vfork).
 #define WILKINS_WORDS(words, first)                                                       \
@@ -85,14 +85,14 @@ WILKINS_INTERPOSE(int, execl, const char* path, const char* first, ...) {
     va_end(more);
     const Leaving leaving;
     return libc::execv(path, words);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execlp, const char* name, const char* first, ...) {
     WILKINS_WORDS(words, first);
     va_end(more);
     const Leaving leaving;
     return libc::execvp(name, words);
-}
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
     WILKINS_WORDS(words, first);
@@ -100,4 +100,4 @@ WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
     va_end(more);
     const Leaving leaving;
     return libc::execve(path, words, variables);
-}
+} WILKINS_OR(-1)
