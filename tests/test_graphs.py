@@ -396,6 +396,18 @@ for step in range(6):
         assert "give the in-port 'steer.h5' of sim `first: missing`" in told.err
         assert streams.got("sim") == []
 
+    def test_tasks_of_which_one_is_not_given_the_steps_between(self, streams: Streams) -> None:
+        """The analysis is to get every third step, but the simulation waits for its answer after the first."""
+        streams.program("sim.py", self.STEERED)
+        loop = self.loop(", first: missing")
+        loop = loop.replace("inports: [{filename: state.h5}", "inports: [{filename: state.h5, io_freq: 3}")
+        told = streams.run(loop, code=4)
+        assert "the run is stuck and was stopped" in told.err
+        assert "ana is given only some steps of 'state.h5' (every 3rd from the 3rd)" in told.err
+        assert "sim, which has published 1 so far" in told.err
+        assert "give the in-port 'state.h5' of ana `io_freq: 1`" in told.err
+        assert "first:" not in told.err
+
 
 class TestEndsAndErrors:
     """What goes wrong elsewhere, at the ends of streams and in programs."""

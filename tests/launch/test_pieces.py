@@ -149,7 +149,7 @@ def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]
             {"task": 1, "pattern": "a*.h5", "steps": 2, "waits_first": True},
             {"task": 1, "pattern": "b*.h5", "steps": 0, "waits_first": True},
         ],
-        "channels": [{"outport": 0, "inport": 1, "queued": 2, "held": 0, "reached": reached}],
+        "channels": [{"outport": 0, "inport": 1, "every": 1, "offset": 0, "queued": 2, "held": 0, "reached": reached}],
     }
 
 

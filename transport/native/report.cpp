@@ -194,6 +194,8 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
 void append(std::string& out, const ChannelRecord& record, const Channel& channel) {
     out += "{\"outport\":" + std::to_string(record.outport);
     field(out, "inport", static_cast<uint64_t>(record.inport));
+    field(out, "every", uint64_t{record.every});
+    field(out, "offset", uint64_t{record.offset});
     field(out, "queued", channel.queued);
     field(out, "dropped", channel.dropped);
     field(out, "held", channel.held);

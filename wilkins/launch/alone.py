@@ -99,7 +99,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
     )
     if code == 0:
         records.drop_kept()
-    for hint in (*summary.hints(report), *summary.resumed_hints(plan, report, records.path)):
+    for hint in (*summary.hints(plan, report), *summary.resumed_hints(plan, report, records.path)):
         terminal.say(hint)
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path))
     for line in summary.how_to_go_on(plan, report, code, records.path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins.flow.policy import ordinal
+from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.environment import takes_filename
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _flushes(report: dict[str, Any], index: int) -> list[str]:
 def cures(report: dict[str, Any]) -> list[str]:
     """Keys of the workflow file that would end the waits, each with the value and the port to give it to."""
     waiting = [(index, wait) for index, task in enumerate(report["tasks"]) for wait in task["waits"]]
-    lines = _cures_of_cycles(report, waiting)
+    lines = [*_cures_of_cycles(report, waiting), *_cures_of_skips(report, waiting)]
     for index, wait in waiting:
         if wait["for"] != "data":
             lines += _cures_of_room(report, waiting, index, wait)
@@ -219,6 +219,25 @@ def _cures_of_cycles(report: dict[str, Any], waiting: _Waits) -> list[str]:
                 "file of that name)"
             ]
     return []
+
+
+def _cures_of_skips(report: dict[str, Any], waiting: _Waits) -> Iterator[str]:
+    """Readers that wait for a later step of a producer, which waits itself: their policy leaves out those between."""
+    tasks, ports = report["tasks"], report["ports"]
+    asleep = {index for index, _ in waiting}
+    for index, wait in waiting:
+        reader, pattern = tasks[index]["name"], repr(ports[wait["port"]]["pattern"])
+        for channel in report["channels"] if wait["for"] == "data" else ():
+            outport = ports[channel["outport"]]
+            writer = outport["task"]
+            if channel["inport"] != wait["port"] or writer not in asleep & _tasks_of(wait) or channel["every"] == 1:
+                continue
+            kept = kept_words(channel["every"], channel["offset"])
+            yield (
+                f"  {reader} is given only some steps of {pattern} ({kept}), and {tasks[writer]['name']}, which has "
+                f"published {outport['steps']} so far, waits before it has the next of these: give the in-port "
+                f"{pattern} of {reader} `io_freq: 1`, so that it gets every step"
+            )
 
 
 def _leads_to(first: _Waits, task: int, goal: int) -> bool:

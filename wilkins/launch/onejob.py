@@ -227,7 +227,7 @@ def _sum_up(rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirect
     records.write_json("summary.json", summary.record(lines, exit_code=code, reason=reason, wall_s=wall_s, peak=peak))
     if code == 0:
         records.drop_kept()
-    for hint in (*summary.hints(report), *summary.resumed_hints(rank.plan, report, records.path)):
+    for hint in (*summary.hints(rank.plan, report), *summary.resumed_hints(rank.plan, report, records.path)):
         rank.terminal.say(hint)
     rank.terminal.table(summary.table(lines, wall_s=wall_s, peak=peak, folder=records.path))
     for line in summary.how_to_go_on(rank.plan, report, code, records.path):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import count_of
+from wilkins.flow.policy import kept_words
 from wilkins.launch import explain
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.plan import Plan
@@ -67,7 +68,7 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
     return lines
 
 
-def hints(report: dict[str, Any]) -> list[str]:
+def hints(plan: Plan, report: dict[str, Any]) -> list[str]:
     """What the user may want to change, judging by what programs did."""
     reopened = [
         f"{report['tasks'][port['task']]['name']}: reopened {count_of(port['reopened'], 'file')} of "
@@ -91,7 +92,7 @@ def hints(report: dict[str, Any]) -> list[str]:
         for port in report["ports"]
         if port["shared"]
     ]
-    return [*reopened, *unseen, *shared, *_stand_ins(report)]
+    return [*reopened, *unseen, *shared, *_stand_ins(report), *([] if plan.resumes else _none_given(report))]
 
 
 def _stand_ins(report: dict[str, Any]) -> list[str]:
@@ -105,6 +106,20 @@ def _stand_ins(report: dict[str, Any]) -> list[str]:
         elif port["stand_in"] == "prevented":
             found.append(f"task {task}: {explain.prevented(name, pattern)}")
     return found
+
+
+def _none_given(report: dict[str, Any]) -> list[str]:
+    """Readers that were given no step because no more were published than come before the first that is kept."""
+    tasks, ports = report["tasks"], report["ports"]
+    return [
+        f"{tasks[inport['task']]['name']}: was given no step of {inport['pattern']!r}, since "
+        f"{tasks[outport['task']]['name']} published {outport['steps']}, and its in-port keeps "
+        f"{kept_words(channel['every'], channel['offset'])}; to begin with the first, write "
+        f"`flow: {{every: {channel['every']}}}` instead"
+        for channel in report["channels"]
+        for outport, inport in [(ports[channel["outport"]], ports[channel["inport"]])]
+        if not inport["steps"] and 0 < outport["steps"] <= channel["offset"]
+    ]
 
 
 def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]:
