@@ -84,6 +84,26 @@ void random_against_model() {
     }
 }
 
+// The most memory that a run took is what it had: not what another rank has asked for at that moment, and may not get.
+void most_memory() {
+    const Board& board = process().board;
+    const int other = board.head().slots - 1;
+    const auto asked = [&](int64_t bytes) {
+        Board::Lock lock(board);
+        board.slot(other).accounted += static_cast<uint64_t>(bytes);
+        board.port(board.source(board.slot(other).source).port).used += static_cast<uint64_t>(bytes);
+        board.head().memory += static_cast<uint64_t>(bytes);
+    };
+    asked(1 << 24);
+    StepFile* file = create("most.h5");
+    CHECK(file->write(0, "x", 1) == 0);
+    CHECK(board.head().memory_peak == kBlock);
+    asked(-(1 << 24));
+    CHECK(board.head().memory == kBlock);
+    close_step(file);
+    close_step(open("most.h5"));
+}
+
 // One producer, one consumer, a queue between them: every step arrives once, in order, whole.
 void stream_of_steps() {
     constexpr int kSteps = 100;
@@ -273,6 +293,7 @@ int main() {
     test::Scratch scratch;
     test::join_loop(scratch, "*.h5", 2, 30 << 20);
     CHECK(context().active);
+    most_memory();
     looking_and_removing();
     renaming();
     random_against_model();

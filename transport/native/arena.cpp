@@ -242,14 +242,24 @@ int Arenas::reserve(int index, uint64_t size) {
         return error;
     }
     WILKINS_FAULT_POINT("reserve.allocated");
-    {
-        // Not before: what there was no memory for was never taken.
-        Board::Lock lock(board_);
-        BoardRecord& head = board_.head();
-        if (head.memory > head.memory_peak) head.memory_peak = head.memory;
-    }
     while (have < goal && !slot.reserved.compare_exchange_weak(have, goal)) {}
+    Board::Lock lock(board_);
+    note_peak();
     return 0;
+}
+
+// What there is no memory for was never taken: of what is counted, that which ranks have asked for and may not get is left out.
+void Arenas::note_peak() {
+    BoardRecord& head = board_.head();
+    if (head.memory <= head.memory_peak) return;
+    uint64_t taken = head.memory;
+    for (int s = 0; s < head.slots; ++s) {
+        const SlotRecord& slot = board_.slot(s);
+        const uint64_t reserved = slot.reserved.load();
+        if (slot.accounted > reserved && board_.port(board_.source(slot.source).port).habits.mode != Mode::file)
+            taken -= slot.accounted - reserved;
+    }
+    if (taken > head.memory_peak) head.memory_peak = taken;
 }
 
 int Arenas::trim(int index, uint64_t size) {

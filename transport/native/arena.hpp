@@ -69,6 +69,7 @@ private:
     int map_bytes(int slot, bool writable, Mapping* out) const;
     uint64_t room(int slot) const;
     void account(SlotRecord& slot, uint64_t bytes);
+    void note_peak();
 
     const Board& board_;
     std::mutex mutex_;
