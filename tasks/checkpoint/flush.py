@@ -120,6 +120,9 @@ class Flush:
             if len({one[name] for one in told}) > 1:
                 values = ", ".join(f"rank {rank}: {one[name]}" for rank, one in enumerate(told))
                 return f"ranks gave different {what} ({values}); give the same state and step on all ranks"
+        if self._memories is not None:
+            each = [math.inf if self._failed else up(one["bytes"], PAGE) for one in told]
+            self._memories.make_room(each, self._ranks, self._keep)
         begun, trouble = ["", 0], ""
         if self._ranks.rank == 0:
             try:

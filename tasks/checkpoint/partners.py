@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -19,14 +20,17 @@ from wilkins.tasks.checkpoint import erasure, versions
 from wilkins.tasks.checkpoint.erasure import Coder, Partners, spans
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.files import Pace, cannot, tidied
+from wilkins.tasks.checkpoint.layout import names_of
 from wilkins.tasks.checkpoint.nodes import Nodes
 from wilkins.tasks.checkpoint.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
 from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.recover import damage, has_room
 from wilkins.tasks.checkpoint.rows import Files, Row
 from wilkins.tasks.checkpoint.sources import Bytes
 from wilkins.tasks.checkpoint.versions import LATEST, Manifest, Version
 from wilkins.tasks.whole import sync
 
+_LOG = logging.getLogger("wilkins.checkpoint")
 PIECE = 1 << 20
 """Bytes of a chunk that are sent at once; an agent has k + m of them in memory twice."""
 
@@ -60,6 +64,38 @@ class NodeMemories:
     def newest(self) -> int:
         """The number of the newest version that this node has a part of; for agents."""
         return versions.newest(self.folder) if self.nodes.is_agent else 0
+
+    def make_room(self, bytes_of: Sequence[float], ranks: Ranks, keep: int) -> None:
+        """Remove versions beyond `keep` from all nodes now, if one of these has no room for one more. Collective.
+
+        As many as `keep` that verify on all nodes stay, and all that are newer than these.
+
+        Args:
+            bytes_of: what each rank writes; infinity: what the file system says of its room is not to be trusted.
+        """
+        here = self._rows[self.nodes.here]
+        size = sum(bytes_of[rank] for rank in here.ranks)
+        if self._partners is not None:
+            largest = max(sum(bytes_of[rank] for rank in row.ranks) for row in self._rows)
+            size += largest * self._partners.parity / self._partners.data
+        found: list[Version] = []
+        lacking = False
+        with contextlib.suppress(OSError):  # told when the version is written: other ranks wait for this one here
+            found = versions.versions(self.folder) if self.nodes.is_agent else []
+            lacking = len(found) > keep and not has_room(self.folder, size, names_of(len(here.ranks)) + 2)
+        if "1" not in ranks.tell(str(int(lacking))):
+            return
+        whole: list[str] = []
+        with contextlib.suppress(OSError):
+            whole = [one.name for one in found if not damage(one)]
+        told = [set(json.loads(text)) for text in ranks.tell(json.dumps(whole) if self.nodes.is_agent else "") if text]
+        common = sorted(set.intersection(*told), key=lambda name: int(name.partition("-")[0]))
+        if len(common) < keep:
+            return
+        oldest = int(common[-keep].partition("-")[0])
+        if gone := sum(one.serial < oldest for one in found):
+            _LOG.warning("no room for a version more in %s: those beyond the %d to keep go now", self.folder, keep)
+            tidied(self.folder, len(found) - gone)
 
     def commit(self, path: Path, manifest: Manifest, ranks: Ranks, pace: Pace, keep: int) -> str:
         """Make what all ranks have written to the hidden folder `path`, of one name on all nodes, a version on all.

@@ -62,7 +62,7 @@ def make_room(folder: Path, keep: int, size: float, names: int) -> None:
         OSError: the folder cannot be read.
     """
     found = versions.versions(folder)
-    if len(found) <= keep or _has_room(folder, size, names):
+    if len(found) <= keep or has_room(folder, size, names):
         return
     whole = 0
     for place in reversed(range(len(found))):
@@ -74,7 +74,12 @@ def make_room(folder: Path, keep: int, size: float, names: int) -> None:
             return
 
 
-def _has_room(folder: Path, size: float, names: int) -> bool:
+def has_room(folder: Path, size: float, names: int) -> bool:
+    """Whether a version of so many bytes and names fits, by what the file system says.
+
+    Raises:
+        OSError: it says nothing.
+    """
     room = os.statvfs(folder)
     free = room.f_bavail * room.f_frsize
     return free >= size + size / 64 + _BESIDE and (not room.f_files or room.f_favail >= names)

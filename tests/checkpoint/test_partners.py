@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import pytest
 from kill_points import kill_at
 
-from support import MPIEXEC, OWN_MOUNTS, must_run, run_tree, started_tree, wait_for
+from support import MPIEXEC, OWN_MOUNTS, mounted, must_run, run_tree, started_tree, wait_for
 from wilkins.cli import main
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners, versions
 from wilkins.tasks.checkpoint.erasure import Coder, Stripes, chunk_bytes, groups
@@ -359,3 +359,25 @@ def test_on_the_command_line(
     assert f"{SHEET} is not what was written: its digest does not match" in ckpt("list", node)[1]
     code, text = ckpt("prune", folder / "memory-node1", "--keep", "1")
     assert code == 0 and [one.step for one in versions.versions(folder / "memory-node1")] == [7], text
+
+
+@needs
+@pytest.mark.needs("root")
+def test_versions_beyond_those_to_keep_make_room_on_all_nodes(tmp_path: Path) -> None:
+    """A job that keeps fewer than the one before, in memory that is full: all nodes give the same versions up."""
+    with mounted(tmp_path / "disk", "60m") as disk:
+        given = {"memory": str(disk / "memory-{node}"), "nodes": 2, "partners": [1, 1], "storage_every": 1000}
+
+        def job(steps: int, keep: int) -> list[str]:
+            return launched(tmp_path, "run", str(steps), "0", json.dumps(given | {"keep": keep}), ranks=2)
+
+        assert run_tree(job(20, 6), LIMIT, tmp_path, kill_at("save.planned", 9, 1)).code != 0
+        held = [{one.step for one in versions.versions(where)} for where in memories(disk)]
+        assert len(held) == 2 and min(map(len, held)) >= 6
+        with (disk / "ballast").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, os.statvfs(disk).f_bavail * 4096)
+        done = run_tree(job(15, 2), LIMIT, tmp_path)
+        assert done.code == 0, done.err
+        assert told(done.out, "resumed") >= 6
+        assert done.err.count("those beyond the 2 to keep go now") == 2
+        assert check(tmp_path / "versions") == 14
