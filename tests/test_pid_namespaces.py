@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hooks import faults
 
-from support import WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
+from support import MPIEXEC, WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
 from wilkins.transport.board import Board, BoardHeldError, BoardTask
 
 pytestmark = pytest.mark.needs("root", "unshare")
@@ -146,6 +146,37 @@ def test_a_number_that_is_used_again_is_another_process(tmp_path: Path) -> None:
     ran = run(tmp_path, "func: ./write.py", consumer, "2MB", 1, *OWN_PIDS.split())
     assert ran.code == 0, ran.err
     assert got(tmp_path) == list(range(1, STEPS))
+
+
+JOBS = {
+    "named": [MPIEXEC, "-genv", "WILKINS_JOB_ID", "a job of this test"],
+    "unnamed": [MPIEXEC],
+    "openmpi": ["mpirun.openmpi", "--oversubscribe"],
+}
+"""Ways to start the ranks of one job, of which Open MPI's tells them which job it is."""
+
+
+def run_job(folder: Path, how: str) -> Finished:
+    """Two ranks of one job, each in a namespace of its own."""
+    before = [*JOBS[how], "-n", "2", *OWN_PIDS.split()]
+    return run(folder, "func: ./write.py", "func: ./rest.py", "20MB", 4, *before)
+
+
+@pytest.mark.usual("named")
+@pytest.mark.parametrize("how", ["named", pytest.param("openmpi", marks=pytest.mark.needs("mpirun.openmpi"))])
+def test_ranks_of_one_job_meet_from_namespaces_of_their_own(tmp_path: Path, how: str) -> None:
+    ran = run_job(tmp_path, how)
+    assert ran.code == 0, ran.err
+    assert got(tmp_path) == list(range(STEPS))
+
+
+def test_ranks_that_cannot_see_which_job_they_are_of_say_what_to_set(tmp_path: Path) -> None:
+    """MPICH's mpiexec gives no name of the job, and cannot be seen from a namespace of the rank's own."""
+    ran = run_job(tmp_path, "unnamed")
+    assert ran.code == 3, ran.err
+    assert ran.err.count("the ranks of this job cannot meet") == 1 and "set WILKINS_JOB_ID to" in ran.err
+    assert "Traceback" not in ran.err
+    assert not (tmp_path / "wilkins-runs").exists()
 
 
 ASK = """

@@ -52,8 +52,13 @@ def main(path: Path, options: RunOptions) -> int:
     if here is None:
         raise UsageError(f"this process is not a rank of an MPI job; start it as: mpiexec -n N wilkins run {path}")
     if not here.one_node:
-        return _refuse_nodes(here)
-    meeting = Rendezvous(job_key(), here.rank, here.size)
+        return _refuse(
+            here, ResourceError(f"this job's {here.size} ranks are on several nodes, which is not supported yet")
+        )
+    try:
+        meeting = Rendezvous(job_key(), here.rank, here.size)
+    except ResourceError as error:
+        return _refuse(here, error)
     with Guard() as guard:
         try:
             code = _follow(meeting, guard) if here.rank else _lead(path, options, here, meeting, guard)
@@ -90,11 +95,12 @@ def _hold_descriptors(until: float) -> None:
     os._exit(0)
 
 
-def _refuse_nodes(here: Rank) -> int:
+def _refuse(here: Rank, error: ResourceError) -> int:
+    """What every rank finds out by itself is said by the first."""
     if here.rank:
         time.sleep(1.0)  # an mpiexec ends all ranks when one fails; the first is to speak before
         return ResourceError.exit_code
-    return report(ResourceError(f"this job's {here.size} ranks are on several nodes, which is not supported yet"))
+    return report(error)
 
 
 def _follow(meeting: Rendezvous, guard: Guard) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from wilkins.errors import ResourceError
+
 _FAMILIES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "mpiexec"),
@@ -16,7 +18,9 @@ _FAMILIES = (
     ("SLURM_PROCID", "SLURM_NTASKS", "", "srun"),
 )
 _ALLOCATION_IDS = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT")
-_JOB_IDS = ("PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PALS_APID", "SLURM_STEP_ID")
+JOB_ID = "WILKINS_JOB_ID"
+"""By which a user names a job whose ranks cannot tell."""
+_JOB_IDS = ("PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PALS_APID", "SLURM_STEP_ID", JOB_ID)
 _LAUNCHERS = ("hydra_pmi_proxy", "slurmstepd")
 """The processes, one per job and node, that start the ranks where the variables may not tell one job from another."""
 
@@ -60,6 +64,9 @@ def job_key(environment: Mapping[str, str] = os.environ) -> str:
     From all the ids that the launcher gives, and the process that started the ranks. The ids alone do not do: an
     allocation may run many jobs at once, and MPICH's mpiexec gives no id of its own. The process alone does not either:
     it cannot be seen from a container with processes of its own.
+
+    Raises:
+        ResourceError: nothing tells: there is no id, and this rank is alone in its PID namespace.
     """
     parts = [str(os.getuid()), *(environment.get(name, "") for name in (*_ALLOCATION_IDS, *_JOB_IDS))]
     launcher = _known_launcher()
@@ -87,16 +94,26 @@ def _starter(environment: Mapping[str, str]) -> int:
     """The nearest ancestor that is not this rank: what stands between a launcher and a rank, such as a shell, has the
     rank's variables."""
     mine = {f"{rank}={environment[rank]}" for rank, *_ in _FAMILIES if rank in environment}
-    pid = _parent(os.getpid())
-    while pid > 1 and mine:
-        try:
-            its = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
-        except OSError:  # another user's, as the daemon of a scheduler is
-            break
-        if not mine.issubset(its):
-            break
+    pid = os.getpid()
+    while pid > 0 and (pid == os.getpid() or _has(pid, mine)):
+        if pid == 1 and mine:
+            raise ResourceError(
+                "the ranks of this job cannot meet: each is in a PID namespace of its own (a container per rank?), "
+                "where what started it cannot be seen, and no variable of its launcher names the job; start all ranks "
+                f"in one PID namespace, or set {JOB_ID} to a word that all ranks of this job have and no other job, "
+                f"as in: {JOB_ID}=$(uuidgen) mpiexec -n N CONTAINER wilkins run FILE"
+            )
         pid = _parent(pid)
     return pid
+
+
+def _has(pid: int, variables: set[str]) -> bool:
+    """Whether a process was started with these variables."""
+    try:
+        its = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
+    except OSError:  # another user's, as the daemon of a scheduler is
+        return False
+    return bool(variables) and variables.issubset(its)
 
 
 def _parent(pid: int) -> int:
