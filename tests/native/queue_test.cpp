@@ -333,10 +333,40 @@ void write_and_close(const Pair& p, const char* name) {
     CHECK(slot >= 0);
     SlotRecord& record = p.board.slot(slot);
     if (record.state != SlotState::resting) record.stamp = ++p.board.head().stamp;
+    record.writer_process = p.board.self();
     record.state = SlotState::writing;
     record.place_hash = place;
     strcpy(record.name, name);
     queue::close_slot(p.board, slot, 0);
+}
+
+constexpr uint32_t kNobody = 1u << 20;  // no process of the run has this number
+
+// What a process changes on disk without the board's lock is nobody else's, as long as it lives.
+void claiming() {
+    static int discarded = 0;
+    const auto count = [](const Board&, const SlotRecord&) { ++discarded; };
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block, {Mode::both, Publish::next});
+    SlotRecord& empty = p.board.slot(0);
+    empty.reserved.store(kBlock);  // taken before others
+    empty.claimed_by = p.board.self();
+    CHECK(queue::take_slot(p.board, 0, false) != 0);
+    empty.claimed_by = kNobody;
+    CHECK(queue::take_slot(p.board, 0, false) == 0 && empty.claimed_by == 0);
+
+    write_and_close(p, "plt0.h5");
+    SlotRecord& renamed = p.board.slot(queue::find_resting(p.board, 0, "plt0.h5", 0));
+    CHECK(!queue::settle_claims(p.board, 0, count));
+    renamed.claimed_by = p.board.self();
+    CHECK(queue::settle_claims(p.board, 0, count) && renamed.state == SlotState::resting && discarded == 0);
+    renamed.claimed_by = kNobody;
+    CHECK(!queue::settle_claims(p.board, 0, count) && discarded == 1);
+    CHECK(queue::find_resting(p.board, 0, "plt0.h5", 0) == -1);
+
+    write_and_close(p, "plt1.h5");
+    p.board.slot(queue::find_resting(p.board, 0, "plt1.h5", 0)).claimed_by = p.board.self();
+    queue::task_exited(p.board, 0, true, true, count);  // it may have the one name or the other
+    CHECK(discarded == 2 && p.board.port(0).steps == 0);
 }
 
 void resting() {
@@ -542,6 +572,7 @@ int main() {
     many_holds();
     chosen_in_order();
     chosen_of_one_name();
+    claiming();
     resting();
     repairing();
     opened_twice_per_step();
