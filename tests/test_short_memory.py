@@ -42,13 +42,16 @@ def test_names_with_each_allocation_failing(tmp_path: Path, board: Board, what: 
 
 
 @pytest.mark.usual("mpich")
-@pytest.mark.parametrize("mpi", [pytest.param(name, marks=pytest.mark.needs(f"mpicc.{name}", MPIEXECS[name][0])) for name in MPIEXECS])
+@pytest.mark.parametrize(
+    "mpi", [pytest.param(name, marks=pytest.mark.needs(f"mpicc.{name}", MPIEXECS[name][0])) for name in MPIEXECS]
+)
 def test_parallel_files_with_each_allocation_failing(tmp_path: Path, mpi: str) -> None:
-    """The rank that has no memory is told so, alone or with all others; none waits for ever, and what is written is whole."""
+    """The rank without memory is told so, alone or with all others; none waits for ever, what is written is whole."""
     program = build("short_memory_mpi.c", f"mpicc.{mpi}", "-pthread")
     done = Streams(tmp_path).run(
-        f"- {{name: write, func: {program}, nprocs: 2, args: [m.dat], mpiexec: {' '.join(MPIEXECS[mpi])}, outports: [{{filename: m.dat}}]}}\n"
-        f"- {{name: read, func: {SOURCES}/bytes_read.py, args: [m.dat], nprocs: 1, inports: [{{filename: m.dat}}]}}\n"
+        f"- {{name: write, func: {program}, nprocs: 2, args: [m.dat], mpiexec: {' '.join(MPIEXECS[mpi])},\n"
+        "   outports: [{filename: m.dat}]}\n"
+        f"- {{name: read, func: {SOURCES}/bytes_read.py, args: [m.dat], inports: [{{filename: m.dat}}]}}\n"
     )
     assert "all answers right" in done.out
     assert "32000 bytes" in done.out

@@ -34,20 +34,32 @@ static int class_of(int code) {
 
 typedef int call(void);
 
-/* All ranks make a call until all allocations of the short one's have failed. If `alone`, the others must not fail with it. */
-static int with_each_failing(int line, call made, int alone) {
+/* The short rank makes a call until all allocations of it have failed, one at a time. Returns how many; others return 1. */
+static int alone(int line, call made) {
+    if (rank != short_rank) return 1;
     for (int n = 0;; ++n) {
-        int none = 0, class;
-        if (rank == short_rank) fail_at(n);
-        class = class_of(made());
-        if (rank == short_rank) none = none_failed();
-        MPI_Bcast(&none, 1, MPI_INT, short_rank, MPI_COMM_WORLD);
-        if (none || (alone && rank != short_rank)) require(line, class == MPI_SUCCESS);
-        else require(line, class == MPI_SUCCESS || class == MPI_ERR_NO_MEM);
+        fail_at(n);
+        const int class = class_of(made()), none = none_failed();
+        require(line, class == MPI_SUCCESS || (!none && class == MPI_ERR_NO_MEM));
         if (none) return n;
     }
 }
-#define EACH(made, alone) with_each_failing(__LINE__, made, alone)
+#define ALONE(made) alone(__LINE__, made)
+
+/* The same for a call that all ranks make together. `with_it`: they all fail if one does. */
+static int together(int line, call made, int with_it) {
+    for (int n = 0;; ++n) {
+        int none = 0;
+        if (rank == short_rank) fail_at(n);
+        const int class = class_of(made());
+        if (rank == short_rank) none = none_failed();
+        MPI_Bcast(&none, 1, MPI_INT, short_rank, MPI_COMM_WORLD);
+        const int may_fail = !none && (with_it || rank == short_rank);
+        require(line, class == MPI_SUCCESS || (may_fail && class == MPI_ERR_NO_MEM));
+        if (none) return n;
+    }
+}
+#define TOGETHER(made, with_it) together(__LINE__, made, with_it)
 
 static const char *name;
 
@@ -88,13 +100,18 @@ static int ask_place(void) {
 }
 static int make_handler(void) {
     MPI_Errhandler made;
-    const int rc = MPI_File_create_errhandler(count_errors, &made);
+    int rc = MPI_File_create_errhandler(count_errors, &made);
     if (rc != MPI_SUCCESS) return rc;
-    REQUIRE(MPI_File_set_errhandler(file, made) == MPI_SUCCESS);
-    const int before = handled;
-    REQUIRE(MPI_File_call_errhandler(file, MPI_ERR_IO) == MPI_SUCCESS && handled == before + 1);
-    REQUIRE(MPI_File_set_errhandler(file, MPI_ERRORS_RETURN) == MPI_SUCCESS);
-    return MPI_Errhandler_free(&made);
+    rc = MPI_File_set_errhandler(file, made);
+    if (rc == MPI_SUCCESS) {
+        const int before = handled;
+        REQUIRE(MPI_File_call_errhandler(file, MPI_ERR_IO) == MPI_SUCCESS && handled == before + 1);
+        /* It reaches the handler, too, that there is no memory for another one. */
+        rc = MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
+        if (rc != MPI_SUCCESS) REQUIRE(handled == before + 2 && MPI_File_set_errhandler(file, MPI_ERRORS_RETURN) == MPI_SUCCESS);
+    }
+    REQUIRE(MPI_Errhandler_free(&made) == MPI_SUCCESS);
+    return rc;
 }
 
 int main(int argc, char **argv) {
@@ -113,15 +130,17 @@ int main(int argc, char **argv) {
     MPI_Type_commit(&holes);
     for (int i = 0; i < 2 * WORDS; ++i) words[i] = i;
 
-    for (short_rank = 0; short_rank < ranks; ++short_rank) REQUIRE(EACH(open_one, 0) > 0 || rank != short_rank);
+    for (short_rank = 0; short_rank < ranks; ++short_rank) REQUIRE(TOGETHER(open_one, 1) > 0);
     REQUIRE(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file) == MPI_SUCCESS);
     for (short_rank = 0; short_rank < ranks; ++short_rank) {
-        call *const alone[] = {view_of_pairs, write_together, write_on_together, write_alone, read_alone, write_later, write_split};
-        for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); ++i) REQUIRE(EACH(alone[i], 1) > 0 || rank != short_rank);
-        EACH(ask_place, 1);
-        REQUIRE(EACH(make_handler, 1) > 0 || rank != short_rank);
+        call *const collective[] = {write_together, write_on_together, write_split};
+        call *const single[] = {view_of_pairs, write_alone, read_alone, write_later, make_handler};
+        if (rank != short_rank) REQUIRE(view_of_pairs() == MPI_SUCCESS);
+        for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); ++i) REQUIRE(ALONE(single[i]) > 0);
+        ALONE(ask_place);
+        for (size_t i = 0; i < sizeof(collective) / sizeof(collective[0]); ++i) REQUIRE(TOGETHER(collective[i], 0) > 0);
         REQUIRE(MPI_File_set_atomicity(file, 1) == MPI_SUCCESS);
-        EACH(write_alone, 1);
+        ALONE(write_alone);
         MPI_Barrier(MPI_COMM_WORLD); /* a rank that kept the file would keep the others from it */
         REQUIRE(write_alone() == MPI_SUCCESS && read_alone() == MPI_SUCCESS);
         REQUIRE(MPI_File_set_atomicity(file, 0) == MPI_SUCCESS);
