@@ -1,4 +1,4 @@
-"""What tools/original-tests says of a checkout of the original Wilkins: of one that is made here, right, wrong, endless."""
+"""What tools/original-tests says of a checkout of the original Wilkins: of ones made here, right, wrong, endless."""
 
 from __future__ import annotations
 
