@@ -9,7 +9,9 @@ from front.front_case import Case
 from programs.build import build, parallel_c, serial_c
 from streams import Streams, by_writer, steps
 
-from support import MPIEXEC, must_run
+from support import MPIEXEC, WAITS, must_run
+from wilkins.flow.trace import read_trace
+from wilkins.graph import blocks
 
 MODES = pytest.mark.parametrize("mode", ["memory", "both", "file"])
 STEPS = 4
@@ -411,6 +413,87 @@ read("outfile.h5")
         late = "  - {name: sim, func: ./late.py, outports: [{filename: '*.h5'}]}\n"
         finished = streams.run(late + self.told(streams, program, ", rerun: never"), code=1)
         assert "task 'con' has opened" in finished.err and "now task 'sim' publishes" in finished.err
+
+
+INSTANCE = """\
+import os, sys
+import h5py
+rank = int(os.environ.get("RANK", "0"))
+for step in range(int(sys.argv[2])):
+    with h5py.File(f"s{step}-{rank}.h5", "w") as file:
+        file["step"], file["by"] = step, f"{sys.argv[1]}.{rank}"
+"""
+"""``instance.py NUMBER STEPS``: each rank writes files of names that it has in every instance, in one folder."""
+
+
+class TestEnsembles:
+    """Instances that write the same names in one folder: each reader gets the files of its own producers."""
+
+    @pytest.mark.usual("memory-once-1-4-2", "file-loop-2-2-4", "both-loop-1-3-3")
+    @pytest.mark.parametrize(("writers", "readers"), [(4, 2), (2, 4), (3, 3)])
+    @pytest.mark.parametrize("ranks", [1, 2])
+    @pytest.mark.parametrize("opens", ["loop", "once"])
+    @MODES
+    def test_own_producers_in_order_of_publication(
+        self, streams: Streams, mode: str, opens: str, ranks: int, writers: int, readers: int
+    ) -> None:
+        count = 2
+        streams.program("instance.py", INSTANCE)
+        streams.program("loop.py", LOOP)
+        per_reader = count * ranks * max(writers // readers, 1)
+        mpi = f", nprocs: 2, mpiexec: {MPIEXEC}" if ranks > 1 else ""
+        streams.run(
+            f"  - {{name: sim, func: ./instance.py, args: ['{{instance}}', {count}], taskCount: {writers}{mpi},\n"
+            f"     outports: [{{filename: '*.h5', mode: {mode}}}]}}\n"
+            + loop(per_reader if opens == "loop" else 1, f", taskCount: {readers}"),
+            timeout=80,
+        )
+        events = read_trace(streams.folder / "wilkins-runs" / "latest")
+        for reader in range(readers):
+            own = [i for i, j in blocks(writers, readers) if j == reader]
+            published = [
+                f"{event.task[4:-1]}.{event.rank} {event.sequence}"
+                for event in events
+                if event.event == "publish" and int(event.task[4:-1]) in own
+            ]
+            assert len(published) == per_reader
+            assert streams.got(f"con[{reader}]") == published
+
+    @pytest.mark.parametrize("mode", ["both", "file"])
+    def test_a_file_on_disk_that_another_instance_replaces(self, streams: Streams, mode: str) -> None:
+        """Before its reader opens it, and while it has it open: the reader gets its own, the disk keeps the last."""
+        streams.program(
+            "instance.py",
+            INSTANCE.replace(
+                "import h5py",
+                f"import h5py, time\n{WAITS}\nuntil = time.monotonic() + 60\n"
+                "while sys.argv[1] == '1' and not os.path.exists('open') and time.monotonic() < until:\n"
+                "    time.sleep(0.01)",
+            ),
+        )
+        streams.program(
+            "reads.py",
+            f"""\
+import sys
+import h5py
+{WAITS}
+for step in range(2):
+    with h5py.File("outfile.h5") as file:
+        if sys.argv[1] == "0" and step == 0:
+            open("open", "w").close()
+            waits.until_published(1, 2)
+        print("got", file["by"].asstr()[()], file["step"][()])
+""",
+        )
+        streams.run(
+            "  - {name: sim, func: ./instance.py, args: ['{instance}', 2], taskCount: 2,\n"
+            f"     outports: [{{filename: '*.h5', mode: {mode}}}]}}\n"
+            "  - {name: con, func: ./reads.py, args: ['{instance}', '{filename}'], taskCount: 2,\n"
+            "     inports: [{filename: '*.h5'}]}\n"
+        )
+        assert [streams.got(f"con[{k}]") for k in range(2)] == [steps("0.0", 2), steps("1.0", 2)]
+        last = "import h5py; print(h5py.File('s1-0.h5')['by'].asstr()[()])"
+        assert must_run(streams.folder, "python", "-c", last) == "1.0\n"
 
 
 class TestWhatTheCommandsSay:
