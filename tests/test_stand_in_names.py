@@ -59,8 +59,13 @@ class TestGivenInTheFile:
         assert sorted(path.name for path in streams.folder.glob("*.h5")) == on_disk
 
     def test_the_producer_writes_one_name_too(self, streams: Streams) -> None:
-        streams.run(sim("a.h5") + con())
+        streams.run((sim("a.h5") + con()).replace("filename: '*.h5'", "filename: a.h5"))
         assert streams.got("con") == steps("sim", STEPS)
+
+    def test_a_program_that_never_opens_it_is_told_the_name(self, streams: Streams) -> None:
+        streams.program("idle.py", "")
+        finished = streams.run(sim() + con("", func="idle.py"), code=1)
+        assert "con: ended without ever using its memory port 'outfile.h5'" in finished.err
 
     def test_two_producers_in_the_order_of_publication_alike_on_all_ranks(self, streams: Streams) -> None:
         streams.program("ranks.py", READ_ON_RANKS)

@@ -172,7 +172,16 @@ def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure
 
 
 def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
-    wait = {"rank": 0, "pid": 8, "for": "data", "port": 1, "name": "a01.h5", "seconds": 30.0, "on": [[0, 0, 0]]}
+    wait = {
+        "rank": 0,
+        "pid": 8,
+        "for": "data",
+        "port": 1,
+        "name": "a01.h5",
+        "strange": False,
+        "seconds": 30.0,
+        "on": [[0, 0, 0]],
+    }
     (cure,) = explain.cures(report_of_waits([0, 0, 0, 0], wait))
     assert cure == (
         "  plot has opened no step of 'a*.h5' so far: it asks for 'a01.h5', and none of the steps that wait "
@@ -180,12 +189,42 @@ def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("stand_in", "stands", "cure"),
+    [
+        ("no", "", "no file like 'in.h5' was written for the in-port 'a*.h5' of plot: if plot means by that name the "),
+        ("found", "next.h5", "'next.h5' stands for the next step of 'a*.h5' for plot, so 'in.h5' never comes"),
+        (
+            "prevented",
+            "in.h5",
+            "plot: 'in.h5', which it has opened, would stand for the next step of 'a*.h5', but is a ",
+        ),
+    ],
+)
+def test_a_reader_that_asks_for_a_name_like_none_that_was_written(stand_in: str, stands: str, cure: str) -> None:
+    wait = {"rank": 0, "for": "data", "port": 1, "name": "in.h5", "strange": True, "seconds": 30.0, "on": [[0, 0, 0]]}
+    report = report_of_waits([2, 2, 2, 1], wait)
+    report["ports"][1] |= {"stand_in": stand_in, "stands": stands}
+    (told,) = explain.cures(report)
+    assert told.startswith(f"  {cure}")
+    assert ("`as: in.h5`" in told) == (stand_in != "found")
+
+
 def test_a_wait_for_room_of_readers_that_all_read_proposes_nothing() -> None:
     assert explain.cures(report_of_waits([2, 2, 2, 1])) == []
 
 
 def test_a_reader_that_waits_for_another_file_is_to_have_a_longer_queue() -> None:
-    wait = {"rank": 3, "pid": 8, "for": "data", "port": 2, "name": "", "seconds": 30.0, "on": [[0, 0, 1]]}
+    wait = {
+        "rank": 3,
+        "pid": 8,
+        "for": "data",
+        "port": 2,
+        "name": "",
+        "strange": False,
+        "seconds": 30.0,
+        "on": [[0, 0, 1]],
+    }
     (cure,) = explain.cures(report_of_waits([2, 2, 2, 1], wait))
     assert cure.endswith("give the in-port 'a*.h5' of plot a longer queue, such as `queue: 4`")
 
@@ -206,7 +245,16 @@ def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) ->
     ports = []
     for port, (waiting, on) in enumerate(edges):
         ports.append({"task": waiting, "pattern": f"p{port}.h5", "steps": steps, "waits_first": waits_first})
-        wait = {"rank": 0, "pid": 7, "for": "data", "port": port, "name": "", "seconds": 1.0, "on": [[on, 0, 0]]}
+        wait = {
+            "rank": 0,
+            "pid": 7,
+            "for": "data",
+            "port": port,
+            "name": "",
+            "strange": False,
+            "seconds": 1.0,
+            "on": [[on, 0, 0]],
+        }
         tasks[waiting]["waits"].append(wait)
     return {"tasks": tasks, "ports": ports, "channels": []}
 

@@ -25,9 +25,9 @@ class BoardPorts:
         return [self._index[port.index] for port in self._coupled if port.task == task]
 
     def joined(self, task: int) -> dict[int, str]:
-        """Board indices, and patterns, of those of a task's ports that join it to another task."""
+        """Board indices of those of a task's ports that join it to another task, and what it calls their files."""
         return {
-            self._index[port.index]: port.pattern
+            self._index[port.index]: port.called
             for port in self._coupled
             if port.task == task and port.index in self._in_channels
         }
