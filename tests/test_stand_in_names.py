@@ -464,6 +464,22 @@ class TestEnsembles:
             assert len(published) == per_reader
             assert streams.got(f"con[{reader}]") == published
 
+    @pytest.mark.nightly
+    @pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
+    @MODES
+    def test_ranks_of_instances_that_write_and_read_together(self, streams: Streams, mode: str) -> None:
+        """Collective MPI-IO in all of them: two ranks in each of two writers, three in each of two readers."""
+        compiler = parallel_c("openmpi", static=False)
+        mpi = "mpiexec: mpirun.openmpi --oversubscribe, taskCount: 2, nprocs"
+        streams.program("told.sh", f"#!/bin/sh\nexec {build('par_read.c', *compiler)} outfile.h5 3\n")
+        streams.run(
+            f"  - {{name: sim, func: {build('par_write.c', *compiler)}, args: ['plt%04d.h5', 3], {mpi}: 2,\n"
+            f"     outports: [{{filename: '*.h5', mode: {mode}}}]}}\n"
+            f"  - {{name: con, func: ./told.sh, args: ['{{filename}}'], inports: [{{filename: '*.h5'}}], {mpi}: 3}}\n",
+            timeout=80,
+        )
+        assert [streams.summary()[f"con[{k}]"]["consumed"] for k in range(2)] == [3, 3]
+
     @pytest.mark.parametrize("mode", ["both", "file"])
     def test_a_file_on_disk_that_another_instance_replaces(self, streams: Streams, mode: str) -> None:
         """Before its reader opens it, and while it has it open: the reader gets its own, the disk keeps the last."""
