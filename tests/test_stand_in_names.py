@@ -51,6 +51,7 @@ def con(args: str = "outfile.h5", port: str = ", as: outfile.h5", more: str = ""
 class TestGivenInTheFile:
     """`as: outfile.h5` on an in-port."""
 
+    @pytest.mark.usual("memory", "file")
     @MODES
     def test_each_open_is_the_next_step(self, streams: Streams, mode: str) -> None:
         streams.run(sim(port=f", mode: {mode}") + con())
@@ -211,6 +212,7 @@ for name in steps.names("*.h5"):
         )
         assert streams.summary()["con"]["consumed"] == 3
 
+    @pytest.mark.usual("static")
     @pytest.mark.needs("h5cc")
     @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
     def test_c_programs(self, streams: Streams, *, static: bool) -> None:
@@ -257,6 +259,7 @@ class TestFoundByTheFirstOpen:
         """Those that are told the names."""
         streams.program("loop.py", LOOP)
 
+    @pytest.mark.usual("memory", "file")
     @MODES
     def test_a_start_for_each_step(self, streams: Streams, mode: str) -> None:
         ran = streams.run(sim(port=f", mode: {mode}") + loop(1), timeout=60)
@@ -264,6 +267,7 @@ class TestFoundByTheFirstOpen:
         assert starts(streams) == [f"out_{step}.h5" for step in range(STEPS)]
         assert f"{NOTE} ({STEPS} steps)" in ran.err
 
+    @pytest.mark.usual("twice", "beyond")
     @pytest.mark.parametrize(("opens", "count"), [(4, 4), (2, 4), (3, 4)], ids=["all", "twice", "beyond"])
     def test_several_opens_in_a_start_are_several_steps(self, streams: Streams, opens: int, count: int) -> None:
         """The program is started again while steps are left; an open beyond the last one is the end of its input."""
@@ -312,6 +316,7 @@ class TestFoundByTheFirstOpen:
         more = ", nprocs: 2, mpiexec: mpiexec.mpich"
         self.c_pair(streams, build("par_write.c", *compiler), build("par_read.c", *compiler), more)
 
+    @pytest.mark.usual("static")
     @pytest.mark.needs("h5cc")
     @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
     def test_c_programs(self, streams: Streams, *, static: bool) -> None:
@@ -353,7 +358,7 @@ assert not os.path.exists("mask.h5")
         assert streams.got("con") == steps("sim", [1, 3])
         program = "read(sys.argv[1])\nread('outfile.h5')\n"
         finished = streams.run(sim(count=9) + self.told(streams, program), code=4)
-        assert "con rank 0' waits" in finished.err or "'con' rank 0 waits for 'outfile.h5'" in finished.err
+        assert "task 'con' rank 0 waits for 'outfile.h5'" in finished.err
 
     def test_a_misspelt_name_of_a_program_that_is_told_none(self, streams: Streams) -> None:
         """The report of the stuck run says what the file lacks if the name was meant."""
@@ -402,6 +407,7 @@ read("outfile.h5")
         assert "'outfile.h5' stands for the next step of '*.h5' for con, so 'other.h5' never comes" in finished.err
         assert streams.got("con") == ["sim 0"]
 
+    @pytest.mark.usual("in7.h5")
     @pytest.mark.parametrize("name", ["outfile.h5", "in7.h5"])
     def test_a_producer_publishes_the_name_later(self, streams: Streams, name: str) -> None:
         """Or one that differs only in its number."""
@@ -480,6 +486,7 @@ class TestEnsembles:
         )
         assert [streams.summary()[f"con[{k}]"]["consumed"] for k in range(2)] == [3, 3]
 
+    @pytest.mark.usual("file")
     @pytest.mark.parametrize("mode", ["both", "file"])
     def test_a_file_on_disk_that_another_instance_replaces(self, streams: Streams, mode: str) -> None:
         """Before its reader opens it, and while it has it open: the reader gets its own, the disk keeps the last."""
@@ -537,6 +544,10 @@ class TestWhatTheCommandsSay:
     def test_instances_may_have_a_name_each(self, case: Case) -> None:
         case.write("tasks:\n" + sim() + con(port=", as: 'in{instance}.h5'", more=", taskCount: 2"))
         assert [port.called for port in case.plan().ports if port.direction == "in"] == ["in0.h5", "in1.h5"]
+
+    def test_a_port_of_real_files_needs_none(self, case: Case) -> None:
+        case.write("tasks:\n" + con(port=", as: outfile.h5, mode: file"))
+        assert any("a real file that no task writes; 'as' has no effect" in note for note in case.plan().notes)
 
     def test_wrong_names(self, case: Case) -> None:
         case.write("tasks:\n" + sim() + con(port=", as: 'out*.h5'"))

@@ -310,8 +310,9 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
             modes[reference] = "plain" if not found else found.pop() if len(found) == 1 else "both"
             if modes[reference] == "plain":
                 where = inport.where.of("filename")
+                unused = "" if inport.as_ is None else "; 'as' has no effect"
                 notes.append(
-                    f"{where}: note: {task.label}, inport {inport.filename!r}: a real file that no task writes"
+                    f"{where}: note: {task.label}, inport {inport.filename!r}: a real file that no task writes{unused}"
                 )
     return modes, problems, notes
 
