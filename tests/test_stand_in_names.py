@@ -98,7 +98,7 @@ for _ in range(4):
 """,
         )
         streams.run(sim() + con("", ", as: outfile.h5, opens_per_step: 2, first: missing, io_freq: 2", func="twice.py"))
-        assert streams.got("con") == steps("sim", [0, 0, 2, 2])
+        assert streams.got("con") == steps("sim", [1, 1, 3, 3])
 
     def test_only_this_name_is_the_ports(self, streams: Streams) -> None:
         """Other names that the pattern matches are files on disk, as without Wilkins."""
