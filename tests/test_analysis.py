@@ -236,6 +236,11 @@ def test_results_feed_a_second_analysis(run: Run, files: Path, tmp_path: Path) -
     assert not list(tmp_path.rglob("*.h5"))
 
 
+@pytest.mark.usual(
+    "{moments: [{dset: v}]}-words0",
+    "{slice: [{dset: empty}]}-is empty, which makes no picture",
+    "{subsample: [{dsets: n, stride: [1, 2, 3], filename: x.h5}]}-has 2 axes, and 'stride' 3 numbers",
+)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

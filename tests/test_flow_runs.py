@@ -28,6 +28,7 @@ def read(policy: str, name: str = "ana", seconds: float = 0) -> str:
     return READ.replace("NAME", name).replace("POLICY", policy).replace("SECONDS", str(seconds))
 
 
+@pytest.mark.usual("io_freq: 0", "flow: {every: 1, queue: 4}")
 @pytest.mark.parametrize("policy", ["io_freq: 0", "io_freq: 1", "io_freq: all", "flow: {every: 1, queue: 4}"])
 def test_all_steps_arrive(streams: Streams, policy: str) -> None:
     streams.run(write(9) + read(policy, seconds=0.01))
@@ -207,6 +208,7 @@ def test_all_ranks_of_a_reader_get_the_same_steps(streams: Streams, policy: str)
         assert numbers[-1] == 29 or policy != "io_freq: latest"
 
 
+@pytest.mark.usual("True")
 @pytest.mark.parametrize("by_turns", [True, False])
 def test_processes_of_one_rank_that_share_a_stream_are_told_of(streams: Streams, by_turns: bool) -> None:
     """Processes that open files by turns, as workers of a DataLoader do; not those that follow each other."""

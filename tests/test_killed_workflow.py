@@ -112,7 +112,7 @@ def strike(tree: Tree, victim: str, rng: random.Random) -> None:
                 os.kill(rng.choice(tasks), signal.SIGKILL)
 
 
-@pytest.mark.usual("0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, number: int) -> None:
     """A trainer of one rank, or of two; alone, or as one job, whatever ran undisturbed."""

@@ -123,7 +123,7 @@ def test_parallel_c(tmp_path: Path, mpi: str, static: bool, launch: str, libver:
     assert f"h5py read {STEPS} steps" in done.out
 
 
-@pytest.mark.usual("mpi-one-job-shared-mpich", "mpi_f08-alone-static-openmpi")
+@pytest.mark.usual("mpi_f08-alone-static-openmpi")
 @FAMILIES
 @LINKED
 @LAUNCHES
@@ -138,7 +138,7 @@ def test_parallel_fortran(tmp_path: Path, mpi: str, static: bool, launch: str, f
     assert f"read {STEPS} steps" in run_case(tmp_path, case, launch).out
 
 
-@pytest.mark.usual("alone-mpich", "one-job-openmpi")
+@pytest.mark.usual("alone-mpich")
 @SERIAL
 @FAMILIES
 @LAUNCHES
@@ -187,6 +187,7 @@ def test_serial_c_under_pypi_mpich(tmp_path: Path, launch: str) -> None:
     assert "rank 1 read" in done.out
 
 
+@pytest.mark.usual("shared-static", "static-shared")
 @SERIAL
 @H5PY
 @pytest.mark.parametrize("written", ["shared", "static"])
@@ -232,7 +233,7 @@ def comparisons() -> list[tuple[int, int, int]]:
     return [(1, 1, 300), (1, 2, 300), (2, 3, 300), (3, 4, 300), (5, 5, 60)]
 
 
-@pytest.mark.usual("2-3-300-mpich", "2-3-300-openmpi")
+@pytest.mark.usual("2-3-300-mpich")
 @FAMILIES
 @pytest.mark.parametrize(("ranks", "seed", "operations"), comparisons())
 def test_mpi_io_as_on_disk(tmp_path: Path, mpi: str, ranks: int, seed: int, operations: int) -> None:
@@ -260,7 +261,7 @@ def test_mpi_io_calls(tmp_path: Path, mpi: str) -> None:
     assert "rank 0 sets a view with data representation \"external32\" on 'memory.dat', but data in memory" in said
 
 
-@pytest.mark.usual("mpi_f08-mpich", "mpi-openmpi")
+@pytest.mark.usual("mpi-openmpi")
 @FAMILIES
 @pytest.mark.parametrize("f08", [False, True], ids=["mpi", "mpi_f08"])
 def test_mpi_io_from_fortran(tmp_path: Path, mpi: str, f08: bool) -> None:

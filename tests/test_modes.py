@@ -154,6 +154,7 @@ def test_the_disk_holds_what_the_program_alone_writes(tmp_path: Path, mode: str,
     same_files(alone, coupled, [f"s{step}.h5" for step in range(4)], bytes_too=kind == "h5py")
 
 
+@pytest.mark.usual("shared-file", "static-both")
 @MODES
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.needs("h5cc", "h5diff")
@@ -173,7 +174,7 @@ def test_serial_c(tmp_path: Path, mode: str, static: bool) -> None:
     assert not hidden_in(tmp_path)
 
 
-@pytest.mark.usual("mpich-one-job-static-file", "openmpi-alone-shared-both")
+@pytest.mark.usual("mpich-one-job-static-file")
 @MODES
 @pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
 @pytest.mark.parametrize("launch", ["alone", "one-job"])
@@ -239,6 +240,7 @@ def test_rewritten_name(tmp_path: Path, mode: str) -> None:
     assert not hidden_in(tmp_path)
 
 
+@pytest.mark.usual("latest-both", "3-file")
 @MODES
 @pytest.mark.parametrize("policy", ["latest", "3"])
 @pytest.mark.needs("python:h5py")
@@ -404,7 +406,7 @@ except FileNotFoundError:
 """
 
 
-@pytest.mark.usual("next-both", "second close-file", "flush-both")
+@pytest.mark.usual("next-both")
 @MODES
 @pytest.mark.parametrize(
     ("program", "rule", "read"),
@@ -461,6 +463,7 @@ print("read back")
 """
 
 
+@pytest.mark.usual("alone-both", "one job-file")
 @MODES
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "3")], ids=["alone", "one job"])
 @pytest.mark.needs("python:h5py", "python:mpi4py", MPIEXEC)
@@ -481,7 +484,7 @@ def test_ranks_read_back_and_delete(tmp_path: Path, mode: str, job: tuple[str, .
     assert not [name for name in left_in(tmp_path) if ".h5" in name or ".wilkins" in name]
 
 
-@pytest.mark.usual("quickstart-0", "quickstart-2")
+@pytest.mark.usual("quickstart-2")
 @pytest.mark.parametrize(
     ("name", "ranks"),
     [

@@ -161,6 +161,13 @@ def run_in_memory(folder: Path, program: str) -> tuple[str, list[str]]:
     return logs["program"], logs["consumer"].split()
 
 
+@pytest.mark.usual(
+    "a program lists what it has written",
+    "a folder is removed with all that is in it",
+    "a file that loses its name while it is open",
+    "the driver is the one that was asked for",
+    "an empty file that is made by opening it to read",
+)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_finds_its_files_as_on_disk(tmp_path: Path, name: str) -> None:
     """The same program prints the same, and no file is on disk."""

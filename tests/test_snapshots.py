@@ -61,6 +61,7 @@ def test_a_file_that_is_never_flushed_is_published_at_close_with_a_note(flow: Wo
     assert "without any" in flow.log()
 
 
+@pytest.mark.usual("/x-1-frames0", "x-2-frames1", "None-1-frames0")
 @pytest.mark.parametrize(("count", "frames"), [(1, FRAMES), (2, [FRAMES[1], FRAMES[3], FRAMES[4]])])
 @pytest.mark.parametrize("dset", ["/x", "x", None])
 def test_a_trajectory_is_published_after_writes(flow: Workflow, count: int, frames: object, dset: str | None) -> None:

@@ -138,6 +138,7 @@ def test_ensemble(tmp_path: Path, job: bool) -> None:
     assert found["diffusion"] == pytest.approx(found["expected"], rel=0.06)
 
 
+@pytest.mark.usual("one job")
 @ONE_JOB
 def test_steering(tmp_path: Path, job: bool) -> None:
     """The rod reaches the temperature that is wanted, with the power that the loss of heat then asks for."""
@@ -153,7 +154,7 @@ def test_steering(tmp_path: Path, job: bool) -> None:
     assert all(b == pytest.approx(a + 0.15 * (37 - t), abs=1e-6) for a, b, t in steps)
 
 
-@pytest.mark.usual("alone")
+@pytest.mark.nightly
 @ONE_JOB
 def test_analyse(tmp_path: Path, job: bool) -> None:
     """What comes along: statistics, a picture and a real file of every step."""
@@ -345,6 +346,7 @@ def test_a_readme_shows_graph_and_parameters(name: str) -> None:
     assert workflow.doc
 
 
+@pytest.mark.nightly
 def test_a_copy_in_another_folder_gives_the_same(tmp_path: Path) -> None:
     must_run(tmp_path, *WILKINS, "init", "--from", "ensemble", "mine")
     must_run(tmp_path, *WILKINS, "run", "mine/workflow.yaml", "--set", "steps=4", "--set", "members=2", timeout=120)

@@ -125,11 +125,13 @@ def check_two_worlds(mpi: Mpi, program: Sequence[str | Path], cwd: Path, **varia
     assert (status, well(output)) == (0, everyone(2, 3)), output
 
 
+@pytest.mark.usual("mpich", "openmpi", "pypi-mpich-abi")
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH, PYPI_MPICH_ABI)
 def test_c_program(mpi: Mpi, tmp_path: Path) -> None:
     check_two_worlds(mpi, [build(mpi.cc, "world_uses.c", tmp_path)], tmp_path)
 
 
+@pytest.mark.usual("mpich", "openmpi")
 @mpis(MPICH, OPEN_MPI, PYPI_MPICH)
 def test_shared_file_of_the_world(mpi: Mpi, tmp_path: Path) -> None:
     program = build(mpi.cc, "world_uses.c", tmp_path)

@@ -94,6 +94,7 @@ def test_what_unmodified_programs_write_is_read(tasks: Tasks) -> None:
     assert tasks.said("read") == ["4", "4", "4"]
 
 
+@pytest.mark.usual("mpich")
 @pytest.mark.parametrize(
     "mpi",
     [

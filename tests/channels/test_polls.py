@@ -12,7 +12,7 @@ from channels.programs import WRITE, Tasks
 from support import MPIEXEC, WAITS, WILKINS, started_tree, wait_for
 
 
-@pytest.mark.usual("all-one job", "latest-alone")
+@pytest.mark.usual("all-one job")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "4")], ids=["alone", "one job"])
 @pytest.mark.parametrize("policy", ["all", "latest"])

@@ -37,6 +37,7 @@ def test_steps_of_an_unmodified_program(tasks: Tasks, mode: str) -> None:
     assert len(list(tasks.folder.glob("x*.h5"))) == (0 if mode == "memory" else 7)
 
 
+@pytest.mark.usual("all-numbered", "latest-rewritten", "3-numbered")
 @pytest.mark.parametrize("fixed", [False, True], ids=["numbered", "rewritten"])
 @pytest.mark.parametrize("policy", ["all", "latest", "3"])
 def test_policies(tasks: Tasks, policy: str, fixed: bool) -> None:
@@ -64,6 +65,7 @@ def test_policies(tasks: Tasks, policy: str, fixed: bool) -> None:
         assert got == (list(range(12)) if policy == "all" else [2, 5, 8, 11])
 
 
+@pytest.mark.usual("names-0-h5py", "names-5-sys", "names-100000-h5py", "one name-0-sys", "one name-5-h5py")
 @pytest.mark.parametrize("library", ["sys", "h5py"])
 @pytest.mark.parametrize("size", [0, 5, 100_000])
 @pytest.mark.parametrize("name", ["x{}.txt", "x.txt"], ids=["names", "one name"])

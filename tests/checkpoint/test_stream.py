@@ -324,7 +324,7 @@ for step in range(int(sys.argv[1])):
 """
 
 
-@pytest.mark.usual("flush.block", "commit.renamed", "prune.hidden", "0", "1")
+@pytest.mark.usual("commit.renamed", "prune.hidden", "0")
 @pytest.mark.parametrize(
     "point",
     [

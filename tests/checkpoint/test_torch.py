@@ -210,7 +210,7 @@ def test_tensors_that_cannot_be_kept_are_refused(torch: Any, opened: Opener) -> 
             checkpointer.restore({"a": {"x": tensor}})
 
 
-@pytest.mark.usual("2-others0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("saved", "others"),
     [(2, (2, 3, 4)), (4, (2, 3, 4))] if FULL else [(2, (2,)), (4, (3,))],

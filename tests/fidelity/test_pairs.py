@@ -12,7 +12,7 @@ from fidelity.libraries import LIBRARIES, Library
 EACH = [pytest.param(library, id=library.name, marks=pytest.mark.needs(*library.needs)) for library in LIBRARIES]
 
 
-@pytest.mark.usual("h5py", "c-static")
+@pytest.mark.usual("h5py")
 @pytest.mark.parametrize("library", EACH)
 def test_a_step_is_what_the_file_would_be(library: Library, tmp_path: Path) -> None:
     """Tree, links, types, properties, values, bytes, and the errors of failing calls, as the table of features says."""

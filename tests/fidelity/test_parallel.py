@@ -25,7 +25,7 @@ def combinations() -> list[Combination]:
 EACH = [pytest.param(each, id=str(each), marks=pytest.mark.needs(*each.column.needs)) for each in combinations()]
 
 
-@pytest.mark.usual("mpich-1.10-inside-2-to-1-part-2-of-3", "openmpi-1.10-inside-2-to-1-part-3-of-3")
+@pytest.mark.usual("mpich-1.10-inside-2-to-1-part-2-of-3")
 @pytest.mark.timeout(6 * parallel.LIMIT)  # its processes have limits of their own
 @pytest.mark.parametrize("combination", EACH)
 def test_a_parallel_step_is_what_the_file_would_be(combination: Combination, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.usual("closed-late", "undefined-address")
 @pytest.mark.parametrize("kept", KEPT)
 def test_kept_programs(tmp_path: Path, kept: Path) -> None:
     """Those that once differed, and those that show how a batch is read."""

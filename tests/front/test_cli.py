@@ -39,6 +39,7 @@ def test_check(pair: Pair) -> None:
     assert (done.returncode, done.stdout) == (0, "workflow.yaml: all right: 2 tasks, 2 ranks, 1 channel\n")
 
 
+@pytest.mark.usual("check", "run")
 @pytest.mark.parametrize("command", ["check", "plan", "graph", "run"])
 def test_a_wrong_file_is_told_in_lines(pair: Pair, command: str) -> None:
     case = pair(sim="nproc: 4", inp="io_freq: often")
@@ -62,6 +63,7 @@ def test_usage(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usual("none.yaml", "/proc/self/mem")
 @pytest.mark.parametrize("file", ["none.yaml", ".", "/dev/null", "/proc/self/mem", "a\nb"])
 def test_strange_files(file: str, tmp_path: Path) -> None:
     done = wilkins("run", file, folder=tmp_path)

@@ -98,6 +98,7 @@ def build(job: Job, folder: Path) -> None:
         job.compile(folder, name, text)
 
 
+@pytest.mark.usual("debian-mpich")
 def test_plain_tasks(case: Case, job: Job) -> None:
     case.workflow(PLAIN)
     finished = case.run(before=job.on(3))
@@ -124,6 +125,7 @@ def test_a_bad_file(case: Case, job: Job) -> None:
     assert finished.err.count("outprots") == 1
 
 
+@pytest.mark.usual("pypi-mpich", "debian-openmpi")
 def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
     build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "once"))
@@ -149,7 +151,7 @@ def test_tasks_that_make_windows_at_the_same_time(case: Case, mpiexec: str) -> N
             assert case.log(f"t{ranks}.{rank}") == f"world of {ranks}: rank {rank} is well\n"
 
 
-@pytest.mark.usual("pypi-mpich-late", "debian-mpich-fail", "debian-openmpi-late")
+@pytest.mark.usual("debian-mpich-fail", "debian-openmpi-late")
 @pytest.mark.parametrize("mode", ["fail", "late"])
 def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
     build(job, case.folder)
@@ -159,7 +161,7 @@ def test_a_rank_that_fails(case: Case, job: Job, mode: str) -> None:
     assert f"sim: failed: exit code {7 if mode == 'fail' else 6}" in finished.err
 
 
-@pytest.mark.usual("pypi-mpich", "debian-openmpi")
+@pytest.mark.usual("pypi-mpich")
 def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
     build(job, case.folder)
     case.workflow(MIXED.replace("MODE", "abort"))
@@ -169,7 +171,7 @@ def test_an_abort_ends_the_job(case: Case, job: Job) -> None:
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
 
 
-@pytest.mark.usual("pypi-mpich-9", "debian-mpich-2", "debian-openmpi-15")
+@pytest.mark.usual("debian-mpich-2", "debian-openmpi-15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: str(int(number)))
 def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -> None:
     build(job, case.folder)
@@ -183,6 +185,7 @@ def test_a_signal_to_the_mpiexec(case: Case, job: Job, number: signal.Signals) -
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
 
 
+@pytest.mark.usual("program", "first launcher")
 @pytest.mark.parametrize("victim", ["program", "launcher", "first launcher"])
 def test_a_killed_process(case: Case, mpiexec: str, victim: str) -> None:
     job = Job("pypi", mpiexec)

@@ -122,7 +122,7 @@ def prepare(
     return 2 + ranks
 
 
-@pytest.mark.usual("pypi-mpich-3-name", "pypi-mpich-3-fixed", "debian-mpich-3-fixed", "debian-openmpi-3-name")
+@pytest.mark.usual("pypi-mpich-3-fixed", "debian-openmpi-3-name")
 @pytest.mark.parametrize("names", [BY_NAME, FIXED], ids=["name", "fixed"])
 @pytest.mark.parametrize("ranks", [1, 3], ids=str)
 def test_each_step_has_a_start(case: Case, job: Job, ranks: int, names: Names) -> None:
@@ -138,6 +138,7 @@ def test_each_step_has_a_start(case: Case, job: Job, ranks: int, names: Names) -
     assert (each["starts"], each["outcome"], each["consumed"]) == (3, "done", 3)
 
 
+@pytest.mark.usual("debian-mpich")
 def test_a_start_has_no_part_in_the_job_it_is_started_from(case: Case, job: Job) -> None:
     """Each start is a job of its own, with the environment that `wilkins run` alone would give it."""
     job.compile(case.folder, "sim", SIM)
@@ -178,7 +179,7 @@ tasks:
     assert sorted(case.log("each").splitlines()) == ["handled step0.h5 0"] * 2 + ["handled step1.h5 10"] * 2
 
 
-@pytest.mark.usual("pypi-mpich-name", "debian-openmpi-fixed")
+@pytest.mark.usual("pypi-mpich-name")
 @pytest.mark.parametrize("names", [BY_NAME, FIXED], ids=["name", "fixed"])
 def test_a_failure_in_the_second_start(case: Case, job: Job, names: Names) -> None:
     total = prepare(case, job, names, mode="fail")
@@ -189,7 +190,7 @@ def test_a_failure_in_the_second_start(case: Case, job: Job, names: Names) -> No
     assert (each["starts"], each["outcome"]) == (2, "failed")
 
 
-@pytest.mark.usual("pypi-mpich-run", "debian-mpich-task")
+@pytest.mark.usual("debian-mpich-task")
 @pytest.mark.parametrize("place", ["run", "task"])
 def test_time_limits(case: Case, job: Job, place: str) -> None:
     total = prepare(case, job, BY_NAME, mode="hang", more=", timeout: 5" if place == "task" else "")
@@ -208,7 +209,7 @@ def test_a_limit_counts_each_start_alone(case: Case, job: Job) -> None:
     assert case.run(before=job.on(total + 2)).code == 0
 
 
-@pytest.mark.usual("pypi-mpich-interrupted", "debian-mpich-killed start", "debian-openmpi-killed job")
+@pytest.mark.usual("pypi-mpich-interrupted", "debian-openmpi-killed job")
 @pytest.mark.parametrize("end", ["interrupted", "killed job", "killed launcher", "killed start"])
 def test_the_end_of_a_run_in_the_middle_of_a_start(case: Case, job: Job, end: str) -> None:
     total = prepare(case, job, BY_NAME, mode="hang")

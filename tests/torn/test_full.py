@@ -61,13 +61,14 @@ def run(folder: Path, kind: str, limit: str = "", before: tuple[str, ...] = (), 
     return ran
 
 
-@pytest.mark.usual("h5py", "mpich")
+@pytest.mark.usual("h5py")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_port_may_take_no_more_memory(tmp_path: Path, kind: str) -> None:
     ran = run(tmp_path, kind, memory="6500KiB")
     assert "'out.h5' takes" in ran.err and "more than the 6656000 that 'memory' allows its port" in ran.err, ran.err
 
 
+@pytest.mark.usual("h5py")
 @pytest.mark.needs("tmpfs")
 @pytest.mark.parametrize("kind", ["h5py", STATIC])
 def test_shared_memory_is_full(tmp_path: Path, kind: str) -> None:
@@ -101,6 +102,7 @@ print([sum(len(data) for data in h5py.File(f"step{k}.h5").values()) for k in ran
 """
 
 
+@pytest.mark.usual("memory")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 def test_a_limit_that_no_file_reaches(tmp_path: Path, mode: str) -> None:
     """Files may have 100 KiB, and have less."""
