@@ -557,6 +557,12 @@ class TestWhatTheCommandsSay:
         case.write("tasks:\n" + sim(port=", as: a.h5") + con())
         assert "unknown key 'as'" in case.error()
 
+    def test_entries_of_one_file(self, case: Case) -> None:
+        case.write("tasks:\n" + sim() + con(port=", as: a.h5}, {filename: '*.h5', as: b.h5"))
+        assert "'as' differs from that at workflow.yaml:5:" in case.error()
+        case.write("tasks:\n" + sim() + con(port="}, {filename: '*.h5', as: b.h5"))
+        assert [port.called for port in case.plan().ports if port.direction == "in"] == ["b.h5"]
+
     @pytest.mark.parametrize(
         "other", ["filename: outfile.h5", "filename: 'o*.h5', as: outfile.h5", "filename: 'out*.h5'"]
     )

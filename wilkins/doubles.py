@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from wilkins.flow.policy import FlowPolicy
-from wilkins.reading import Reader, Where, keys_of
+from wilkins.reading import Reader, Where, key_of, keys_of
 from wilkins.spec import Dset, InPort, Port, Task
 
 P = TypeVar("P", bound=Port)
@@ -39,14 +39,14 @@ def _join(reader: Reader, who: str, first: P, port: P) -> P:
     entries = ((first, there), (port, here))
     values = {}
     for item in keys_of(type(port)):
-        name = item.name
-        if name in _JOINED or name not in port.where:
+        name, key = item.name, key_of(item)
+        if name in _JOINED or key not in port.where:
             continue
         values[name] = getattr(port, name)
-        if name in first.where and values[name] != getattr(first, name):
+        if key in first.where and values[name] != getattr(first, name):
             reader.problem(
-                port.where.of(name),
-                f"{who}: {name!r} differs from that at {first.where.of(name)}, in another entry of the same file; the "
+                port.where.of(key),
+                f"{who}: {key!r} differs from that at {first.where.of(key)}, in another entry of the same file; the "
                 "entries are one port: give both the same, or keep one",
             )
     if isinstance(first, InPort) and isinstance(port, InPort) and _policy(first) != _policy(port):
