@@ -409,6 +409,52 @@ for step in range(6):
         assert "first:" not in told.err
 
 
+class TestWaitsForTheNextStart:
+    """A task whose program does not run waits for the step it is to be started for, and is part of a circle, too."""
+
+    WRITES = (
+        "import sys, h5py\nfor step, name in enumerate(sys.argv[1:]):\n"
+        "    with h5py.File(name, 'w') as file:\n        file['step'] = step\n"
+    )
+    READS = "import sys, h5py\nfor name in sys.argv[1:]:\n    h5py.File(name, 'r').close()\n"
+
+    def stuck(self, streams: Streams, writes: str, reads: str, *ports: str) -> str:
+        """What the run says: one task writes these names, the other reads these at each start."""
+        streams.program("writes.py", self.WRITES)
+        streams.program("reads.py", self.READS)
+        names = ", ".join(f"{{filename: '{port}'}}" for port in ports)
+        told = streams.run(
+            f"  - {{name: sim, func: ./writes.py, args: {writes}, outports: [{names}]}}\n"
+            f"  - {{name: con, func: ./reads.py, args: '{reads}', inports: [{names}]}}\n",
+            code=4,
+            timeout=25,
+        )
+        assert "the run is stuck and was stopped" in told.err
+        assert "task 'con' rank 0 waits, to be started, for" in told.err
+        assert "con waits for another file of sim first: give the in-port" in told.err
+        return told.err
+
+    def test_two_files_of_which_one_comes_more_often(self, streams: Streams) -> None:
+        found = self.stuck(streams, "a.h5 b.h5 a.h5 a.h5 a.h5 b.h5", "a.h5 b.h5", "a.h5", "b.h5")
+        assert "give the in-port 'a.h5' of con a longer queue, such as `queue: 4`" in found
+
+    def test_the_first_start(self, streams: Streams) -> None:
+        self.stuck(streams, "b0.h5 b1.h5 b2.h5 a0.h5", "{filename} b0.h5", "a*.h5", "b*.h5")
+
+    def test_a_cycle(self, streams: Streams) -> None:
+        streams.program("both.py", self.READS.replace("[1:]", "[1:2]") + "h5py.File(sys.argv[2], 'w').close()\n")
+        told = streams.run(
+            "  - {name: sim, func: ./both.py, args: steer.h5 a0.h5, inports: [{filename: steer.h5}],\n"
+            "     outports: [{filename: 'a*.h5'}]}\n"
+            "  - {name: ana, func: ./both.py, args: '{filename} steer.h5', inports: [{filename: 'a*.h5'}],\n"
+            "     outports: [{filename: steer.h5}]}\n",
+            code=4,
+            timeout=25,
+        )
+        assert "sim and ana wait for each other's first step" in told.err
+        assert "give the in-port 'steer.h5' of sim `first: missing`" in told.err
+
+
 class TestEndsAndErrors:
     """What goes wrong elsewhere, at the ends of streams and in programs."""
 

@@ -191,7 +191,13 @@ WILKINS_API(int, wilkins_next_name(const Watched* board, int inport, char* name)
     const Briefly lock(*board);
     if (!lock) return EAGAIN;
     const int slot = queue::next_step(*board, inport);
-    if (slot < 0) return queue::can_produce(*board, inport) ? EAGAIN : ENOENT;
+    if (slot < 0 && !queue::can_produce(*board, inport)) return ENOENT;
+    if (slot < 0) {
+        TaskRecord& task = board->task(board->port(inport).task);
+        if (task.awaits != inport + 1) task.awaits_since = now_ns();
+        task.awaits = inport + 1;
+        return EAGAIN;
+    }
     strcpy(name, board->slot(slot).name);
     return 0;
 } WILKINS_OR(errno)

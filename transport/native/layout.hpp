@@ -66,6 +66,8 @@ struct TaskRecord {
     uint32_t one_step;  // started for one step: a fixed name means that step, however often it is opened
     uint32_t saw_end;  // since its last start, an open failed because the stream had ended
     uint32_t met_failure;  // an error that no program can mend (see fail_run)
+    int32_t awaits;  // no program runs before this in-port, counted from 1, offers a step; 0: none is awaited
+    int64_t awaits_since;  // ns, monotonic
 };
 
 // Steps that processes have open.

@@ -86,6 +86,7 @@ void task_started(const Board& board, int index, bool one_step) {
     WILKINS_FAULT_POINT("start.running");
     ++task.starts;
     task.saw_end = 0;
+    task.awaits = 0;
     task.one_step = one_step;
     for (int p = 0; p < board.head().ports; ++p) {
         PortRecord& port = board.port(p);

@@ -71,6 +71,9 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         const bool strange = rank.wait == WaitFor::data && queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
         task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, survey.waits_on(r)});
     }
+    if (const int awaited = record.awaits - 1; awaited >= 0 && record.state != TaskState::ended && task.waits.empty())
+        task.waits.push_back({0, 0, awaited, WaitFor::data, static_cast<uint64_t>(now - record.awaits_since), board.port(awaited).pattern, false,
+                              survey.producers(awaited)});
     return task;
 }
 

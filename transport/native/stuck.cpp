@@ -36,7 +36,13 @@ private:
 
     void add(int rank);
     void enter(size_t wait, const Ranks& ranks);
-    bool has_come(const RankRecord& rank) const;
+    bool has_come(int rank) const;
+
+    // The in-port of which a step is awaited to start the rank's program; -1: none is.
+    int awaited(int rank) const {
+        const RankRecord& record = board_.rank(rank);
+        return record.wait == WaitFor::nothing ? board_.task(record.task).awaits - 1 : -1;
+    }
     void wake(size_t wait);
     void wake_all_that_can();
 
@@ -57,7 +63,7 @@ Waiting::Waiting(const Board& board)
       of_task_(static_cast<size_t>(board.head().tasks)) {
     const int ranks = board.head().ranks;
     for (int r = 0; r < ranks; ++r)
-        if (waits(r)) add(r);
+        if (waits(r) || (!ended(r) && awaited(r) >= 0)) add(r);
     // How many of the ranks below each have not ended, and how many of these wait.
     std::vector<int> alive(1), waiting(1);
     for (int r = 0; r < ranks; ++r) {
@@ -81,18 +87,19 @@ Waiting::Waiting(const Board& board)
     }
     wake_all_that_can();
     for (size_t w = 0; w < waits_.size(); ++w) {
-        if (!hopeless_[static_cast<size_t>(waits_[w].rank)] || !has_come(board_.rank(waits_[w].rank))) continue;
+        if (!hopeless_[static_cast<size_t>(waits_[w].rank)] || !has_come(waits_[w].rank)) continue;
         wake(w);
         wake_all_that_can();
     }
 }
 
 void Waiting::add(int rank) {
+    hopeless_[static_cast<size_t>(rank)] = 1;
+    if (const int inport = awaited(rank); inport >= 0) return waits_.push_back({rank, false, 0, survey_.producers(inport)});
     const RankRecord& record = board_.rank(rank);
     const bool has_room =
         record.wait != WaitFor::room || survey_.has_room(board_.port(record.wait_port).first_source + record.rank, record.wait_name);
     waits_.push_back({rank, !has_room, 0, survey_.waits_on(rank)});
-    hopeless_[static_cast<size_t>(rank)] = 1;
 }
 
 // Lets the ranks tell the wait when they move.
@@ -103,8 +110,10 @@ void Waiting::enter(size_t wait, const Ranks& ranks) {
     for (int r = ranks.first; r <= ranks.last; ++r) of_rank_[static_cast<size_t>(r)].push_back(wait);
 }
 
-// What a rank waits for may be there, and the rank has yet to notice.
-bool Waiting::has_come(const RankRecord& rank) const {
+// What a rank waits for may be there, and the rank, or the launcher, has yet to notice.
+bool Waiting::has_come(int index) const {
+    if (const int inport = awaited(index); inport >= 0) return queue::next_step(board_, inport) >= 0;
+    const RankRecord& rank = board_.rank(index);
     if (rank.wait != WaitFor::data) return false;
     const PortRecord& port = board_.port(rank.wait_port);
     const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
@@ -145,10 +154,12 @@ std::string Waiting::told() const {
     for (const Wait& wait : waits_) {
         if (!hopeless_[static_cast<size_t>(wait.rank)]) continue;
         const RankRecord& rank = board_.rank(wait.rank);
-        const char* what = rank.wait == WaitFor::data   ? " waits for '"
+        const int awaits = awaited(wait.rank);
+        const char* what = awaits >= 0                  ? " waits, to be started, for '"
+                           : rank.wait == WaitFor::data   ? " waits for '"
                            : rank.wait == WaitFor::room ? " waits for room to create '"
                                                         : " waits for memory to write '";
-        text += (text.empty() ? "" : "; ") + who(wait.rank) + what + rank.wait_name + "' from ";
+        text += (text.empty() ? "" : "; ") + who(wait.rank) + what + (awaits >= 0 ? board_.port(awaits).pattern : rank.wait_name) + "' from ";
         bool first = true;
         for (const Ranks& ranks : wait.on) {
             for (int other = ranks.first; other <= ranks.last; ++other) {

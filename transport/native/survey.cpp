@@ -217,6 +217,16 @@ std::vector<int> Survey::users_of_memory(int index) {
     return users;
 }
 
+std::vector<Ranks> Survey::producers(int inport) const {
+    std::vector<Ranks> found;
+    const PortRecord& port = board_.port(inport);
+    for (int k = 0; k < port.links; ++k) {
+        const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(port, k)).outport).task);
+        if (task.nprocs > 0) found.push_back({task.first_rank, task.first_rank + task.nprocs - 1});
+    }
+    return found;
+}
+
 std::vector<Ranks> Survey::waits_on(int index) {
     const RankRecord& rank = board_.rank(index);
     std::vector<int> on;
@@ -226,13 +236,7 @@ std::vector<Ranks> Survey::waits_on(int index) {
     } else if (rank.wait == WaitFor::memory) {
         on = users_of_memory(index);
     } else if (rank.wait == WaitFor::data) {
-        std::vector<Ranks> producers;
-        const PortRecord& port = board_.port(rank.wait_port);
-        for (int k = 0; k < port.links; ++k) {
-            const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(port, k)).outport).task);
-            if (task.nprocs > 0) producers.push_back({task.first_rank, task.first_rank + task.nprocs - 1});
-        }
-        return producers;
+        return producers(rank.wait_port);
     }
     return joined(on);
 }

@@ -30,6 +30,9 @@ public:
     // Steps that came through the channel's out-port and that processes of the reading task have open.
     uint64_t held(int channel);
 
+    // Ranks that may bring a step for the in-port.
+    std::vector<Ranks> producers(int inport) const;
+
     // As queue::has_room.
     bool has_room(int source, const char* name);
 
