@@ -186,6 +186,7 @@ def test_the_steps_of_each_writing_instance_are_counted_for_themselves(streams: 
     assert len(got) == 6
 
 
+@pytest.mark.usual("io_freq: latest", "flow: {queue: 1, when_full: drop-newest}")
 @pytest.mark.needs("mpiexec.mpich", "h5pcc.mpich", "h5cc")
 @pytest.mark.parametrize("policy", ["io_freq: latest", "io_freq: 3", "flow: {queue: 1, when_full: drop-newest}"])
 def test_all_ranks_of_a_reader_get_the_same_steps(streams: Streams, policy: str) -> None:

@@ -305,6 +305,7 @@ class TestWhoReadsAndWrites:
         streams.run(tasks.replace("./", "./lead_"))
         assert streams.got("ana") == steps("w", 5)
 
+    @pytest.mark.nightly
     @MPI4PY
     def test_the_wait_report_proposes_nreaders_1_if_only_rank_0_has_read(self, streams: Streams) -> None:
         """The program's calls do not tell that rank 1 will never read: the run waits, and says what to write."""

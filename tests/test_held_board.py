@@ -169,6 +169,7 @@ def test_a_run_ends_while_nobody_can_write_its_trace(tmp_path: Path, how: str) -
         assert_nothing_left(tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_when_the_process_does(tmp_path: Path) -> None:
     """A process is stopped with the board's lock, and continued when the launcher has told of it."""
     workflow(tmp_path)

@@ -42,6 +42,7 @@ def test_parallel_programs(flow: Workflow, mpi: str, static: bool, way: str) -> 
         assert flow.got() == EVERY_RANK
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("h5pcc.mpich", "mpiexec.mpich")
 def test_ranks_that_write_unequally_often_are_named(flow: Workflow) -> None:
     """The flush after the one write too many waits for the other ranks for ever: the report says so, and what to do."""

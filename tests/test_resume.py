@@ -166,6 +166,7 @@ def test_a_program_that_makes_other_steps(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_a_checkpoint_that_is_gone(tmp_path: Path) -> None:
     """The one before is taken, and that is said."""
     simulation = SIMULATION.replace('h5py.File("state.h5", "w")', 'h5py.File(f"state{step:04d}.h5", "w")')
@@ -261,6 +262,7 @@ for step in range(200):
 """
 
 
+@pytest.mark.nightly
 def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path) -> None:
     """It reads numbered files from 0 on, also when it is to go on: that is said while it waits, not only at the end."""
     make(tmp_path, ASKS, simulation=SIMULATION, asks=ASKS_ANEW)

@@ -99,6 +99,7 @@ def test_torch_dtypes(opened: Opener, tmp_path: Path) -> None:
         assert bytes_of(torch, found[name]) == bytes_of(torch, state[name])
 
 
+@pytest.mark.nightly
 @READER
 @TORCH
 def test_a_model_with_tied_weights(opened: Opener, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ def train(folder: Path, steps: int) -> list[Any]:
     return [parameter.tolist() for parameter in model.parameters()]
 
 
+@pytest.mark.nightly
 def test_the_loop_of_the_page(tmp_path: Path) -> None:
     undisturbed = train(tmp_path / "a", 6)
     assert train(tmp_path / "b", 3) != undisturbed

@@ -301,6 +301,7 @@ def test_nodes_are_killed_at_a_random_moment(
         assert expected >= durable, "a version that was done was lost"
 
 
+@pytest.mark.nightly
 @needs
 @pytest.mark.needs("tmpfs")
 def test_nodes_are_told_apart_by_their_host_names(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def test_code_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert words in str(caught.value)
 
 
+@pytest.mark.nightly
 def test_an_empty_stream(tmp_path: Path) -> None:
     """In a run, whose producer has failed before its first step."""
     (tmp_path / "source.py").write_text("raise SystemExit(3)\n")

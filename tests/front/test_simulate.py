@@ -282,7 +282,7 @@ def test_timelines_below_each_other_have_the_scale_of_the_longest() -> None:
         assert {round(ax.get_xlim()[1], 2) for ax in draw_timelines(panels).axes} == {3.03}
 
 
-@pytest.mark.usual("trace")
+@pytest.mark.nightly
 @pytest.mark.needs("python:matplotlib")
 @pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
 def test_pictures(folder: Path, command: str) -> None:

@@ -190,7 +190,7 @@ def test_a_failure_in_the_second_start(case: Case, job: Job, names: Names) -> No
     assert (each["starts"], each["outcome"]) == (2, "failed")
 
 
-@pytest.mark.usual("debian-mpich-task")
+@pytest.mark.nightly
 @pytest.mark.parametrize("place", ["run", "task"])
 def test_time_limits(case: Case, job: Job, place: str) -> None:
     total = prepare(case, job, BY_NAME, mode="hang", more=", timeout: 5" if place == "task" else "")
