@@ -23,6 +23,8 @@ _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
 _MODE = {"memory": 0, "both": 1, "file": 2}
 _PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
 _FIRST = {"wait": 0, "missing": 1, "file": 2}
+_LOOKS = {"wait": 0, "now": 1}
+_LISTING = {"now": 0, "end": 1}
 _NOT_DONE = 1
 """Of a call for which the board could not be had."""
 
@@ -59,6 +61,12 @@ class BoardPort:
     """In-ports: the one name by which the program calls all their files; empty: by their own."""
     may_stand: bool = False
     """In-ports with wildcards: the program is told the name of the next step, but may open another one for it."""
+    reorder: int | None = None
+    """In-ports: steps by which a queue may grow to break a circle of waits; None: as many as by default."""
+    looks: Literal["wait", "now"] = "wait"
+    listing: Literal["now", "end"] = "now"
+    poll_end: float = 10.0
+    """In-ports: seconds of looks without a read after which steps are let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,7 @@ def _native() -> ctypes.CDLL:
             ),
             "wilkins_plan_stands": (number, [pointer, text]),
             "wilkins_plan_may_stand": (None, [pointer]),
+            "wilkins_plan_reading": (None, [pointer, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint]),
             "wilkins_plan_keep": (None, [pointer, ctypes.c_uint]),
             "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
             "wilkins_plan_rest": (number, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint64]),
@@ -238,6 +247,14 @@ class Board:
                 )
                 _check(code, "cannot plan the board")
                 lib.wilkins_plan_keep(plan, port.keep)
+                if not is_out:
+                    lib.wilkins_plan_reading(
+                        plan,
+                        -1 if port.reorder is None else port.reorder,
+                        _LOOKS[port.looks],
+                        _LISTING[port.listing],
+                        round(port.poll_end * 1000),
+                    )
                 if port.stands:
                     _check(lib.wilkins_plan_stands(plan, os.fsencode(port.stands)), "cannot plan the board")
                 if port.may_stand:

@@ -71,6 +71,8 @@ class TaskPlan:
     on_failure: Literal["stop", "continue"] = "stop"
     rerun: Literal["auto", "always", "never"] = "auto"
     strict_end: bool = False
+    enough: bool = False
+    """It leaves steps of its input on purpose."""
     first_rank: int = 0
     """First rank of this task in the one job."""
     gpus: tuple[str, ...] | None = None
@@ -102,6 +104,14 @@ class PortPlan:
     """In-ports: how often a rank opens each step."""
     first: Literal["wait", "missing", "file"] = "wait"
     """In-ports: what the first open does."""
+    reorder: int | None = None
+    """In-ports: steps by which a queue may grow to break a circle of waits; None: as many as by default."""
+    looks: Literal["wait", "now"] = "wait"
+    """In-ports: whether a look at a name waits for it."""
+    listing: Literal["now", "end"] = "now"
+    """In-ports: whether the listing of a folder waits for all steps."""
+    poll_end: float = 10.0
+    """In-ports: seconds of looks without a read after which steps are let go."""
     keep: int = 0
     """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
     begins: tuple[int, ...] = ()

@@ -124,6 +124,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     timeout=task.timeout,
                     on_failure=task.on_failure,
                     rerun=_rerun(task),
+                    enough=task.enough,
                     strict_end=task.strict_end or ready_made(task) is not None,
                     first_rank=first_rank,
                     origin=str(task.where.position),
@@ -150,6 +151,10 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             opens_per_step=port.opens_per_step if isinstance(port, InPort) else 1,
                             first=port.first if isinstance(port, InPort) else "wait",
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
+                            reorder=port.reorder if isinstance(port, InPort) else None,
+                            looks=(port.looks or "wait") if isinstance(port, InPort) else "wait",
+                            listing=port.listing if isinstance(port, InPort) else "now",
+                            poll_end=port.poll_end if isinstance(port, InPort) else 10.0,
                             stands=port.called(instance) if isinstance(port, InPort) and port.as_ else "",
                         )
                     )

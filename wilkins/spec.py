@@ -174,6 +174,31 @@ class InPort(Port):
         "file; `file`, read the real file of that name. Later opens wait.",
     )
 
+    reorder: int | None = key(
+        integer(0),
+        default=None,
+        doc="Steps by which the queue may grow, if memory allows, when the program waits for another one than those that "
+        "fill it; left out: 16. Given: so many steps that the program has had stay, to be opened again.",
+    )
+    looks: Literal["wait", "now"] | None = key(
+        choice("wait", "now"),
+        default=None,
+        doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it is "
+        "there (`now`); left out: `now` where the port closes a cycle.",
+    )
+    listing: Literal["now", "end"] = key(
+        choice("now", "end"),
+        default="now",
+        doc="What the listing of a folder shows: the steps that are there `now`, or at the `end` of the stream all of "
+        "them.",
+    )
+    poll_end: float = key(
+        time_span(),
+        default=10.0,
+        doc="How long the program may ask again and again for what is not there, without reading, before steps that it "
+        "does not ask for are let go.",
+    )
+
     def called(self, instance: int) -> str:
         """What one instance's program calls the files: a name or a pattern."""
         return self.pattern(instance) if self.as_ is None else posixpath.normpath(self.of_instance(self.as_, instance))
@@ -273,6 +298,11 @@ class Task:
         choice("auto", "always", "never"),
         default="auto",
         doc="Whether a program that ends is started again for the next step; `auto`: if it has read exactly one.",
+    )
+    enough: bool = key(
+        boolean(),
+        default=False,
+        doc="The program ends before its input does on purpose: steps that it leaves are no loss.",
     )
     restart: RestartRule | None = key(
         Restart(),

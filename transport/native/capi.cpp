@@ -97,6 +97,16 @@ WILKINS_API(int, wilkins_plan_stands(BoardPlan* plan, const char* name)) {
 // Of the port planned last: its program is told the name of the next step, but may have another one for that.
 WILKINS_API(void, wilkins_plan_may_stand(BoardPlan* plan)) { plan->ports.back().may_stand = true; } WILKINS_OR()
 
+// Of the in-port planned last: how its program finds its files. `reorder`: -1 if the workflow file does not say.
+WILKINS_API(void, wilkins_plan_reading(BoardPlan* plan, int reorder, unsigned looks, unsigned listing, unsigned poll_end_ms)) {
+    Habits& habits = plan->ports.back().habits;
+    habits.reorder = reorder < 0 ? kReorder : static_cast<uint32_t>(reorder);
+    habits.reorder_given = reorder >= 0;
+    habits.looks = static_cast<Looks>(looks);
+    habits.listing = static_cast<Lists>(listing);
+    habits.poll_end_ms = poll_end_ms;
+} WILKINS_OR()
+
 // Of the port planned last: so many of its newest files on disk stay at hand, under second names in `kept` beside the trace.
 WILKINS_API(void, wilkins_plan_keep(BoardPlan* plan, unsigned keep)) { plan->ports.back().habits.keep = keep; } WILKINS_OR()
 

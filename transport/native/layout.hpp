@@ -10,13 +10,14 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 13;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 14;                 // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
 inline constexpr int kNameRanges = 16;                  // of a NameSet
 inline constexpr int kSegments = 32;                    // files that the board may grow by
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
+inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow to break a circle of waits, if the workflow file does not say
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
 
 enum class TaskState : uint32_t { pending, running, ended };
@@ -28,6 +29,8 @@ enum class Direction : uint32_t { in, out };
 enum class Mode : uint32_t { memory, both, file };
 enum class Publish : uint32_t { close, next, flush, write };
 enum class First : uint32_t { wait, missing, file };
+enum class Looks : uint32_t { wait, now };
+enum class Lists : uint32_t { now, end };
 
 // Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
 enum class StandIn : uint32_t {
@@ -46,6 +49,11 @@ struct Habits {
     char publish_dset[256] = {};       // out: the dataset whose writes count; empty: any
     uint32_t opens_per_step = 1;       // in
     First first = First::wait;         // in: what the first open does
+    uint32_t reorder = kReorder;       // in: steps by which a queue may grow to break a circle of waits
+    uint32_t reorder_given = 0;        // in: the workflow file says so
+    Looks looks = Looks::wait;         // in: does a look at a name wait for it?
+    Lists listing = Lists::now;    // in: does the listing of a folder wait for all steps?
+    uint32_t poll_end_ms = 10000;      // in: looks without a read for so long let steps go
     uint32_t keep = 0;                 // out: so many of its newest files have a second name in the run's records
 };
 
@@ -200,6 +208,8 @@ struct ChannelRecord {
     uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
     int32_t place;     // this channel's place among the out-port's channels
     uint64_t dropped;
+    uint64_t skipped;  // steps that are not for this channel (`every`, `offset`)
+    uint64_t let_go;   // steps given up that no rank has had, since a set of waits would have lasted for ever
     uint64_t marks;    // offset of Mark[sources][readers]
     uint64_t firsts;   // offset of uint64_t[sources]: steps of lower numbers are not kept; the consumer had them in the run before
     uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see queue.cpp)

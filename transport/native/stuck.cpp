@@ -17,6 +17,7 @@ class Waiting {
 public:
     explicit Waiting(const Board& board);
     std::string told() const;
+    bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
 
 private:
     struct Wait {
@@ -175,5 +176,7 @@ std::string Waiting::told() const {
 }  // namespace
 
 std::string find_stuck(const Board& board) { return Waiting(board).told(); }
+
+bool is_stuck(const Board& board, int rank_index) { return Waiting(board).hopeless(rank_index); }
 
 }  // namespace wilkins

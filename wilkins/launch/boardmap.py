@@ -54,6 +54,10 @@ class BoardPorts:
                 dict(enumerate(port.begins)),
                 port.stands,
                 self._may_stand(port),
+                port.reorder,
+                port.looks,
+                port.listing,
+                port.poll_end,
             )
             for port in self._coupled
         ]
