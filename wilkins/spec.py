@@ -177,14 +177,14 @@ class InPort(Port):
     reorder: int | None = key(
         integer(0),
         default=None,
-        doc="Steps by which the queue may grow, if memory allows, when the program waits for another one than those that "
-        "fill it; left out: 16. Given: so many steps that the program has had stay, to be opened again.",
+        doc="Steps by which the queue may grow, if memory allows, when the program waits for another one than those "
+        "that fill it; left out: 16. Given: so many steps that the program has had stay, to be opened again.",
     )
     looks: Literal["wait", "now"] | None = key(
         choice("wait", "now"),
         default=None,
-        doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it is "
-        "there (`now`); left out: `now` where the port closes a cycle.",
+        doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it "
+        "is there (`now`); left out: `now` where the port closes a cycle.",
     )
     listing: Literal["now", "end"] = key(
         choice("now", "end"),
