@@ -21,7 +21,7 @@ PROGRAMS ?= 20000
 # `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
 SHARD ?= 1/1
 
-.PHONY: help demo install test test-all test-environment lint native-test bench soak fuzz suites clean
+.PHONY: help demo install test test-all test-environment foreign-environment lint native-test bench soak fuzz suites clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
@@ -58,6 +58,13 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	@touch $@
 
 test-environment: $(VENV)/.installed-test
+
+# Programs that nobody wrote for workflows; `make test-all` runs them.
+$(VENV)/.installed-foreign: $(VENV)/.installed-test
+	$(PIP) install --quiet --no-build-isolation --editable '.[foreign]'
+	@touch $@
+
+foreign-environment: $(VENV)/.installed-foreign
 
 # The environment comes first on PATH for Python and PyPI's MPI; Debian's MPIs are called by their full names.
 test:

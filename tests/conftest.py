@@ -30,7 +30,8 @@ if os.geteuid() == 0:
 
 @cache
 def missing(thing: str) -> bool:
-    """Whether the machine lacks a thing: a program, ``python:MODULE``, ``system-python:MODULE``, or a right.
+    """Whether the machine lacks a thing: a program, ``python:MODULE``, ``system-python:MODULE``,
+    ``header:FILE``, or a right.
 
     Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees. ``hooks`` and ``newer-hdf5`` are what
     `tools/hooks` and `tools/newer-hdf5` bring.
@@ -45,6 +46,8 @@ def missing(thing: str) -> bool:
         made = [*OWN_MOUNTS, "mount", "-t", "tmpfs", "none", "/mnt"]
         return shutil.which("unshare") is None or subprocess.run(made, check=False, capture_output=True).returncode != 0
     kind, _, name = thing.rpartition(":")
+    if kind == "header":
+        return not Path("/usr/include", name).exists()
     if kind == "python":
         return importlib.util.find_spec(name) is None
     if kind == "system-python":

@@ -1,0 +1,111 @@
+"""Programs that nobody wrote for workflows, as they come: what they read of steps is what they read of files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tarfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+
+from support import WILKINS, must_run, run_tree
+
+PROGRAMS = Path(__file__).parent / "foreign"
+CASES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((PROGRAMS / "cases.yaml").read_text())
+
+
+def put(folder: Path, words: list[str], flags: list[str]) -> list[str]:
+    """Bring a program's file into the folder, built if it is one in C, and return the command that starts it."""
+    for place, word in enumerate(words):
+        source = PROGRAMS / word
+        if not word or not source.is_file():
+            continue
+        shutil.copy(source, folder)
+        if source.suffix == ".c":
+            must_run(folder, "gcc", word, "-o", source.stem, "-I/usr/include/hdf5/serial", *flags)
+            return [f"./{source.stem}", *words[place + 1 :]]
+        if place == 0:
+            (folder / word).chmod(0o755)
+            return [f"./{word}", *words[1:]]
+    return words
+
+
+def lay_out(folder: Path, case: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The commands that write and read, ready in a folder of their own."""
+    folder.mkdir()
+    if "folder" in case:
+        (folder / case["folder"]).mkdir()
+    flags = case.get("flags", [])
+    return put(folder, case["writes"], flags), put(folder, case["reads"], flags)
+
+
+def values(file: IO[bytes] | Path) -> dict[str, Any]:
+    """All datasets of an HDF5 file."""
+    found: dict[str, Any] = {}
+    with h5py.File(file, "r") as opened:
+
+        def add(name: str, thing: object) -> None:
+            if isinstance(thing, h5py.Dataset):
+                found[name] = thing[()]
+
+        opened.visititems(add)
+    return found
+
+
+def content(path: Path) -> list[dict[str, Any]]:
+    """The datasets of each HDF5 file that this one is or holds."""
+    if path.suffix != ".tar":
+        return [values(path)]
+    with tarfile.open(path) as archive:
+        return [values(BytesIO(member.read())) for one in archive if (member := archive.extractfile(one))]
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        pytest.param(mode, name, id=f"{mode}, {name}", marks=pytest.mark.needs(*case.get("needs", [])))
+        for mode in ("memory", "both", "file")
+        for name, case in CASES.items()
+    ],
+)
+@pytest.mark.usual("memory, cp", "both, a Pool reads")
+def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: str) -> None:
+    case = CASES[name]
+    alone, coupled = tmp_path / "alone", tmp_path / "coupled"
+    said = ""
+    for words in lay_out(alone, case):
+        python = [sys.executable] if words[0].endswith(".py") else []
+        ran = run_tree([*python, *words], 120, alone, case.get("env"))
+        assert ran.code == 0, f"alone: {ran.out}{ran.err}"
+        said = ran.out
+    writes, reads = lay_out(coupled, case)
+    port = {"filename": case.get("files", "plt*.h5"), "mode": mode}
+    tasks = [
+        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": [port | case.get("outport", {})]},
+        {"name": "reader", "func": reads[0], "args": reads[1:], "inports": [port | case.get("inport", {})]},
+    ]
+    (coupled / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
+    ran = run_tree([*WILKINS, "run", "--timeout", "90", "workflow.yaml"], 120, coupled, case.get("env"))
+    (records,) = coupled.glob("wilkins-runs/workflow-*")
+    log = records / "layer.log"
+    told = ran.out + ran.err + (log.read_text() if log.exists() else "")
+    assert ran.code == 0, told
+    if not case.get("made"):
+        assert [line for line in (records / "reader.log").read_text().splitlines() if line in said.splitlines()] == (
+            said.splitlines()
+        ), told
+        assert said
+    for made in case.get("made", []):
+        found, expected = content(coupled / made), content(alone / made)
+        assert expected
+        assert expected[0]
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_equal(one, other)
