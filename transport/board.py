@@ -158,6 +158,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_task_met_failure": (number, [pointer, number]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_stop": (None, [pointer]),
+            "wilkins_last_steps": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
@@ -427,11 +428,11 @@ class Board:
         """Ends all waits: every blocked call in every process fails with EINTR. Works whoever holds the board."""
         _native().wilkins_stop(self._handle)
 
-    def _text(self, function: Any) -> str:
+    def _text(self, function: Any, *arguments: Any) -> str:
         room = 1 << 16
         while True:
             buffer = ctypes.create_string_buffer(room)
-            needed = int(self._ask(function, buffer, room))
+            needed = int(self._ask(function, *arguments, buffer, room))
             if needed == _NO_TEXT:
                 raise OSError(errno.ENOMEM, "there is too little memory to tell the state of the run")
             if needed < room:
@@ -447,13 +448,18 @@ class Board:
                                    "seconds",
                                    "strange": bool,              # no producer has a file of such a name, but others
                                    "on": [[task, first rank, last rank], ...]}],
-                    "flushes": [{"rank", "pid", "port", "seconds"}]}],   # made by the layer, after writes
+                    "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
+                    "strangers": [name, ...]}],   # some that its programs used, and that may be meant for its ports
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
-                    "waits_first": bool,                         # its first open waits for a step
+                    "waits_first": bool, "waits_looks": bool,    # its first open, and looks, wait for a step
                     "stand_in": "no|given|undecided|found|prevented",
-                    "stands": name}],                            # stands for its next step, or would have
-         "channels": [{"outport", "inport", "queued", "dropped",
+                    "stands": name,                              # stands for its next step, or would have
+                    "in_vain",                                   # opens and looks that found nothing, before a step
+                    "only_looks": bool, "asked": name}],         # all of these were looks; the last one's
+         "channels": [{"outport", "inport", "queued",
+                       "waits": bool,                            # its producer waits when it is full
+                       "published", "read", "skipped", "dropped", "let_go",     # steps, see ChannelRecord
                        "held",                                   # steps that the reading task has open
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
          "memory_bytes", "memory_peak_bytes",
@@ -464,6 +470,15 @@ class Board:
         """
         report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))
         return report
+
+    def last_steps(self, outport: int) -> list[tuple[Path, int]]:
+        """The steps of an out-port that are still in memory, newest first: each one's file, and its size in bytes.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        lines = self._text(_native().wilkins_last_steps, outport).splitlines()
+        return [(self.path / f"a{slot}", int(size)) for slot, size in (line.split() for line in lines)]
 
     def stuck(self) -> str | None:
         """A description of ranks that wait for each other so that none of them can go on, or None.

@@ -272,6 +272,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
     head.at_sources = out.take(sizeof(SourceRecord) * static_cast<size_t>(sources));
     head.at_slots = out.take(sizeof(SlotRecord) * static_cast<size_t>(slots));
     head.at_ranks = out.take(sizeof(RankRecord) * static_cast<size_t>(ranks));
+    head.at_strangers = out.take(sizeof(Stranger) * kStrangers * static_cast<size_t>(tasks));
     std::vector<uint64_t> at_marks, at_logged, at_offered, at_channel_firsts;
     for (const auto& channel : plan.channels) {
         auto n = static_cast<uint64_t>(plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(channel.outport)].task)].nprocs);

@@ -29,6 +29,7 @@ public:
     ChannelRecord& channel(int i) const { return at<ChannelRecord>(head().at_channels, i); }
     SourceRecord& source(int i) const { return at<SourceRecord>(head().at_sources, i); }
     SlotRecord& slot(int i) const { return at<SlotRecord>(head().at_slots, i); }
+    Stranger* strangers(int task) const { return &at<Stranger>(head().at_strangers, task * kStrangers); }
     RankRecord& rank(int i) const { return at<RankRecord>(head().at_ranks, i); }
     // The k-th channel of a port.
     int link(const PortRecord& port, int k) const { return at<int32_t>(head().at_links, port.first_link + k); }

@@ -1,10 +1,13 @@
 // The board for the launcher: a C interface for wilkins/transport/board.py.
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "board.hpp"
 #include "border.hpp"
@@ -237,6 +240,25 @@ WILKINS_API(unsigned, wilkins_steps_opened(const Watched* board, int task)) {
     const Briefly lock(*board);
     return lock ? queue::steps_opened(*board, task) : 0;
 } WILKINS_OR(0)
+
+// The steps of an out-port that are still in memory, one a line, newest first: the number of the arena, and how many bytes it holds.
+WILKINS_API(size_t, wilkins_last_steps(const Watched* board, int outport, char* text, size_t room)) {
+    std::vector<std::pair<uint64_t, std::string>> found;
+    {
+        const Briefly lock(*board);
+        const PortRecord& port = board->port(outport);
+        for (int s = port.first_source; lock && s < port.first_source + port.sources; ++s) {
+            const SourceRecord& source = board->source(s);
+            for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+                if (const SlotRecord& slot = board->slot(k); slot.state == SlotState::published && !slot.removed)
+                    found.push_back({slot.published_stamp, std::to_string(k) + " " + std::to_string(slot.size.load()) + "\n"});
+        }
+    }
+    std::sort(found.rbegin(), found.rend());
+    std::string out;
+    for (const auto& [stamp, line] : found) out += line;
+    return hand_out(out, text, room);
+} WILKINS_OR(kNoText)
 
 // Takes no lock: it must end waits also while a process stands still with it.
 WILKINS_API(void, wilkins_stop(const Watched* board)) {

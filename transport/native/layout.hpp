@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 14;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 15;                 // raised whenever a record changes
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
@@ -19,6 +19,8 @@ inline constexpr int kSegments = 32;                    // files that the board 
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
 inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow to break a circle of waits, if the workflow file does not say
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
+
+inline constexpr int kStrangers = 12;       // names that match no port, which a task remembers of its program's
 
 enum class TaskState : uint32_t { pending, running, ended };
 // resting: closed by its program, which is going to add to it; nobody else sees it.
@@ -76,6 +78,13 @@ struct TaskRecord {
     uint32_t met_failure;  // an error that no program can mend (see fail_run)
     int32_t awaits;  // no program runs before this in-port, counted from 1, offers a step; 0: none is awaited
     int64_t awaits_since;  // ns, monotonic
+};
+
+// A name that a task's program has used, that matches none of its ports and yet may be meant for one (see strangers.hpp).
+struct Stranger {
+    std::atomic<uint64_t> hash;   // of the name; 0: the place is free
+    std::atomic<uint32_t> whole;  // the name is there
+    char name[244];               // its end, where it is longer
 };
 
 // Steps that processes have open.
@@ -176,6 +185,9 @@ struct PortRecord {
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
+    uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
+    uint32_t only_looks;   // whether all of them were looks
+    char vain_name[kNameMax];  // ... of which the last was for this name
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };
@@ -207,6 +219,8 @@ struct ChannelRecord {
     uint32_t readers_given;  // by the workflow file: the program's calls do not tell otherwise
     uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
     int32_t place;     // this channel's place among the out-port's channels
+    uint64_t published;  // steps of this run whose names match the in-port, and that its task has not had in the run before; of these:
+    uint64_t read;       // some rank has had them, or was started for them
     uint64_t dropped;
     uint64_t skipped;  // steps that are not for this channel (`every`, `offset`)
     uint64_t let_go;   // steps given up that no rank has had, since a set of waits would have lasted for ever
@@ -248,6 +262,8 @@ struct SourceRecord {
     NameSet names;       // published
 };
 
+inline constexpr uint8_t kOn = 1, kHad = 2;  // see SlotRecord::on
+
 // A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
 struct SlotRecord {
     int32_t source;  // index in the source table
@@ -276,7 +292,7 @@ struct SlotRecord {
     uint64_t digest;                     // of the file as the last of them holds it
     std::atomic<uint64_t> changes;       // grows with every write
     uint64_t snapshot_changes;           // what it was at the last snapshot
-    uint64_t on;                         // offset of uint8_t[channels of the port]: the step goes to this channel
+    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kHad if some rank has had it
     char name[kNameMax];
 };
 
@@ -325,7 +341,7 @@ struct BoardRecord {
     uint32_t segments;  // of the annex
     struct { uint64_t size, used; } annex[kSegments];
     int32_t tasks, ports, channels, links, sources, slots, ranks;
-    uint64_t at_tasks, at_ports, at_channels, at_links, at_sources, at_slots, at_ranks;
+    uint64_t at_tasks, at_ports, at_channels, at_links, at_sources, at_slots, at_ranks, at_strangers;
 };
 
 }  // namespace wilkins

@@ -130,6 +130,17 @@ void drop_surplus(const Board& board, ChannelRecord& channel, int s, const Sourc
     }
 }
 
+// Counts a step for the channels that it was offered to (see offered).
+void count_published(const Board& board, const PortRecord& port, int s, uint64_t sequence) {
+    for (int k = 0; k < port.links; ++k) {
+        ChannelRecord& channel = board.channel(board.link(port, k));
+        const bool matches = board.offered(channel, s) >> 32 == ((sequence + 1) & UINT32_MAX);
+        if (!matches || sequence < board.first(channel, s)) continue;
+        ++channel.published;
+        if (!keeps(channel, offered(board, channel, s))) ++channel.skipped;
+    }
+}
+
 // What follows from a step's being published. Its last store says that it is done; until then it may be done again.
 void settle(const Board& board, int index) {
     const SlotRecord& slot = board.slot(index);
@@ -158,6 +169,7 @@ void settle(const Board& board, int index) {
     WILKINS_FAULT_POINT("publish.remembered");
     ++port.steps;
     port.bytes += slot.size.load();
+    count_published(board, port, s, slot.sequence);
     trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
     source.next_sequence = slot.sequence + 1;
@@ -187,7 +199,7 @@ void publish(const Board& board, int index) {
             ++channel.dropped;
             goes = false;
         }
-        board.on(slot, channel.place) = goes;
+        board.on(slot, channel.place) = goes ? kOn : 0;
     }
     slot.sequence = sequence;
     slot.published_stamp = ++board.head().publications;

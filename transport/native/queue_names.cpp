@@ -63,6 +63,13 @@ bool remove_unfinished(const Board& board, const PortRecord& port, const char* n
     return any;
 }
 
+// The channel does without the step, which has another name now and is published anew.
+void take_back(const Board& board, const SlotRecord& slot, ChannelRecord& channel) {
+    uint8_t& on = board.on(slot, channel.place);
+    if (slot.state == SlotState::published && on == kOn) --channel.published;
+    on = 0;
+}
+
 }  // namespace
 
 bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw) {
@@ -73,7 +80,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         slot.removed = 1;
         WILKINS_FAULT_POINT("remove.noted");
         if (slot.state == SlotState::resting) queue::withdraw(board, index);
-        for (int k = 0; withdraw && k < port.links; ++k) board.on(slot, k) = 0;
+        for (int k = 0; withdraw && k < port.links; ++k) take_back(board, slot, board.channel(board.link(port, k)));
     }
     if (!withdraw && remove_unfinished(board, port, name, place)) any = true;
     for (int s = 0; s < port.sources; ++s)

@@ -240,6 +240,14 @@ void count_open(const Board& board, const PortRecord& inport, const ChannelRecor
     board.ring(channel.outport);
 }
 
+// Some rank has had the step.
+void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slot) {
+    uint8_t& on = board.on(slot, channel.place);
+    if (on & kHad) return;
+    on |= kHad;
+    ++channel.read;
+}
+
 }  // namespace
 
 void take(const Board& board, int index, int reader, const Found& found) {
@@ -254,6 +262,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
     }
     bool first = true;
     for (int r = 0; r < channel.readers; ++r) first = first && board.mark(channel, s, r).next <= slot.sequence;
+    count_had(board, board.channel(board.link(inport, found.link)), slot);
     if (first) {
         ++inport.steps;
         inport.bytes += slot.size.load();

@@ -33,6 +33,7 @@ struct Task {
     uint64_t waiting, moving, moved;
     std::vector<Wait> waits;
     std::vector<Flush> flushes;
+    std::vector<std::string> strangers;
 };
 
 struct Port {
@@ -40,10 +41,13 @@ struct Port {
     bool touched;
     StandIn stand_in;
     std::string stands;
+    uint64_t in_vain;
+    bool only_looks;
+    std::string asked;
 };
 
 struct Channel {
-    uint64_t queued, dropped, held;
+    uint64_t queued, published, read, skipped, dropped, let_go, held;
     std::vector<uint64_t> reached;
 };
 
@@ -57,7 +61,9 @@ struct Facts {
 
 Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     const TaskRecord& record = board.task(index);
-    Task task = {record.state, record.starts, record.saw_end != 0, record.met_failure != 0, 0, 0, 0, {}, {}};
+    Task task = {record.state, record.starts, record.saw_end != 0, record.met_failure != 0, 0, 0, 0, {}, {}, {}};
+    for (int k = 0; k < kStrangers; ++k)
+        if (const Stranger& place = board.strangers(index)[k]; place.whole.load(std::memory_order_acquire)) task.strangers.push_back(place.name);
     for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {
         const RankRecord& rank = board.rank(r);
         task.waiting += rank.waiting_ns.load();
@@ -87,11 +93,13 @@ Facts take_facts(const Board& board) {
         const PortRecord& port = board.port(p);
         uint64_t dropped = 0;
         for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
-        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands});
+        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands, port.in_vain, port.only_looks != 0,
+                               port.vain_name});
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
-        Channel found = {survey.queued(c), channel.dropped, survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers))};
+        Channel found = {survey.queued(c),  channel.published, channel.read,   channel.skipped,
+                         channel.dropped, channel.let_go,    survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers))};
         for (int s = 0; s < board.port(channel.outport).sources; ++s)
             for (int r = 0; r < channel.readers; ++r) {
                 uint64_t& most = found.reached[static_cast<size_t>(r)];
@@ -172,6 +180,11 @@ void append(const Board& board, std::string& out, const TaskRecord& record, cons
         if (&flush != &task.flushes.front()) out += ',';
         append(out, flush);
     }
+    out += "],\"strangers\":[";
+    for (const std::string& name : task.strangers) {
+        if (&name != &task.strangers.front()) out += ',';
+        append_json(out, name.c_str());
+    }
     out += "]}";
 }
 
@@ -188,9 +201,14 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     field(out, "unseen", port.unseen);
     field(out, "touched", port.touched);
     field(out, "waits_first", record.habits.first == First::wait);
+    field(out, "waits_looks", record.habits.looks == Looks::wait);
     static const char* const ways[] = {"no", "given", "undecided", "found", "prevented"};
     out += std::string(",\"stand_in\":\"") + ways[static_cast<int>(port.stand_in)] + "\",\"stands\":";
     append_json(out, port.stands.c_str());
+    field(out, "in_vain", port.in_vain);
+    field(out, "only_looks", port.only_looks);
+    out += ",\"asked\":";
+    append_json(out, port.asked.c_str());
     out += "}";
 }
 
@@ -200,7 +218,12 @@ void append(std::string& out, const ChannelRecord& record, const Channel& channe
     field(out, "every", uint64_t{record.every});
     field(out, "offset", uint64_t{record.offset});
     field(out, "queued", channel.queued);
+    field(out, "published", channel.published);
+    field(out, "read", channel.read);
+    field(out, "skipped", channel.skipped);
     field(out, "dropped", channel.dropped);
+    field(out, "let_go", channel.let_go);
+    field(out, "waits", record.when_full == WhenFull::block);
     field(out, "held", channel.held);
     out += ",\"reached\":[";
     for (size_t r = 0; r < channel.reached.size(); ++r) out += (r ? "," : "") + std::to_string(channel.reached[r]);

@@ -11,6 +11,7 @@
 #include "resting.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
+#include "strangers.hpp"
 #include "wait.hpp"
 
 namespace wilkins {
@@ -46,7 +47,9 @@ bool match_name(const char* name, Match* match) {
         int& side = port.direction == Direction::out ? match->outport : match->inport;
         if (side < 0 && is_called(port, match->name)) side = i;
     }
-    return match->outport >= 0 || match->inport >= 0;
+    if (match->outport >= 0 || match->inport >= 0) return true;
+    note_stranger(p, match->name);
+    return false;
 }
 
 bool could_match(const char* name) {
@@ -96,8 +99,10 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
     int index = -1;
-    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, false) == First::wait)
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, false) == First::wait) {
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
+        if (index < 0) note_in_vain(p, match.inport, match.name, true);
+    }
     if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
     if (index < 0) return false;
     const SlotRecord& slot = p.board.slot(index);

@@ -14,6 +14,7 @@
 #include "raw.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
+#include "strangers.hpp"
 #include "wait.hpp"
 
 namespace wilkins {
@@ -141,6 +142,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             }
             if (over) {
                 if (!found.passed) board.task(p.context.task).saw_end = 1;
+                note_in_vain(p, match.inport, match.name, intent == Intent::look);
                 explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
                 *error = ENOENT;
                 return nullptr;

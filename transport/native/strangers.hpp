@@ -1,0 +1,19 @@
+// Names that a program has used and that match none of its ports, though they may be meant for one: for whoever explains, at the end, why
+// a port had no file. A few are kept for each task, each once.
+#pragma once
+
+#include "process.hpp"
+
+namespace wilkins {
+
+// Keeps a normalised name, if it ends as data files do or looks like one of the task's ports. No system call, no allocation, no lock.
+void note_stranger(const Process& process, const char* name);
+
+// The rank has opened the in-port's name, or looked at it, and nothing is there. Counts as long as its task has had no step of the port.
+// Call with the board's lock held.
+void note_in_vain(const Process& process, int inport, const char* name, bool looks);
+
+// Are two names alike: do their letters, without numbers and wildcards, differ in no more than two places?
+bool alike(const char* one, const char* other);
+
+}  // namespace wilkins
