@@ -62,6 +62,7 @@ def _run(parsed: argparse.Namespace) -> int:
         parsed.run_dir,
         _seconds(parsed.timeout),
         parsed.quiet,
+        parsed.strict,
         tuple(parsed.set),
         files=parsed.files,
         folder=folder,
@@ -90,7 +91,7 @@ def _resume(parsed: argparse.Namespace) -> int:
     if given:
         raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
     run = named(parsed.resume)
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, resume=run)
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict, resume=run)
     if in_job():
         from wilkins.launch import onejob
 
@@ -287,8 +288,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="wilkins",
         description="Couples unmodified HDF5 programs in memory, from one workflow file.",
-        epilog="Exit codes: 0 done, 1 a task failed, 2 bad workflow file or usage, 3 wrong resources, 4 "
-        "stuck or timed out.",
+        epilog="Exit codes: 0 done, 1 a task failed (or left steps unread, with --strict), 2 bad workflow file or "
+        "usage, 3 wrong resources, 4 stuck or timed out.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     parser.add_argument("--debug", action="store_true", help=_DEBUG)
@@ -332,6 +333,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
     run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
+    run.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 if a task has not read every step that its policy gives it, and does not say `enough: true`",
+    )
     add_file(add("check", _check, "say what is wrong in a workflow file, and how to mend it"))
     add_file(add("plan", _plan, "show what would be started: tasks, ranks, channels, memory"))
     graph = add("graph", _graph, "show the task graph")

@@ -114,6 +114,8 @@ class PortPlan:
     """In-ports: seconds of looks without a read after which steps are let go."""
     keep: int = 0
     """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
+    dsets: tuple[str, ...] = ()
+    """Paths of the datasets that it is for; empty: all."""
     begins: tuple[int, ...] = ()
     """Out-ports of a resumed run: by rank, the number of its first step."""
     stands: str = ""

@@ -155,6 +155,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             looks=(port.looks or "wait") if isinstance(port, InPort) else "wait",
                             listing=port.listing if isinstance(port, InPort) else "now",
                             poll_end=port.poll_end if isinstance(port, InPort) else 10.0,
+                            dsets=tuple(dset.name for dset in port.dsets),
                             stands=port.called(instance) if isinstance(port, InPort) and port.as_ else "",
                         )
                     )

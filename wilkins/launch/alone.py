@@ -11,6 +11,7 @@ from wilkins.errors import ResourceError
 from wilkins.launch import environment as env
 from wilkins.launch import process, summary
 from wilkins.launch.boardmap import BoardPorts, create_board
+from wilkins.launch.conclude import conclude
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import VARIABLE, Guard, end_members
 from wilkins.launch.hooks import run_hooks
@@ -20,11 +21,11 @@ from wilkins.launch.output import Log, Terminal
 from wilkins.launch.process import Program
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import Supervisor, last_report
+from wilkins.launch.supervise import Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import Plan, TaskPlan
-from wilkins.transport.board import Board, BoardHeldError, sweep
+from wilkins.transport.board import Board, sweep
 
 
 def run(plan: Plan, options: RunOptions) -> int:
@@ -79,32 +80,11 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         hints=lambda report: summary.old_names(plan, report),
     )
     code = supervisor.run()
-    reason = supervisor.stopped.reason if supervisor.stopped else None
-    try:
-        report = last_report(board)
-    except BoardHeldError as error:
-        terminal.say(f"there is no summary: {error}")
-        return code or 1
-    peak, wall_s = report["memory_peak_bytes"], time.monotonic() - started
-    tasks = summary.task_summaries(report, [end_of(task) for task in crew])
-    records.write_json(
-        "summary.json",
-        summary.record(
-            tasks,
-            exit_code=code,
-            reason=reason,
-            wall_s=wall_s,
-            peak=peak,
-        ),
+    ends = [end_of(task) for task in crew]
+    wall_s = time.monotonic() - started
+    return conclude(
+        plan, board, ends, records, terminal, supervisor.stopped, code, strict=options.strict, wall_s=wall_s
     )
-    if code == 0:
-        records.drop_kept()
-    for hint in (*summary.hints(plan, report), *summary.resumed_hints(plan, report, records.path)):
-        terminal.say(hint)
-    terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path))
-    for line in summary.how_to_go_on(plan, report, code, records.path):
-        terminal.say(line)
-    return code
 
 
 def end_of(run: TaskRun) -> TaskEnd:

@@ -20,6 +20,10 @@ class BoardPorts:
         self._in_channels = {end for channel in plan.channels for end in (channel.outport, channel.inport)}
         self._index = {port.index: place for place, port in enumerate(self._coupled)}
 
+    def index_of(self, port: PortPlan) -> int | None:
+        """The board's index of a port; None of one that joins no other task."""
+        return self._index.get(port.index)
+
     def of(self, task: int) -> list[int]:
         """Board indices of a task's coupled ports."""
         return [self._index[port.index] for port in self._coupled if port.task == task]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.environment import takes_filename
+from wilkins.launch.namesakes import nearest, some_of
+from wilkins.launch.wording import paragraphs
+from wilkins.program import inspect
 
 if TYPE_CHECKING:
     from wilkins.launch.taskrun import TaskRun
@@ -39,21 +43,65 @@ def not_started(run: TaskRun, error: OSError) -> str:
     return f"{where}{run.name}: cannot start {program}: {about}{f'; {cure}' if cure else ''}"
 
 
-def untouched(run: TaskRun) -> str:
-    """A program ended well without using a memory port."""
+def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
+    """A program ended well without using a memory port. `report`: what the board knows, if it could be asked."""
     patterns = ", ".join(repr(pattern) for pattern in run.untouched)
     verb = "port" if len(run.untouched) == 1 else "ports"
+    names = report["tasks"][run.plan.index]["strangers"] if report else []
+    ports = [port for port in report["ports"] if port["task"] == run.plan.index] if report else []
+    said = [_looked_in_vain(port) for port in ports if port["in_vain"] and not port["touched"]]
+    spelt = [_misspelt(pattern, names) for pattern in run.untouched]
+    said += [words for words in spelt if words]
+    if not said and names:
+        said.append(_other_names(run, names, ports))
+    elif not said:
+        said.append(_no_names(run))
+    return paragraphs(
+        f"{run.name}: ended without ever using its memory {verb} {patterns}", *said, f"its output is in {run.log.path}"
+    )
+
+
+def _looked_in_vain(port: dict[str, Any]) -> str:
+    """A program looked for a file, and made do without."""
+    waits = "" if port["waits_looks"] else "; leave out `looks: now`, and its looks wait for their files"
+    times = "" if port["in_vain"] == 1 else f" {port['in_vain']} times"
+    return f"it looked for {port['asked']!r}{times} before a step was there, found nothing, and never opened it{waits}"
+
+
+def _misspelt(pattern: str, names: Sequence[str]) -> str:
+    """A program used names that differ from the pattern in little but spelling."""
+    meant = nearest(pattern, names)
+    if meant is None:
+        return ""
+    alike = [name for name in names if nearest(pattern, [name])]
+    verb = "matches" if len(alike) == 1 else "match"
+    return f"it used {some_of(alike)}, which {verb} no port: did you mean `filename: {meant}`?"
+
+
+def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, Any]]) -> str:
+    """A program used other data files."""
+    verb = "matches" if len(names) == 1 else "match"
+    words = f"it used {some_of(names)}, which {verb} no port; compare that with the pattern"
+    wild = [port["pattern"] for port in ports if port["direction"] == "in" and not port["touched"]]
+    if not wild or wild[0] not in run.untouched:
+        return words
+    return f"{words}; if {names[0]!r} means the next step, give the in-port {wild[0]!r} `as: {names[0]}`"
+
+
+def _no_names(run: TaskRun) -> str:
+    """Nothing is known of any name that the program may have used for the port."""
     if run.plan.executable == Path(sys.executable):
-        why = (
-            "either it used files of other names (compare the pattern with the names it opens: one that matches no "
-            "port is an ordinary file), or none at all"
-        )
-    else:
-        why = (
-            "either it used a file of another name (compare the pattern with the names it opens), or it is a static "
-            f"executable, which cannot be reached (`file {run.plan.executable}` tells)"
-        )
-    return f"{run.name}: ended without ever using its memory {verb} {patterns}; {why}. Its output is in {run.log.path}"
+        return "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
+    found = None
+    with contextlib.suppress(ValueError):  # it may have gone since it was started
+        found = inspect(run.plan.executable)
+    if found is not None and (found.static or found.guarded):
+        why = "a static executable" if found.static else "run with other rights than yours"
+        return f"{run.plan.executable} is {why}, which the layer cannot reach"
+    words = "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
+    if found is None or found.kind == "elf":
+        return words
+    return f"{words}; a program that it starts, and that is static or runs with other rights, cannot be reached"
 
 
 def waits(report: dict[str, Any]) -> list[str]:

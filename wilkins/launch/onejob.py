@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 from wilkins import streams
 from wilkins.errors import ResourceError, UsageError
 from wilkins.launch import environment as env
-from wilkins.launch import planfile, summary
+from wilkins.launch import planfile
 from wilkins.launch.boardmap import create_board
+from wilkins.launch.conclude import conclude
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hooks import run_hooks
@@ -26,10 +27,9 @@ from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import last_report
 from wilkins.plan import Plan
 from wilkins.reporting import report
-from wilkins.transport.board import Board, BoardHeldError, sweep
+from wilkins.transport.board import Board, sweep
 
 _HOLD = 0.2
 
@@ -159,7 +159,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         for note in plan.notes:
             rank.terminal.say(note)
         code = rank.run()
-        code = _sum_up(rank, meeting, board, records, time.monotonic() - started)
+        code = _sum_up(rank, meeting, board, records, time.monotonic() - started, strict=options.strict)
     finally:
         try:
             meeting.decide(code)
@@ -215,30 +215,17 @@ def _mpi_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:
     return found
 
 
-def _sum_up(rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirectory, wall_s: float) -> int:
+def _sum_up(
+    rank: JobRank, meeting: Rendezvous, board: Board, records: RunDirectory, wall_s: float, *, strict: bool
+) -> int:
     """Join what became of all ranks into the summary, and decide what every rank exits with."""
     tasks = rank.plan.tasks
     results = [[meeting.result(task.first_rank + place) for place in range(task.nprocs)] for task in tasks]
     stop = rank.stopped
     failed = any(result is None or result["failed"] for ranks in results for result in ranks)
     code = stop.code if stop else int(failed)
-    try:
-        report = last_report(board)
-    except BoardHeldError as error:
-        rank.terminal.say(f"there is no summary: {error}")
-        return code or 1
-    peak = report["memory_peak_bytes"]
-    lines = summary.task_summaries(report, [_joined(ranks) for ranks in results])
-    reason = stop.reason if stop else None
-    records.write_json("summary.json", summary.record(lines, exit_code=code, reason=reason, wall_s=wall_s, peak=peak))
-    if code == 0:
-        records.drop_kept()
-    for hint in (*summary.hints(rank.plan, report), *summary.resumed_hints(rank.plan, report, records.path)):
-        rank.terminal.say(hint)
-    rank.terminal.table(summary.table(lines, wall_s=wall_s, peak=peak, folder=records.path))
-    for line in summary.how_to_go_on(rank.plan, report, code, records.path):
-        rank.terminal.say(line)
-    return code
+    ends = [_joined(ranks) for ranks in results]
+    return conclude(rank.plan, board, ends, records, rank.terminal, stop, code, strict=strict, wall_s=wall_s)
 
 
 def _joined(ranks: Sequence[dict[str, Any] | None]) -> TaskEnd:

@@ -17,6 +17,8 @@ class RunOptions:
     """Seconds after which the whole run is stopped."""
     quiet: bool = False
     """Do not copy the tasks' output to the terminal."""
+    strict: bool = False
+    """Steps that a task did not read, though its policy gives them to it, make the run fail."""
     overrides: tuple[str, ...] = ()
     """``task.key=value`` and ``parameter=value``, as given with ``--set``; needed wherever the file is read again."""
     files: bool = False

@@ -13,8 +13,16 @@ from wilkins.names import own_form
 from wilkins.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
-_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins")
-_EARLIER = {"offset": 0}
+_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets")
+_EARLIER: dict[str, Any] = {
+    "offset": 0,
+    "dsets": (),
+    "enough": False,
+    "reorder": None,
+    "looks": "wait",
+    "listing": "now",
+    "poll_end": 10.0,
+}
 """What fields that plans of earlier versions do not have are in those."""
 _SECTIONS = {"restart": RestartRule, "resumed": Resumed}
 

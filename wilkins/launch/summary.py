@@ -11,6 +11,7 @@ from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.launch import explain
 from wilkins.launch.boardmap import BoardPorts
+from wilkins.launch.wording import columns
 from wilkins.plan import Plan
 
 
@@ -190,20 +191,27 @@ def _unread(plan: Plan, report: dict[str, Any]) -> list[str]:
 
 
 def record(
-    tasks: Sequence[TaskSummary], *, exit_code: int, reason: str | None, wall_s: float, peak: int
+    tasks: Sequence[TaskSummary],
+    channels: Sequence[dict[str, Any]] = (),
+    *,
+    exit_code: int,
+    reason: str | None,
+    wall_s: float,
+    peak: int,
 ) -> dict[str, Any]:
-    """The summary as plain data."""
+    """The summary as plain data; `channels`: what became of the steps on each."""
     return {
         "exit_code": exit_code,
         "reason": reason,
         "wall_s": round(wall_s, 6),
         "memory_peak_bytes": peak,
         "tasks": [asdict(task) for task in tasks],
+        "channels": list(channels),
     }
 
 
-def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Path) -> str:
-    """The table shown at the end of a run."""
+def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Path, account: str = "") -> str:
+    """The table shown at the end of a run; `account`: another one, of the steps that were not read."""
     head = [
         "task",
         "ranks",
@@ -229,18 +237,8 @@ def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Pat
         ]
         for task in tasks
     ]
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    left = {0, 3}
-    lines = [
-        "  ".join(
-            f"{cell:<{width}}" if column in left else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    ]
-    lines.insert(1, "-" * max(map(len, lines)))
-    lines.append(f"wall time {duration(wall_s)}, most shared memory {size(peak)}, records in {folder}")
-    return "\n".join(lines)
+    last = f"wall time {duration(wall_s)}, most shared memory {size(peak)}, records in {folder}"
+    return "\n".join([columns(head, rows, {0, 3}), *([f"\n{account}\n"] if account else []), last])
 
 
 def size(count: float) -> str:

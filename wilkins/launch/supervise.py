@@ -241,7 +241,7 @@ class Supervisor:
                 self._streams[run.stream.pipe] = run.stream
                 self._selector.register(run.stream.pipe, selectors.EVENT_READ, run.stream)
             elif run.outcome == "untouched":
-                self._fail(run, explain.untouched(run))
+                self._fail(run, self._untouched(run))
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
         again = 1.0 if all(run.unjudged is None for run in self.crew) else _HELD_AGAIN
@@ -320,7 +320,13 @@ class Supervisor:
         if verdict == "failed":
             self._fail(run, explain.failed(run))
         elif verdict == "untouched":
-            self._fail(run, explain.untouched(run))
+            self._fail(run, self._untouched(run))
+
+    def _untouched(self, run: TaskRun) -> str:
+        report = None
+        with contextlib.suppress(BoardHeldError):
+            report = self._board.report()
+        return explain.untouched(run, report)
 
     def _fail(self, run: TaskRun, message: str) -> None:
         self._failed = True

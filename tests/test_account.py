@@ -1,0 +1,351 @@
+"""At the end of a run: what became of every step, and whatever a task did not read is told, with what mends it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_workflows import Workflow
+
+from support import WAITS, Finished
+from wilkins.launch.layerlog import useful_lines
+
+WRITE = """
+import sys, h5py
+for step in range(int(sys.argv[2])):
+    with h5py.File(sys.argv[1].format(step), "w") as file:
+        file["x"] = step
+"""
+
+
+@pytest.fixture
+def workflow(tmp_path: Path) -> Workflow:
+    """A fresh folder."""
+    return Workflow(tmp_path)
+
+
+def writer(workflow: Workflow, name: str = "plt{:04d}.h5", count: int = 6, task: str = "sim", **port: object) -> None:
+    """A task that writes files."""
+    (workflow.folder / "write.py").write_text(WRITE)
+    pattern = name.split("{")[0] + "*.h5" if "{" in name else name
+    workflow.task(task, ["./write.py", name, str(count)], outports=[{"filename": pattern, **port}])
+    (workflow.folder / "write.py").chmod(0o755)
+
+
+def read(*names: str) -> str:
+    """A program that reads these files and ends."""
+    return f"""
+import h5py
+for name in {names!r}:
+    with h5py.File(name) as file:
+        print("got", file["x"][()], flush=True)
+"""
+
+
+def said(ran: Finished) -> str:
+    """What was said, as running text."""
+    return " ".join(ran.err.replace("wilkins: ", "").split())
+
+
+def channel(workflow: Workflow, number: int = 0) -> dict[str, Any]:
+    """What the records tell of a channel."""
+    records = workflow.folder / "wilkins-runs" / "latest" / "summary.json"
+    found: dict[str, Any] = json.loads(records.read_text())["channels"][number]
+    return found
+
+
+def counts(workflow: Workflow, number: int = 0) -> tuple[int, ...]:
+    """Steps of a channel: published, read, skipped, dropped, let go, unread."""
+    told = channel(workflow, number)
+    return tuple(told[key] for key in ("published", "read", "skipped", "dropped", "let_go", "unread"))
+
+
+class TestReaderThatEndsEarly:
+    """It reads two files of six."""
+
+    def test_is_told_with_names_and_remedies(self, workflow: Workflow) -> None:
+        writer(workflow)
+        workflow.task("ana", read("plt0000.h5", "plt0001.h5"), inports=[{"filename": "plt*.h5"}])
+        ran = workflow.run()
+        assert "ana: did not read 4 of the 6 steps of 'plt*.h5' that sim published for it" in said(ran)
+        assert "'plt0002.h5' to 'plt0005.h5'" in said(ran)
+        assert "`rerun: always`" in said(ran) and "`listing: end`" in said(ran) and "`enough: true`" in said(ran)
+        assert counts(workflow) == (6, 2, 0, 0, 0, 4)
+        assert channel(workflow)["names"]["unread"] == ["plt0002.h5", "plt0005.h5"]
+        assert "sim -> ana  plt*.h5" in ran.err
+        assert max(len(line) for line in ran.err.splitlines() if "records in" not in line) <= 100
+
+    def test_fails_if_strict(self, workflow: Workflow) -> None:
+        writer(workflow)
+        workflow.task("ana", read("plt0000.h5", "plt0001.h5"), inports=[{"filename": "plt*.h5"}])
+        ran = workflow.run(1, "--strict")
+        assert "--strict" in said(ran) and "--resume" not in ran.err
+        record = json.loads((workflow.folder / "wilkins-runs" / "latest" / "summary.json").read_text())
+        assert record["exit_code"] == 1 and "--strict" in record["reason"]
+
+    def test_that_says_it_is_enough_is_not_told_and_does_not_fail(self, workflow: Workflow) -> None:
+        writer(workflow)
+        workflow.task("ana", read("plt0000.h5", "plt0001.h5"), enough=True, inports=[{"filename": "plt*.h5"}])
+        ran = workflow.run(0, "--strict")
+        assert "did not read" not in ran.err
+        assert counts(workflow) == (6, 2, 0, 0, 0, 4)
+
+    def test_of_a_stream(self, workflow: Workflow) -> None:
+        """All files have one name, so no names are told."""
+        writer(workflow, "state.h5")
+        workflow.task("ana", read("state.h5", "state.h5"), inports=[{"filename": "state.h5"}])
+        assert "ana: did not read 4 of the 6 steps of 'state.h5' that sim published for it - if" in said(workflow.run())
+
+    def test_that_must_not_be_started_again(self, workflow: Workflow) -> None:
+        writer(workflow)
+        workflow.task("ana", read("plt0000.h5"), rerun="never", inports=[{"filename": "plt*.h5"}])
+        assert "leave out `rerun: never`" in said(workflow.run())
+
+    def test_that_fails_is_told_as_that(self, workflow: Workflow) -> None:
+        writer(workflow)
+        program = read("plt0000.h5") + "raise SystemExit(3)\n"
+        workflow.task("ana", program, on_failure="continue", inports=[{"filename": "plt*.h5"}])
+        ran = workflow.run(1)
+        assert "ana: failed" in ran.err and "did not read" not in ran.err
+
+
+def test_a_run_in_which_all_was_read_says_nothing(workflow: Workflow) -> None:
+    writer(workflow, "state.h5")
+    workflow.reader("state.h5")
+    ran = workflow.run(0, "--strict")
+    assert workflow.got() == list(range(6))
+    assert ran.err.splitlines()[0].startswith("task") and "not read" not in ran.err
+    assert counts(workflow) == (6, 6, 0, 0, 0, 0)
+
+
+def test_what_a_policy_leaves_out_is_counted_and_is_no_loss(workflow: Workflow) -> None:
+    writer(workflow, "state.h5", 7)
+    workflow.reader("state.h5", io_freq=3)
+    ran = workflow.run(0, "--strict")
+    assert workflow.got() == [2, 5]
+    assert counts(workflow) == (7, 2, 5, 0, 0, 0)
+    assert "did not read" not in ran.err and "skipped" in ran.err
+
+
+def test_what_is_dropped_is_counted_and_is_no_loss(workflow: Workflow) -> None:
+    """The reader begins when all is published."""
+    writer(workflow, "state.h5", 5)
+    program = f"{WAITS}\nwaits.until_published(0, 5)\n{read('state.h5')}"
+    workflow.task("ana", program, rerun="never", inports=[{"filename": "state.h5", "io_freq": "latest"}])
+    workflow.run(0, "--strict")
+    assert counts(workflow) == (5, 1, 0, 4, 0, 0)
+
+
+def test_a_producer_that_renames_its_file_publishes_it_once(workflow: Workflow) -> None:
+    """Its first name matches the ports, too."""
+    program = """
+import os, h5py
+for step in range(3):
+    with h5py.File("plt-tmp.h5", "w") as file:
+        file["x"] = step
+    os.rename("plt-tmp.h5", f"plt{step}.h5")
+"""
+    workflow.task("sim", program, outports=[{"filename": "plt*.h5"}])
+    workflow.task("ana", read("plt0.h5", "plt1.h5", "plt2.h5"), inports=[{"filename": "plt*.h5"}])
+    workflow.run(0, "--strict")
+    assert counts(workflow) == (3, 3, 0, 0, 0, 0)
+
+
+def test_files_of_another_kind_that_a_pattern_takes_in(workflow: Workflow) -> None:
+    """The reader knows nothing of the second kind."""
+    program = """
+import h5py
+for step in range(3):
+    for kind in ("mesh", "part"):
+        with h5py.File(f"{kind}{step}.h5", "w") as file:
+            file["x"] = step
+"""
+    workflow.task("sim", program, outports=[{"filename": "*.h5"}])
+    workflow.task("ana", read("mesh0.h5", "mesh1.h5", "mesh2.h5"), inports=[{"filename": "*.h5", "queue": 6}])
+    ran = workflow.run()
+    assert "ana: did not read 3 of the 6 steps of '*.h5'" in said(ran)
+    assert "an in-port for each kind of file that it reads, such as 'mesh*.h5'" in said(ran)
+
+
+def test_a_start_for_each_step_of_two_ports_of_which_one_is_longer(workflow: Workflow) -> None:
+    writer(workflow, "a{}.h5", 2, "short")
+    writer(workflow, "b{}.h5", 4, "long")
+    program = """
+import sys, h5py
+number = sys.argv[1][1:-3]
+with h5py.File(sys.argv[1]) as one, h5py.File(f"b{number}.h5") as other:
+    print("got", one["x"][()], other["x"][()], flush=True)
+"""
+    ports = [{"filename": "a*.h5"}, {"filename": "b*.h5"}]
+    workflow.task("ana", program, args=["{filename}"], inports=ports)
+    workflow.tasks[-1]["args"] = ["{filename}"]
+    ran = workflow.run()
+    assert ran.out.count("got") == 2
+    assert "ana: did not read 2 of the 4 steps of 'b*.h5' that long published for it" in said(ran)
+    assert "let a task of its own read 'b*.h5'" in said(ran)
+
+
+class TestNoNameMatches:
+    """The in-port has an absolute pattern, of a folder in which nobody writes."""
+
+    def tasks(self, workflow: Workflow, **port: object) -> None:
+        writer(workflow, "plt{}.h5", 3)
+        pattern = str(workflow.folder / "elsewhere" / "plt*.h5")
+        workflow.task("ana", "pass", inports=[{"filename": pattern, **port}])
+        workflow.tasks[-1]["args"] = ["{filename}"]
+
+    def test_of_a_program_that_is_started_for_each_step(self, workflow: Workflow) -> None:
+        self.tasks(workflow)
+        ran = workflow.run()
+        assert "ana: sim published 3 steps, and none of the names, such as 'plt0.h5'" in said(ran)
+        assert "so ana was never started" in said(ran)
+        workflow.run(1, "--strict")
+
+    def test_but_a_run_shorter_than_its_io_freq_is_another_matter(self, workflow: Workflow) -> None:
+        writer(workflow, "plt{}.h5", 3)
+        workflow.task("ana", "pass", inports=[{"filename": "plt*.h5", "io_freq": 5}])
+        workflow.tasks[-1]["args"] = ["{filename}"]
+        ran = workflow.run(0, "--strict")
+        assert "was never started" not in said(ran) and "its in-port keeps" in ran.err
+
+
+class TestNamesThatMatchNoPort:
+    """A program that never uses its port is told which names it did use."""
+
+    def test_a_producer_whose_pattern_is_misspelt(self, workflow: Workflow) -> None:
+        writer(workflow, "field_{:04d}.h5", 5)
+        workflow.tasks[0]["outports"] = [{"filename": "feild_*.h5"}]
+        workflow.task("ana", read("feild_0000.h5"), inports=[{"filename": "feild_*.h5"}])
+        told = said(workflow.run(1))
+        assert "sim: ended without ever using its memory port 'feild_*.h5'" in told
+        assert "it used 'field_0000.h5', 'field_0001.h5', 'field_0002.h5' and 2 more, which match no port" in told
+        assert "did you mean `filename: field_*.h5`?" in told
+        assert "static" not in told
+
+    def test_without_a_suffix_that_tells_data(self, workflow: Workflow) -> None:
+        writer(workflow, "result_{}", 2)
+        workflow.tasks[0]["outports"] = [{"filename": "resutl_*"}]
+        workflow.task("ana", read("resutl_0"), inports=[{"filename": "resutl_*"}])
+        assert "did you mean `filename: result_*`?" in said(workflow.run(1))
+
+    def test_a_reader_with_one_name_for_all_steps(self, workflow: Workflow) -> None:
+        writer(workflow, "plt{}.h5", 2)
+        program = """
+import h5py
+try:
+    h5py.File("input.h5")
+except FileNotFoundError:
+    pass
+"""
+        workflow.task("ana", program, inports=[{"filename": "plt*.h5"}])
+        told = said(workflow.run(1))
+        assert "ana: ended without ever using its memory port 'plt*.h5'" in told
+        assert "it used 'input.h5', which matches no port" in told
+        assert "if 'input.h5' means the next step, give the in-port 'plt*.h5' `as: input.h5`" in told
+
+    def test_a_program_that_opens_nothing_is_not_said_to_be_static(self, workflow: Workflow) -> None:
+        """What it is, Wilkins has seen before it started it."""
+        writer(workflow)
+        workflow.task("ana", ["/bin/true"], inports=[{"filename": "plt*.h5"}])
+        told = said(workflow.run(1))
+        assert "ana: ended without ever using its memory port 'plt*.h5'" in told
+        assert "it used no file of such a name, nor of one like it" in told and "static" not in told
+
+    def test_a_shell_script_may_start_what_cannot_be_reached(self, workflow: Workflow) -> None:
+        writer(workflow)
+        script = workflow.folder / "ana.sh"
+        script.write_text("#!/bin/sh\nexit 0\n")
+        script.chmod(0o755)
+        workflow.task("ana", ["./ana.sh"], inports=[{"filename": "plt*.h5"}])
+        assert "a program that it starts, and that is static" in said(workflow.run(1))
+
+
+def test_a_look_before_the_first_step_that_finds_nothing(workflow: Workflow) -> None:
+    """The reader makes do without."""
+    program = """
+import os, time, h5py
+while not os.path.exists("looked"):
+    time.sleep(0.01)
+h5py.File("plt0.h5", "w").close()
+"""
+    workflow.task("sim", program, outports=[{"filename": "plt*.h5"}])
+    look = "import os\nassert not os.path.exists('plt0.h5')\nopen('looked', 'w')\n"
+    workflow.task("ana", look, inports=[{"filename": "plt*.h5", "looks": "now"}])
+    told = said(workflow.run(1))
+    assert "ana: ended without ever using its memory port 'plt*.h5'" in told
+    assert "it looked for 'plt0.h5'" in told and "before a step was there, found nothing, and never opened it" in told
+    assert "leave out `looks: now`" in told
+
+
+def test_an_open_of_a_name_that_never_came(workflow: Workflow) -> None:
+    writer(workflow, "plt{}.h5", 3)
+    program = """
+import h5py
+try:
+    h5py.File("plt_9.h5")
+except FileNotFoundError:
+    pass
+"""
+    workflow.task("ana", program, inports=[{"filename": "plt*.h5", "queue": 3}])
+    told = said(workflow.run())
+    assert "ana: read none of the 3 steps of 'plt*.h5' that sim published for it: 'plt0.h5' to 'plt2.h5'" in told
+    assert "it opened 'plt_9.h5', which is none of the names that were published" in told
+    assert "`as: plt_9.h5`" in told
+
+
+class TestDatasets:
+    """What a port's `dsets` names is looked for in the last steps."""
+
+    def run(self, workflow: Workflow, *names: str) -> str:
+        """What is said where the producer writes /g/density and /x."""
+        program = """
+import h5py
+for step in range(2):
+    with h5py.File("state.h5", "w") as file:
+        file["g/density"] = [1.0] * 5
+        file["x"] = step
+"""
+        dsets = [{"name": name} for name in names]
+        workflow.task("sim", program, outports=[{"filename": "state.h5", "dsets": dsets}])
+        workflow.reader("state.h5")
+        return said(workflow.run())
+
+    def test_one_that_no_step_had(self, workflow: Workflow) -> None:
+        told = self.run(workflow, "/g/density", "/g/velocity")
+        assert "`dsets` of its out-port 'state.h5' names '/g/velocity', and no step that sim published has such" in told
+        assert "the last step has 'g/density', 'x'" in told
+        assert "names '/g/density'" not in told
+
+    def test_one_that_is_misspelt(self, workflow: Workflow) -> None:
+        assert "did you mean 'g/density'?" in self.run(workflow, "/g/desnity")
+
+    def test_groups_and_wildcards_and_what_is_there(self, workflow: Workflow) -> None:
+        assert "dsets" not in self.run(workflow, "/g", "/g/den*", "x")
+
+
+def test_what_the_layer_had_to_say_is_in_the_report_once(workflow: Workflow) -> None:
+    """A file that the out-port publishes at a flush, of which there is none."""
+    writer(workflow, "state{}.h5", 4, publish="flush")
+    names = tuple(f"state{step}.h5" for step in range(4))
+    workflow.task("ana", read(*names), inports=[{"filename": "state*.h5"}])
+    assert said(workflow.run()).count("of its out-port publishes at every flush, without any") == 1
+
+
+def test_lines_of_the_layer_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
+    log = tmp_path / "layer.log"
+    lines = [f"1700000000.{k:03d} sim[0] error: 'plt{k}.h5' could not be stored: no space\n" for k in range(5)]
+    others = [f"1700000000.000 sim[0] hint: kind {chr(97 + k) * 3}\n" for k in range(9)]
+    log.write_text("".join([*lines, "1700000000.000 sim[0] task 'sim' opens 'x'\n", "cut sho", "\n", *others]))
+    told = useful_lines(log, ["an error: kind aaa; mend it"])
+    assert told[:2] == ["error: 'plt0.h5' could not be stored: no space (5 times alike)", "hint: kind bbb"]
+    assert len(told) == 9 and told[-1] == f"1 more such line is in {log}"
+    assert useful_lines(tmp_path / "none") == []
+
+
+def test_many_in_ports_are_told_in_a_few_lines(workflow: Workflow) -> None:
+    writer(workflow, "state.h5", 2)
+    workflow.task("ana", read("state.h5"), rerun="never", taskCount=10, inports=[{"filename": "state.h5"}])
+    ran = workflow.run()
+    assert said(ran).count("did not read") == 8 and "2 more in-ports had steps that were not read" in said(ran)

@@ -1,0 +1,342 @@
+"""What became of the steps that each task was offered, and what to say of those that it did not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import count_of
+from wilkins.launch.boardmap import BoardPorts
+from wilkins.launch.environment import takes_filename
+from wilkins.launch.namesakes import pattern_of
+from wilkins.launch.tracednames import Ends, Traced, names_of
+from wilkins.launch.wording import columns, listed, paragraphs
+from wilkins.patterns import is_wild
+from wilkins.plan import Plan, PortPlan, TaskPlan
+
+_MOST_TOLD = 8
+"""In-ports of which is told; an ensemble may have thousands."""
+
+_MOST_ROWS = 20
+_WENT_WELL = ("done", "ended at end of stream")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelAccount:
+    """What became of the steps that were published for one channel. Numbers of steps of this run."""
+
+    producer: str
+    consumer: str
+    files: str
+    """The in-port's pattern."""
+    published: int
+    """Steps whose names the in-port matches, and that its task has not had in the run before; of these:"""
+    read: int
+    """Some rank had them."""
+    skipped: int
+    """Left out by `io_freq` or `flow`."""
+    dropped: int
+    """Given up since the queue was full."""
+    let_go: int
+    """Given up since the run would have stood still for ever."""
+    unread: int
+    """The rest: the task ended before."""
+    names: Mapping[str, Ends] = field(default_factory=dict)
+    """By "unread" and "dropped" (and those let go): the first and the last name, as far as the trace tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An in-port at the end of the run."""
+
+    task: TaskPlan
+    port: PortPlan
+    told: Mapping[str, Any]
+    """What the board's report says of the port."""
+    strangers: Sequence[str]
+    """Names that its task's programs used, and that match no port."""
+    channels: Sequence[tuple[ChannelAccount, Mapping[str, Any], Mapping[str, Any]]]
+    """Its channels, each with what the report says of it and of its out-port."""
+    starts: int
+    had_kinds: frozenset[str] = frozenset()
+    left_kinds: frozenset[str] = frozenset()
+    """Patterns of the names that were read, and of those that were not."""
+    written: Sequence[str] = ()
+    """Names that its producers published, matching or not, as far as they are known."""
+
+    @property
+    def published(self) -> int:
+        """Steps that were offered to it."""
+        return sum(account.published for account, _, _ in self.channels)
+
+    @property
+    def lost(self) -> int:
+        """Steps that its policy gives it, and that it did not read."""
+        return sum(
+            account.unread + account.let_go
+            for account, channel, _ in self.channels
+            if channel["every"] == 1 and channel["waits"]
+        )
+
+    @property
+    def let_go(self) -> int:
+        """Steps that were given up."""
+        return sum(account.let_go for account, _, _ in self.channels)
+
+    @property
+    def producers(self) -> str:
+        """The tasks that write for it, in words."""
+        return listed(dict.fromkeys(account.producer for account, _, _ in self.channels))
+
+    @property
+    def unmatched(self) -> int:
+        """Steps that its producers published, if none of their names matches."""
+        return 0 if self.published else sum(int(out["steps"]) for _, _, out in self.channels)
+
+
+class Account:
+    """The account of a run, from the board's last report."""
+
+    def __init__(self, plan: Plan, report: Mapping[str, Any], starts: Sequence[int], trace: Path) -> None:
+        self._plan = plan
+        ports = BoardPorts(plan)
+        planned = ports.planned_channels(plan)
+        rows = [
+            (channel, plan.ports[one.outport], plan.ports[one.inport])
+            for channel, one in zip(report["channels"], planned, strict=True)
+        ]
+        traced = names_of(trace, [_ends(plan, out, into) for channel, out, into in rows if _misses(channel)])
+        self.channels = [
+            _account(plan, channel, out, into, traced.get(_ends(plan, out, into), Traced()))
+            for channel, out, into in rows
+        ]
+        self._readers = self._by_port(report, rows, traced, starts)
+
+    def _by_port(
+        self,
+        report: Mapping[str, Any],
+        rows: Sequence[tuple[Mapping[str, Any], PortPlan, PortPlan]],
+        traced: Mapping[Any, Traced],
+        starts: Sequence[int],
+    ) -> list[Reader]:
+        found: dict[int, list[int]] = {}
+        for number, (channel, _, _) in enumerate(rows):
+            found.setdefault(channel["inport"], []).append(number)
+        readers = []
+        for index, numbers in found.items():
+            port = rows[numbers[0]][2]
+            seen = [traced.get(_ends(self._plan, *rows[number][1:]), Traced()) for number in numbers]
+            readers.append(
+                Reader(
+                    self._plan.tasks[port.task],
+                    port,
+                    report["ports"][index],
+                    report["tasks"][port.task]["strangers"],
+                    [(self.channels[n], rows[n][0], report["ports"][rows[n][0]["outport"]]) for n in numbers],
+                    starts[port.task],
+                    frozenset(map(pattern_of, (name for one in seen for name in one.had))),
+                    frozenset(map(pattern_of, (name for one in seen for name in one.unread.all))),
+                    [name for one in seen for name in one.written.all],
+                )
+            )
+        return readers
+
+    def record(self) -> list[dict[str, Any]]:
+        """The account as plain data."""
+        return [asdict(account) for account in self.channels]
+
+    def table(self) -> str:
+        """The channels of which not every step was read; empty if there are none."""
+        rows = [account for account in self.channels if account.read < account.published]
+        return rows_of([asdict(account) for account in rows])
+
+    def told(self, outcomes: Sequence[str]) -> list[str]:
+        """What users should know of the steps that tasks did not read, a message for each in-port. `outcomes`: how the
+        tasks have ended."""
+        lossy = self._lossy(outcomes)
+        more = len(lossy) - _MOST_TOLD
+        messages = [_message(reader) for reader in lossy[:_MOST_TOLD]]
+        if more > 0:
+            messages.append(f"{count_of(more, 'more in-port')} had steps that were not read; see summary.json")
+        empty = [_no_step(reader) for reader in self._readers if outcomes[reader.task.index] in _WENT_WELL]
+        return [*messages, *list(filter(None, empty))[:_MOST_TOLD]]
+
+    def loses(self, outcomes: Sequence[str]) -> bool:
+        """Whether a task that ended well did not read steps that its policy gives it, and does not say so."""
+        return bool(self._lossy(outcomes))
+
+    def _lossy(self, outcomes: Sequence[str]) -> list[Reader]:
+        return [
+            reader
+            for reader in self._readers
+            if outcomes[reader.task.index] in _WENT_WELL
+            and not (reader.task.resumed and reader.task.resumed.ended)
+            and (reader.let_go or (not reader.task.enough and (reader.lost or reader.unmatched)))
+        ]
+
+
+def rows_of(accounts: Sequence[Mapping[str, Any]]) -> str:
+    """Accounts, as plain data, in a table; empty if there are none."""
+    if not accounts:
+        return ""
+    numbers = ("published", "read", "skipped", "dropped", "let_go", "unread")
+    rows = [
+        [
+            f"{one['producer']} -> {one['consumer']}",
+            one["files"],
+            *(str(one[key]) if one[key] else "-" for key in numbers),
+        ]
+        for one in accounts[:_MOST_ROWS]
+    ]
+    text = columns(["channel", "files", "published", "read", "skipped", "dropped", "let go", "not read"], rows, {0, 1})
+    more = len(accounts) - _MOST_ROWS
+    return text + (f"\n... and {count_of(more, 'more channel')}: see summary.json" if more > 0 else "")
+
+
+def _ends(plan: Plan, out: PortPlan, into: PortPlan) -> tuple[str, str, str, str]:
+    """A channel as the trace knows it: names and patterns of both tasks and ports."""
+    return plan.tasks[out.task].name, out.pattern, plan.tasks[into.task].name, into.pattern
+
+
+def _unread(channel: Mapping[str, Any]) -> int:
+    gone = sum(channel[what] for what in ("read", "skipped", "dropped", "let_go"))
+    return max(0, int(channel["published"]) - int(gone))
+
+
+def _misses(channel: Mapping[str, Any]) -> bool:
+    return bool(not channel["published"] or _unread(channel) or channel["dropped"] or channel["let_go"])
+
+
+def _account(plan: Plan, channel: Mapping[str, Any], out: PortPlan, into: PortPlan, traced: Traced) -> ChannelAccount:
+    found = {"unread": traced.unread.ends, "dropped": traced.dropped.ends}
+    return ChannelAccount(
+        plan.tasks[out.task].name,
+        plan.tasks[into.task].name,
+        into.pattern,
+        channel["published"],
+        channel["read"],
+        channel["skipped"],
+        channel["dropped"],
+        channel["let_go"],
+        _unread(channel),
+        {what: ends for what, ends in found.items() if ends},
+    )
+
+
+def _message(reader: Reader) -> str:
+    task, pattern = reader.task.name, reader.port.pattern
+    if reader.unmatched:
+        return _message_of_unmatched(reader)
+    lost, published = reader.lost, reader.published
+    what = "read none" if lost == published else f"did not read {lost}"
+    names = _named(reader)
+    return paragraphs(
+        f"{task}: {what} of the {count_of(published, 'step')} of {pattern!r} that {reader.producers} published for it"
+        + (f": {names}" if names else ""),
+        *_remedies(reader),
+    )
+
+
+def _named(reader: Reader) -> str:
+    """The first and the last of the names that were not read."""
+    found = [account.names.get(what) for account, _, _ in reader.channels for what in ("dropped", "unread")]
+    ends = [one for one in found if one]
+    if not ends or not is_wild(reader.port.pattern):
+        return ""
+    first, last = ends[0].first, ends[-1].last
+    return repr(first) if first == last else f"{first!r} to {last!r}"
+
+
+def _remedies(reader: Reader) -> Iterable[str]:
+    """What may mend it, each with its condition."""
+    task, pattern, told = reader.task, reader.port.pattern, reader.told
+    name = task.name
+    if reader.let_go:
+        yield (
+            f"{count_of(reader.let_go, 'step')} had to be let go, or the run would have stood still: let {name} read "
+            f"in the order in which the files are written, or give its in-port {pattern!r} a larger "
+            "`reorder:` or `queue:`"
+        )
+        if not reader.lost - reader.let_go:
+            return
+    others = bool(reader.had_kinds and reader.left_kinds and not reader.had_kinds & reader.left_kinds)
+    if others:
+        yield (
+            f"they are other files than those that {name} read: give it an in-port for each kind of file that it "
+            f"reads, such as {sorted(reader.had_kinds)[0]!r}, and none for others"
+        )
+    if any(out["reopened"] for _, _, out in reader.channels):
+        yield (
+            f"{reader.producers} reopened files that were published: if a file is complete only later, give the "
+            "out-port `publish: next`"
+        )
+    if told["in_vain"] and not told["steps"]:
+        yield from _asked_in_vain(reader)
+    elif takes_filename(task) and reader.starts > 1 and task.rerun != "never":
+        yield (
+            f"{name} is started for a step of each of its in-ports, and ends with the first of them that ends: let a "
+            f"task of its own read {pattern!r}"
+        )
+    elif told["steps"] and task.rerun != "always" and not others:
+        once = reader.starts == 1 and task.rerun == "never" and told["steps"] == 1
+        yield (
+            f"if {name} handles one step and ends, leave out `rerun: never`"
+            if once
+            else f"if {name} is to be started again for the steps that are left, give it `rerun: always`"
+        )
+        if is_wild(pattern) and reader.port.listing == "now":
+            yield (
+                "if it lists the folder once and reads what is there, give the in-port `listing: end`: its listing "
+                "then waits for all steps"
+            )
+    yield f"if {name} ends before its input does on purpose, give the task `enough: true`"
+
+
+def _asked_in_vain(reader: Reader) -> Iterable[str]:
+    """Why a task that asked for steps had none."""
+    told = reader.told
+    asked, pattern = told["asked"], reader.port.pattern
+    times = "" if told["in_vain"] == 1 else f" ({told['in_vain']} times)"
+    if told["only_looks"]:
+        waits = "" if reader.port.looks == "wait" else "; leave out `looks: now`, and its looks wait for their files"
+        yield (
+            f"it only looked for {asked!r}{times}, found nothing before the first step was there, and opened none"
+            f"{waits}"
+        )
+    else:
+        yield (
+            f"it opened {asked!r}{times}, which is none of the names that were published: compare them, or, if "
+            f"it means the next step by that name, give the in-port {pattern!r} `as: {asked}`"
+        )
+
+
+def _message_of_unmatched(reader: Reader) -> str:
+    """No name that was published matches the in-port."""
+    task, pattern = reader.task.name, reader.port.pattern
+    never = f"{task} was never started" if not reader.starts else f"{task} had none"
+    names = f", such as {reader.written[0]!r}," if reader.written else ""
+    cure = (
+        f"an absolute pattern is compared with the whole name, as its producer says it: write {Path(pattern).name!r}"
+        if pattern.startswith("/")
+        else f"compare {pattern!r} with the names that are written"
+    )
+    return paragraphs(
+        f"{task}: {reader.producers} published {count_of(reader.unmatched, 'step')}, and none of the names{names} "
+        f"matches the in-port {pattern!r}, so {never}",
+        cure,
+        f"if that is meant, give {task} `enough: true`",
+    )
+
+
+def _no_step(reader: Reader) -> str:
+    """An in-port that was asked for steps while nobody published any."""
+    told = reader.told
+    if reader.published or told["steps"] or not told["in_vain"] or reader.task.resumed:
+        return ""
+    asked, what = told["asked"], "looked for" if told["only_looks"] else "opened"
+    return paragraphs(
+        f"{reader.task.name}: {what} {asked!r} of its in-port {reader.port.pattern!r}, and took no step of it: "
+        f"{reader.producers} published none"
+    )

@@ -1,0 +1,79 @@
+"""The end of a run: what is recorded of it, what is said at the terminal, and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wilkins.launch import summary
+from wilkins.launch.account import Account
+from wilkins.launch.datasets import missing_datasets
+from wilkins.launch.layerlog import useful_lines
+from wilkins.launch.output import Terminal
+from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.summary import TaskEnd
+from wilkins.launch.supervise import Stop, last_report
+from wilkins.launch.wording import paragraphs
+from wilkins.plan import Plan
+from wilkins.transport.board import Board, BoardHeldError
+
+_UNREAD = "steps were not read, and --strict makes that a failure"
+
+
+def conclude(
+    plan: Plan,
+    board: Board,
+    ends: Sequence[TaskEnd],
+    records: RunDirectory,
+    terminal: Terminal,
+    stop: Stop | None,
+    code: int,
+    *,
+    strict: bool,
+    wall_s: float,
+) -> int:
+    """Record and tell what a run did, all of whose programs have ended.
+
+    Args:
+        ends: of the tasks.
+        stop: what stopped the run, if something did.
+        code: what the run would exit with.
+        strict: unread steps make it fail.
+
+    Returns:
+        What it exits with.
+    """
+    try:
+        report = last_report(board)
+        datasets = [] if stop else missing_datasets(plan, board)
+    except BoardHeldError as error:
+        terminal.say(f"there is no summary: {error}")
+        return code or 1
+    reason, peak = stop.reason if stop else None, report["memory_peak_bytes"]
+    outcomes = [end.outcome for end in ends]
+    account = Account(plan, report, [end.starts for end in ends], records.trace)
+    unread = [] if stop else account.told(outcomes)
+    fails = strict and code == 0 and account.loses(outcomes)
+    tasks = summary.task_summaries(report, ends)
+    records.write_json(
+        "summary.json",
+        summary.record(
+            tasks,
+            account.record(),
+            exit_code=1 if fails else code,
+            reason=_UNREAD if fails else reason,
+            wall_s=wall_s,
+            peak=peak,
+        ),
+    )
+    if code == 0:
+        records.drop_kept()
+    told = [*summary.hints(plan, report), *summary.resumed_hints(plan, report, records.path), *unread, *datasets]
+    lines = useful_lines(records.layer_log, [*told, reason or ""])
+    for message in (*told, *map(paragraphs, lines)):
+        terminal.say(message)
+    terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, account=account.table()))
+    for line in summary.how_to_go_on(plan, report, code, records.path):
+        terminal.say(line)
+    if fails:
+        terminal.say(_UNREAD)
+    return 1 if fails else code

@@ -1,0 +1,41 @@
+"""What the layer inside the tasks had to say that a user should see, out of its log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_LINE = re.compile(r"^\d+\.\d+ (.*?\[-?\d+\]) ((?:hint|note|error): .*)$")
+_MOST_READ = 1 << 20
+_MOST_TOLD = 8
+_TOLD_OTHERWISE = ("after it was published, which makes a second step",)
+"""Hints and notes of which the summary tells with numbers."""
+
+
+def useful_lines(log: Path, told: Iterable[str] = ()) -> list[str]:
+    """Hints, notes and errors, each kind once, the first few of many; without what was `told` before. Empty if there is
+    no log."""
+    try:
+        with log.open("rb") as file:
+            text = file.read(_MOST_READ).decode(errors="replace")
+    except OSError:
+        return []
+    known = " ".join(" ".join(told).split())
+    found: dict[str, tuple[str, int]] = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is None or any(words in match[2] for words in _TOLD_OTHERWISE):
+            continue
+        message = match[2]
+        if " ".join(message.partition(": ")[2].split()) in known:
+            continue
+        kind = re.sub(r"\d+", "#", message)
+        first, count = found.get(kind, (message, 0))
+        found[kind] = first, count + 1
+    lines = [f"{message} ({count} times alike)" if count > 1 else message for message, count in found.values()]
+    more = len(lines) - _MOST_TOLD
+    return [
+        *lines[:_MOST_TOLD],
+        *([f"{more} more such {'line is' if more == 1 else 'lines are'} in {log}"] if more > 0 else []),
+    ]

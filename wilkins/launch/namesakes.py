@@ -1,0 +1,44 @@
+"""Names that a program used, and that may be meant for a port whose pattern they do not match."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from wilkins.patterns import is_wild
+
+_ALIKE = 0.75
+_MOST_NAMED = 3
+
+
+def pattern_of(name: str) -> str:
+    """A pattern for all names that differ from this one in their numbers alone; its suffix stays, as in ``.h5``."""
+    stem, dot, suffix = name.rpartition(".")
+    return re.sub(r"\d+", "*", stem) + dot + suffix if dot and stem else re.sub(r"\d+", "*", name)
+
+
+def nearest(pattern: str, names: Sequence[str]) -> str | None:
+    """A pattern for those names that differ from a port's pattern in little but spelling; None if none does."""
+    wanted = _letters(pattern)
+    found = [
+        (ratio, name)
+        for name in names
+        if (ratio := difflib.SequenceMatcher(None, wanted, _letters(name)).ratio()) >= _ALIKE
+    ]
+    if not found:
+        return None
+    best = max(found, key=lambda pair: pair[0])[1]
+    several = [name for name in names if pattern_of(name) == pattern_of(best)]
+    return pattern_of(best) if len(several) > 1 or is_wild(pattern) else best
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Names in words, the first few of many."""
+    few = ", ".join(repr(name) for name in names[:_MOST_NAMED])
+    return few + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\d*?\[\]]", "", PurePosixPath(name).name)

@@ -1,0 +1,112 @@
+"""The names of steps that tasks did not read, from the trace of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from wilkins.patterns import intersect
+
+_LAST_PART = 16 << 20
+"""Bytes of a trace that are looked at: what was not read stands near its end."""
+
+_EVENTS = {b"publish", b"open", b"skip", b"drop"}
+
+Channel = tuple[str, str, str, str]
+"""Task and pattern of an out-port, then of an in-port."""
+
+
+class Ends(NamedTuple):
+    """The first and the last of some names."""
+
+    first: str
+    last: str
+
+
+@dataclass(slots=True)
+class Named:
+    """Steps, in the order of their events."""
+
+    steps: dict[tuple[str, int], None] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[str]:
+        """Their names."""
+        return [name for name, _ in self.steps]
+
+    @property
+    def ends(self) -> Ends | None:
+        """Their first name and their last; None if there are none."""
+        names = self.all
+        return Ends(names[0], names[-1]) if names else None
+
+
+@dataclass(slots=True)
+class Traced:
+    """What the trace tells of the steps of one channel."""
+
+    unread: Named = field(default_factory=Named)
+    dropped: Named = field(default_factory=Named)
+    written: Named = field(default_factory=Named)
+    """All that its producer published, whether it matches or not."""
+    had: set[str] = field(default_factory=set)
+    _gone: set[tuple[str, int]] = field(default_factory=set)
+    """Left out before they were published."""
+
+    def publish(self, step: tuple[str, int], *, matches: bool) -> None:
+        """The step is published."""
+        self.written.steps[step] = None
+        if step in self._gone:
+            self._gone.discard(step)
+        elif matches:
+            self.unread.steps[step] = None
+
+    def take_away(self, step: tuple[str, int], event: str) -> None:
+        """A rank had the step (``open``), or none will (``skip``, ``drop``)."""
+        there = self.unread.steps.pop(step, self) is None
+        if event == "open":
+            self.had.add(step[0])
+        elif not there:
+            self._gone.add(step)
+        if event == "drop":
+            self.dropped.steps[step] = None
+
+
+def names_of(trace: Path, channels: Iterable[Channel]) -> dict[Channel, Traced]:
+    """The names of the steps of some channels, as far as the last part of the trace tells them; of a trace that is not
+    there, nothing."""
+    found = {channel: Traced() for channel in channels}
+    if not found:
+        return found
+    from_out: dict[tuple[str, str], list[Channel]] = {}
+    into: dict[tuple[str, str], list[Channel]] = {}
+    for channel in found:
+        from_out.setdefault(channel[:2], []).append(channel)
+        into.setdefault(channel[2:], []).append(channel)
+    for event, port, step in _events(trace):
+        if event == "publish":
+            for channel in from_out.get(port, ()):
+                found[channel].publish(step, matches=intersect(channel[3], step[0]))
+        else:
+            for channel in into.get(port, ()):
+                found[channel].take_away(step, event)
+    return found
+
+
+def _events(trace: Path) -> Iterator[tuple[str, tuple[str, str], tuple[str, int]]]:
+    """Events of steps: which, of which task and pattern, and the step's name and number."""
+    try:
+        with trace.open("rb") as file:
+            start = max(0, os.fstat(file.fileno()).st_size - _LAST_PART)
+            file.seek(start)
+            lines = file.read(_LAST_PART).split(b"\n")
+    except OSError:
+        return
+    for line in lines[1 if start else 0 :]:
+        words = line.split(b"\t")
+        if len(words) == 8 and words[1] in _EVENTS and words[6].lstrip(b"-").isdigit():
+            _, event, task, _, pattern, name, sequence, _ = map(os.fsdecode, words)
+            yield event, (task, pattern), (name, int(sequence))

@@ -1,0 +1,48 @@
+"""How the launcher words what it says at the end of a run: lists of names, and lines that fit a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+_WIDTH = 80 - len("wilkins: ")
+_MOST_NAMED = 3
+
+
+def listed(words: Iterable[str]) -> str:
+    """``a, b and c``; of many, the first and how many more there are."""
+    named = list(words)
+    if len(named) > _MOST_NAMED + 1:
+        named = [*named[:_MOST_NAMED], f"{len(named) - _MOST_NAMED} others"]
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]], left: set[int]) -> str:
+    """A table; all but the columns `left` are aligned to the right."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = [
+        "  ".join(
+            f"{cell:<{width}}" if column in left else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [head, *rows]
+    ]
+    lines.insert(1, "-" * max(map(len, lines)))
+    return "\n".join(lines)
+
+
+def paragraphs(first: str, *others: str) -> str:
+    """Lines that fit a terminal of 80 columns: what is the matter, and below it what more there is to say."""
+    lines = [*_lines(first, ""), *(line for other in others for line in _lines(other, "  - "))]
+    return "\n".join(lines)
+
+
+def _lines(text: str, begin: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=begin,
+        subsequent_indent=" " * (len(begin) or 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
