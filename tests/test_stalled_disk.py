@@ -13,7 +13,7 @@ import yaml
 from hooks import faults
 from programs.build import build
 
-from support import MPIEXEC, WAITS, WILKINS, mounted, processes_in, started_tree, wait_for, write_program
+from support import MPIEXEC, OWN_MOUNTS, WAITS, WILKINS, mounted, processes_in, started_tree, wait_for, write_program
 
 LIMIT = 30.0
 
@@ -326,3 +326,29 @@ def launch(folder: Path) -> list[str]:
 
 def is_stopped(pid: str) -> bool:
     return bool(pid) and "State:\tT" in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("cc", "tmpfs")
+def test_a_run_ends_that_cannot_remove_its_hidden_files(tmp_path: Path) -> None:
+    """It says where they are, and `wilkins clean` finds them when the disk answers. (In shared memory of its own: any
+    other run of the user would remove them, too.)"""
+    writer = program(tmp_path, "sim", STREAMS, outports=[{"filename": "done.h5", "mode": "file"}])
+    reader = program(tmp_path, "look", READS, inports=[{"filename": "done.h5"}])
+    (tmp_path / "workflow.yaml").write_text(yaml.safe_dump({"tasks": [writer, reader]}))
+    stalled = " ".join(f"{name}={value}" for name, value in stalls("unlink", "'.wilkins-*'").items())
+    wilkins = " ".join(WILKINS)
+    script = f"""
+        mount -t tmpfs -o size=64m tmpfs /dev/shm || exit 2
+        env {stalled} {wilkins} run workflow.yaml || exit 3
+        ls -a > left
+        {wilkins} clean
+    """
+    with started_tree([*OWN_MOUNTS, "sh", "-c", script], tmp_path) as tree:
+        ran = tree.wait(LIMIT)
+        assert ran.code == 0, tree.told()
+    told = " ".join(ran.err.replace("wilkins: ", "").split())
+    assert f"the disk with {tmp_path} does not answer" in told and "`wilkins clean`" in told
+    assert ".wilkins-" in (tmp_path / "left").read_text()
+    assert "removed /dev/shm/wilkins-" in ran.out
+    assert not list(tmp_path.glob(".wilkins-*"))

@@ -10,8 +10,9 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +26,9 @@ _PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
 _FIRST = {"wait": 0, "missing": 1, "file": 2}
 _LOOKS = {"wait": 0, "now": 1}
 _LISTING = {"now": 0, "end": 1}
+_ANSWERS_WITHIN = 5.0
+"""Seconds for which a disk is waited for that is to remove a run's hidden files."""
+
 _NOT_DONE = 1
 """Of a call for which the board could not be had."""
 
@@ -503,25 +507,67 @@ class Board:
             os.close(self._lock)
             self._handle = None
 
-    def remove(self) -> None:
-        """Unlink the run's folder and everything in it, and what it hides on disk. Idempotent."""
-        remove_run(self.path)
+    def remove(self) -> list[Path]:
+        """Unlink the run's folder with all in it, and what it hides on disk; returns as `remove_run`. Idempotent."""
+        left = remove_run(self.path)
         self.close()
+        return left
 
 
-def remove_run(folder: Path) -> None:
-    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see disk.hpp)."""
+def remove_run(folder: Path) -> list[Path]:
+    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see disk.hpp).
+
+    Returns:
+        Folders on a disk that does not answer, in which such files are left. The run's folder then stays, without what
+        takes memory, so that they can be found when the disk answers again.
+    """
+    hidden = _hidden(folder)
+    if hidden and not _done_in_time(hidden):
+        for arena in folder.glob("a[0-9]*"):
+            with contextlib.suppress(OSError):
+                if not arena.is_symlink():
+                    arena.unlink()
+        return sorted({path.parent for path in hidden})
+    shutil.rmtree(folder, ignore_errors=True)
+    return []
+
+
+def _hidden(folder: Path) -> list[Path]:
+    """The hidden names of a run's files on disk; asks no disk."""
+    found: dict[Path, None] = {}
     for link in folder.glob("f[0-9]*"):
         with contextlib.suppress(OSError):
             hidden = link.readlink().with_name(f".{folder.name}-{link.name[1:]}")
-            hidden.unlink(missing_ok=True)
-            hidden.with_name(f"{hidden.name}.new").unlink(missing_ok=True)
+            found.update({hidden: None, hidden.with_name(f"{hidden.name}.new"): None})
     for link in folder.glob("a[0-9]*"):  # of a rename that was cut short, the other link may lead elsewhere
         with contextlib.suppress(OSError):
             hidden = link.readlink()
             if hidden.name.startswith(f".{folder.name}-"):
-                hidden.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
+                found[hidden] = None
+    return list(found)
+
+
+def _done_in_time(paths: Sequence[Path]) -> bool:
+    """Remove files in a process of its own, for a disk may answer late or never; False if it does not in time."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))  # it may outlive this process, and must hold no lock or pipe
+            for path in paths:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        finally:
+            os._exit(0)
+    until = time.monotonic() + _ANSWERS_WITHIN
+    pause = 0.001
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)  # a process that waits for a disk may end late all the same
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return True
 
 
 def _is_own(folder: Path) -> bool:
@@ -555,9 +601,16 @@ def _is_old(folder: Path) -> bool:
         return False
 
 
-def sweep(root: Path = SHARED_MEMORY) -> list[Path]:
-    """Remove what dead runs of this user left in shared memory; returns the folders removed."""
-    dead = [folder for folder in _run_folders(root) if _is_own(folder) and _is_dead(folder)]
-    for folder in dead:
-        remove_run(folder)
-    return dead
+def sweep(root: Path = SHARED_MEMORY, on_left: Callable[[list[Path]], None] | None = None) -> list[Path]:
+    """Remove what dead runs of this user left in shared memory; returns the folders removed. `on_left` is called with
+    folders on a disk that does not answer, in which files of such a run stay."""
+    removed = []
+    for folder in _run_folders(root):
+        if not (_is_own(folder) and _is_dead(folder)):
+            continue
+        left = remove_run(folder)
+        if not left:
+            removed.append(folder)
+        elif on_left:
+            on_left(left)
+    return removed

@@ -1,5 +1,6 @@
-/* Preloaded: a file system that stops answering. The call that STALL names (rename, stat, lstat), on a file of the name STALL_AT,
-   makes the file "stalled" and returns no sooner than there is one called "answers". */
+/* Preloaded: a file system that stops answering. The call that STALL names (rename, stat, lstat, unlink), on a file of the name
+   STALL_AT (or of one that begins so, if it ends with a star), makes the file "stalled" and returns no sooner than there is one called
+   "answers". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,7 +13,9 @@
 static void stall(const char* call, const char* path) {
     const char *which = getenv("STALL"), *where = getenv("STALL_AT");
     const char* name = strrchr(path, '/');
-    if (!which || strcmp(which, call) != 0 || strcmp(where, name ? name + 1 : path) != 0) return;
+    if (!which || strcmp(which, call) != 0) return;
+    const size_t length = strlen(where), some = length && where[length - 1] == '*' ? length - 1 : length + 1;
+    if (strncmp(where, name ? name + 1 : path, some) != 0) return;
     syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, "stalled", O_WRONLY | O_CREAT, 0600));
     while (syscall(SYS_faccessat, AT_FDCWD, "answers", F_OK) != 0) usleep(10000);
 }
@@ -30,4 +33,9 @@ int stat(const char* restrict path, struct stat* restrict st) {
 int lstat(const char* restrict path, struct stat* restrict st) {
     stall("lstat", path);
     return ((int (*)(const char*, struct stat*))dlsym(RTLD_NEXT, "lstat"))(path, st);
+}
+
+int unlink(const char* path) {
+    stall("unlink", path);
+    return ((int (*)(const char*))dlsym(RTLD_NEXT, "unlink"))(path);
 }

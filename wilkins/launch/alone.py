@@ -17,7 +17,7 @@ from wilkins.launch.guard import VARIABLE, Guard, end_members
 from wilkins.launch.hooks import run_hooks
 from wilkins.launch.leftfiles import tell_left_files
 from wilkins.launch.options import RunOptions
-from wilkins.launch.output import Log, Terminal
+from wilkins.launch.output import Log, Terminal, tell_left
 from wilkins.launch.process import Program
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
@@ -52,7 +52,7 @@ def run(plan: Plan, options: RunOptions) -> int:
             return 128 + signal.SIGINT
         finally:
             end_members(guard.token)
-            board.remove()
+            tell_left(board.remove())
 
 
 def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, guard: Guard) -> int:
@@ -135,7 +135,7 @@ class Start:
 
 def clean() -> int:
     """Remove what dead runs of this user left in shared memory, and say what was removed."""
-    folders = sweep()
+    folders = sweep(on_left=tell_left)
     for folder in folders:
         streams.show(f"removed {folder}")
     if not folders:

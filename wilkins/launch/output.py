@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.errors import refused
+from wilkins.errors import count_of, refused
+from wilkins.launch.wording import paragraphs
 
 _CHUNK = 65536
 _COLOURS = (36, 33, 35, 32, 34, 31)
@@ -17,6 +19,19 @@ def say(message: str) -> None:
     """Show lines of the launcher itself, if anybody can read them."""
     with contextlib.suppress(OSError, ValueError):
         print("\n".join(f"wilkins: {line}" for line in message.splitlines()), file=sys.stderr, flush=True)
+
+
+def tell_left(folders: Sequence[Path]) -> None:
+    """Say in which folders a run has left hidden files, since their disk does not answer."""
+    if folders:
+        many = f" and {count_of(len(folders) - 1, 'other folder')}" if len(folders) > 1 else ""
+        say(
+            paragraphs(
+                f"the disk with {folders[0]}{many} does not answer: files of the run whose names begin with "
+                "'.wilkins-' may be left there",
+                "when it answers again, `wilkins clean` removes them, and so does the next run",
+            )
+        )
 
 
 class Terminal:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, refused
+from wilkins.launch.output import tell_left
 from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3
@@ -244,7 +245,7 @@ class Rendezvous:
             if self._ranks >= 0:
                 self._see_off(failed)
         finally:
-            remove_run(self.path)
+            tell_left(remove_run(self.path))
             self._made = False
 
     def _see_off(self, failed: bool) -> None:
