@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from small_workflows import Workflow
 
-from support import WAITS, Finished
+from support import WAITS, WILKINS, Finished, must_run
 from wilkins.launch.layerlog import useful_lines
 
 WRITE = """
@@ -75,6 +75,8 @@ class TestReaderThatEndsEarly:
         assert counts(workflow) == (6, 2, 0, 0, 0, 4)
         assert channel(workflow)["names"]["unread"] == ["plt0002.h5", "plt0005.h5"]
         assert "sim -> ana  plt*.h5" in ran.err
+        shown = must_run(workflow.folder, *WILKINS, "trace", "--format", "text")
+        assert "published  read" in shown and "sim -> ana  plt*.h5          6     2" in shown
         assert max(len(line) for line in ran.err.splitlines() if "records in" not in line) <= 100
 
     def test_fails_if_strict(self, workflow: Workflow) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch import planfile
+from wilkins.launch.account import rows_of
 from wilkins.launch.rundir import named
 from wilkins.plan import Plan
 
@@ -53,6 +55,18 @@ def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
     """The timeline of a run from its folder, or the file of its trace, and what that holds."""
     plan = _plan(folder if folder.is_dir() else folder.parent)
     return recorded(events, [task.name for task in plan.tasks] if plan else (), _feeds(plan) if plan else None)
+
+
+def account_of_run(run: Path) -> str:
+    """The table of the steps that were not read in a run; empty if all were, or if its records do not tell."""
+    folder = named(run)
+    try:
+        record = json.loads(
+            ((folder if folder.is_dir() else folder.parent) / "summary.json").read_text(encoding="utf-8")
+        )
+        return rows_of([one for one in record["channels"] if one["read"] < one["published"]])
+    except (OSError, ValueError, KeyError, TypeError):  # of an earlier version, or a run that goes on
+        return ""
 
 
 def _plan(folder: Path) -> Plan | None:

@@ -15,7 +15,7 @@ from wilkins.graph import wire
 from wilkins.load import load
 from wilkins.pictures import output_timelines
 from wilkins.predict import model_of
-from wilkins.runs import events_of_run, timeline_of, timeline_of_run
+from wilkins.runs import account_of_run, events_of_run, timeline_of, timeline_of_run
 
 _CURE = (
     "let one of them go first: 'first: missing' on the in-port that closes a cycle, a longer 'queue', or a 'flow' that "
@@ -79,7 +79,7 @@ def _explained(stuck: Sequence[Blocked]) -> str:
 
 
 def trace(run: Path, skip_start: bool, file_format: str, target: Path | None) -> int:
-    """Put out the timeline of a run.
+    """Put out the timeline of a run; as text, with a table of the steps that were not read.
 
     Raises:
         UsageError: there is no trace, or it cannot be drawn or written.
@@ -88,4 +88,6 @@ def trace(run: Path, skip_start: bool, file_format: str, target: Path | None) ->
     if skip_start:
         timeline = without_start(timeline)
     output_timelines([(f"{run.resolve().name}", timeline)], file_format, target)
+    if target is None and file_format == "text" and (text := account_of_run(run)):
+        streams.show(f"\n{text}")
     return 0
