@@ -189,6 +189,35 @@ with h5py.File(sys.argv[1]) as one, h5py.File(f"b{number}.h5") as other:
     assert "let a task of its own read 'b*.h5'" in said(ran)
 
 
+def test_the_last_answer_in_a_cycle(workflow: Workflow) -> None:
+    """The simulation has ended when it comes."""
+    program = """
+import h5py
+for step in range(3):
+    if step:
+        h5py.File("steer.h5").close()
+    with h5py.File("state.h5", "w") as file:
+        file["x"] = step
+"""
+    ports = {"inports": [{"filename": "steer.h5"}], "outports": [{"filename": "state.h5"}]}
+    workflow.task("sim", program, **ports)
+    answer = """
+import h5py
+while True:
+    try:
+        h5py.File("state.h5").close()
+    except FileNotFoundError:
+        break
+    h5py.File("steer.h5", "w").close()
+"""
+    ports = {"inports": [{"filename": "state.h5"}], "outports": [{"filename": "steer.h5"}]}
+    workflow.task("ana", answer, **ports)
+    told = said(workflow.run())
+    assert "sim: did not read 1 of the 3 steps of 'steer.h5'" in told
+    assert "ana answered once more when sim had ended, as is usual in a cycle: then give sim `enough: true`" in told
+    assert "rerun" not in told
+
+
 class TestNoNameMatches:
     """The in-port has an absolute pattern, of a folder in which nobody writes."""
 

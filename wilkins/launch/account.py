@@ -63,6 +63,8 @@ class Reader:
     had_kinds: frozenset[str] = frozenset()
     left_kinds: frozenset[str] = frozenset()
     """Patterns of the names that were read, and of those that were not."""
+    in_cycle: bool = False
+    """What the task writes leads back to the in-port."""
     written: Sequence[str] = ()
     """Names that its producers published, matching or not, as far as they are known."""
 
@@ -112,6 +114,7 @@ class Account:
             _account(plan, channel, out, into, traced.get(_ends(plan, out, into), Traced()))
             for channel, out, into in rows
         ]
+        self._rows = rows
         self._readers = self._by_port(report, rows, traced, starts)
 
     def _by_port(
@@ -138,10 +141,20 @@ class Account:
                     starts[port.task],
                     frozenset(map(pattern_of, (name for one in seen for name in one.had))),
                     frozenset(map(pattern_of, (name for one in seen for name in one.unread.all))),
+                    any(self._leads(port.task, rows[number][1].task) for number in numbers),
                     [name for one in seen for name in one.written.all],
                 )
             )
         return readers
+
+    def _leads(self, task: int, goal: int) -> bool:
+        """Whether what a task writes reaches another, over whatever tasks."""
+        seen, todo = {task}, [task]
+        while todo and goal not in seen:
+            more = {into.task for _, out, into in self._rows if out.task in todo} - seen
+            seen |= more
+            todo = list(more)
+        return goal in seen
 
     def record(self) -> list[dict[str, Any]]:
         """The account as plain data."""
@@ -279,6 +292,12 @@ def _remedies(reader: Reader) -> Iterable[str]:
             f"{name} is started for a step of each of its in-ports, and ends with the first of them that ends: let a "
             f"task of its own read {pattern!r}"
         )
+    elif reader.in_cycle and reader.lost <= len(reader.channels):
+        yield (
+            f"{reader.producers} answered once more when {name} had ended, as is usual in a cycle: then give {name} "
+            "`enough: true`"
+        )
+        return
     elif told["steps"] and task.rerun != "always" and not others:
         once = reader.starts == 1 and task.rerun == "never" and told["steps"] == 1
         yield (
