@@ -24,7 +24,7 @@ const char* suffix_of(const char* last) {
 size_t letters_of(const char* name, char (&out)[kLetters]) {
     size_t n = 0;
     for (; *name; ++name) {
-        if ((*name >= '0' && *name <= '9') || strchr("*?[]", *name)) continue;
+        if ((*name >= '0' && *name <= '9') || *name == '*' || *name == '?' || *name == '[' || *name == ']') continue;
         if (n == kLetters) return kLetters + 1;
         out[n++] = *name;
     }
@@ -35,9 +35,8 @@ const char* names_of(const PortRecord& port) { return port.stand_in == StandIn::
 
 bool may_be_meant(const Process& p, const char* last) {
     const char* const suffix = suffix_of(last);
-    if (*suffix)
-        for (const char* usual : kSuffixes)
-            if (strcmp(suffix, usual) == 0) return true;
+    for (const char* usual : kSuffixes)
+        if (*suffix == *usual && strcmp(suffix, usual) == 0) return true;
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
         if (port.task != p.context.task) continue;
@@ -48,12 +47,15 @@ bool may_be_meant(const Process& p, const char* last) {
     return false;
 }
 
+bool has_wildcard_first(const char* name) { return *name == '*' || *name == '?' || *name == '['; }
+
 }  // namespace
 
-bool alike(const char* one, const char* other) {
+bool alike(const char* pattern, const char* name) {
     constexpr size_t kMost = 2, kFewest = 4;
+    if (*pattern != *name && !has_wildcard_first(pattern)) return false;  // so almost all names of other files end here
     char a[kLetters], b[kLetters];
-    const size_t n = letters_of(one, a), m = letters_of(other, b);
+    const size_t n = letters_of(pattern, a), m = letters_of(name, b);
     if (n > kLetters || m > kLetters || n < kFewest || m < kFewest || n > m + kMost || m > n + kMost) return false;
     size_t row[kLetters + 1];
     for (size_t j = 0; j <= m; ++j) row[j] = j;

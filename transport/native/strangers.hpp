@@ -13,7 +13,7 @@ void note_stranger(const Process& process, const char* name);
 // Call with the board's lock held.
 void note_in_vain(const Process& process, int inport, const char* name, bool looks);
 
-// Are two names alike: do their letters, without numbers and wildcards, differ in no more than two places?
-bool alike(const char* one, const char* other);
+// Are a pattern and a name alike: do they begin with the same letter, and differ, without numbers and wildcards, in no more than two?
+bool alike(const char* pattern, const char* name);
 
 }  // namespace wilkins

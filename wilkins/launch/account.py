@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,8 @@ class Reader:
 
     @property
     def producers(self) -> str:
-        """The tasks that write for it, in words."""
-        return listed(dict.fromkeys(account.producer for account, _, _ in self.channels))
+        """The tasks that write for it, in words; instances by the name of their entry."""
+        return listed(dict.fromkeys(_entry(account.producer) for account, _, _ in self.channels))
 
     @property
     def unmatched(self) -> int:
@@ -168,13 +168,9 @@ class Account:
     def told(self, outcomes: Sequence[str]) -> list[str]:
         """What users should know of the steps that tasks did not read, a message for each in-port. `outcomes`: how the
         tasks have ended."""
-        lossy = self._lossy(outcomes)
-        more = len(lossy) - _MOST_TOLD
-        messages = [_message(reader) for reader in lossy[:_MOST_TOLD]]
-        if more > 0:
-            messages.append(f"{count_of(more, 'more in-port')} had steps that were not read; see summary.json")
-        empty = [_no_step(reader) for reader in self._readers if outcomes[reader.task.index] in _WENT_WELL]
-        return [*messages, *list(filter(None, empty))[:_MOST_TOLD]]
+        messages = _together(self._lossy(outcomes), _message)
+        well = [reader for reader in self._readers if outcomes[reader.task.index] in _WENT_WELL]
+        return [*messages, *_together(well, _no_step)]
 
     def loses(self, outcomes: Sequence[str]) -> bool:
         """Whether a task that ended well did not read steps that its policy gives it, and does not say so."""
@@ -238,15 +234,41 @@ def _account(plan: Plan, channel: Mapping[str, Any], out: PortPlan, into: PortPl
     )
 
 
-def _message(reader: Reader) -> str:
-    task, pattern = reader.task.name, reader.port.pattern
+Message = tuple[str, ...]
+"""What is the matter, and what more there is to say."""
+
+
+def _together(readers: Iterable[Reader], worded: Callable[[Reader], Message]) -> list[str]:
+    """Messages of in-ports, one for those of several instances that are to be told the same; the first of many."""
+    names: dict[tuple[str, Message], list[str]] = {}
+    for reader in readers:
+        if message := worded(replace(reader, task=replace(reader.task, name=_entry(reader.task.name)))):
+            names.setdefault((reader.port.origin, message), []).append(reader.task.name)
+    told = [
+        paragraphs(f"{listed(tasks)}: {message[0]}", *message[1:])
+        for (_, message), tasks in list(names.items())[:_MOST_TOLD]
+    ]
+    more = len(names) - _MOST_TOLD
+    return [
+        *told,
+        *([f"{count_of(more, 'more in-port')} had steps that were not read; see summary.json"] if more > 0 else []),
+    ]
+
+
+def _entry(task: str) -> str:
+    """The name of the entry of the workflow file that a task is an instance of."""
+    return task.partition("[")[0]
+
+
+def _message(reader: Reader) -> Message:
+    pattern = reader.port.pattern
     if reader.unmatched:
         return _message_of_unmatched(reader)
     lost, published = reader.lost, reader.published
     what = "read none" if lost == published else f"did not read {lost}"
     names = _named(reader)
-    return paragraphs(
-        f"{task}: {what} of the {count_of(published, 'step')} of {pattern!r} that {reader.producers} published for it"
+    return (
+        f"{what} of the {count_of(published, 'step')} of {pattern!r} that {reader.producers} published for it"
         + (f": {names}" if names else ""),
         *_remedies(reader),
     )
@@ -331,31 +353,32 @@ def _asked_in_vain(reader: Reader) -> Iterable[str]:
         )
 
 
-def _message_of_unmatched(reader: Reader) -> str:
+def _message_of_unmatched(reader: Reader) -> Message:
     """No name that was published matches the in-port."""
     task, pattern = reader.task.name, reader.port.pattern
-    never = f"{task} was never started" if not reader.starts else f"{task} had none"
+    had = "had none" if reader.starts else "was never started"
     names = f", such as {reader.written[0]!r}," if reader.written else ""
     cure = (
         f"an absolute pattern is compared with the whole name, as its producer says it: write {Path(pattern).name!r}"
         if pattern.startswith("/")
         else f"compare {pattern!r} with the names that are written"
     )
-    return paragraphs(
-        f"{task}: {reader.producers} published {count_of(reader.unmatched, 'step')}, and none of the names{names} "
-        f"matches the in-port {pattern!r}, so {never}",
+    return (
+        f"{had}: {reader.producers} published {count_of(reader.unmatched, 'step')}, and none of the names{names} "
+        f"matches the in-port {pattern!r}",
         cure,
         f"if that is meant, give {task} `enough: true`",
     )
 
 
-def _no_step(reader: Reader) -> str:
+def _no_step(reader: Reader) -> Message:
     """An in-port that was asked for steps while nobody published any."""
     told = reader.told
-    if reader.published or told["steps"] or not told["in_vain"] or reader.task.resumed:
-        return ""
+    written = sum(out["steps"] for _, _, out in reader.channels)
+    if written or told["steps"] or not told["in_vain"] or reader.task.resumed:
+        return ()
     asked, what = told["asked"], "looked for" if told["only_looks"] else "opened"
-    return paragraphs(
-        f"{reader.task.name}: {what} {asked!r} of its in-port {reader.port.pattern!r}, and took no step of it: "
-        f"{reader.producers} published none"
+    return (
+        f"{what} {asked!r} of its in-port {reader.port.pattern!r}, and took no step of it: {reader.producers} "
+        "published none",
     )
