@@ -39,6 +39,8 @@ class BoardTask:
 
     name: str
     nprocs: int
+    cwd: Path | None = None
+    """Where its programs start; None if that is not known: then its in-ports hold in every folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_plan_new": (pointer, []),
             "wilkins_plan_free": (None, [pointer]),
             "wilkins_plan_task": (number, [pointer, text, number]),
+            "wilkins_plan_folder": (None, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
             "wilkins_plan_port": (number, [pointer, number, number, text, ctypes.c_uint64]),
             "wilkins_plan_habits": (
                 number,
@@ -235,6 +238,10 @@ class Board:
             fcntl.flock(making, fcntl.LOCK_SH)
             for task in tasks:
                 _check(lib.wilkins_plan_task(plan, os.fsencode(task.name), task.nprocs), "cannot plan the board")
+                if task.cwd:
+                    with contextlib.suppress(OSError):
+                        folder_of_task = task.cwd.stat()
+                        lib.wilkins_plan_folder(plan, folder_of_task.st_dev, folder_of_task.st_ino)
             for port in ports:
                 is_out = int(port.direction == "out")
                 _check(

@@ -337,6 +337,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         copy_text(task_table[t].name, sizeof(task_table[t].name), from.name);
         task_table[t].nprocs = from.nprocs;
         task_table[t].first_rank = next_rank;
+        task_table[t].folder = from.folder;
         for (int r = 0; r < from.nprocs; ++r, ++next_rank) {
             rank_table[next_rank].task = t;
             rank_table[next_rank].rank = r;

@@ -127,7 +127,7 @@ private:
 
 // What a board is made from.
 struct BoardPlan {
-    struct Task { std::string name; int nprocs; };
+    struct Task { std::string name; int nprocs; FolderRecord folder = {}; };
     struct Port {
         int task;
         Direction direction;

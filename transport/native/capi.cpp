@@ -72,6 +72,11 @@ WILKINS_API(int, wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs
     return 0;
 } WILKINS_OR(errno)
 
+// Of the task planned last: the folder in which its programs start.
+WILKINS_API(void, wilkins_plan_folder(BoardPlan* plan, uint64_t device, uint64_t inode)) {
+    plan->tasks.back().folder = {device, inode};
+} WILKINS_OR()
+
 WILKINS_API(int, wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap)) {
     plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap});
     return 0;

@@ -125,7 +125,8 @@ Opened* driver_open(const char* name, unsigned flags, hid_t list, haddr_t) {
     file->info.replaced = file->library ? asked_driver(*file->library, list) : -1;
     int error = 0;
     Match match;
-    const bool matched = match_name(name, &match);
+    const Purpose purpose = flags & (kTruncate | kCreate | kExclusive) ? Purpose::create : file->read_write ? Purpose::update : Purpose::read;
+    const bool matched = match_name(name, &match, purpose);
     if (matched) file->step = open_matching(match, flags, &error);
     if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) {
         if (file->step && file->read_write) note_opened(file->step);

@@ -2,6 +2,7 @@
 #include "actions.hpp"
 #include "behind.hpp"
 #include "channels.hpp"
+#include "disk.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
 #include "store.hpp"
@@ -50,11 +51,21 @@ bool brings_image(const Hdf5& lib, hid_t fapl) {
     return lib.get_file_image(fapl, nullptr, &size) >= 0 && size > 0;
 }
 
+Purpose purpose_of(Asking asking, unsigned flags) {
+    if (asking == Asking::creating) return Purpose::create;
+    if (asking == Asking::looking) return Purpose::look;
+    return flags & kReadWrite ? Purpose::update : Purpose::read;
+}
+
 // Runs `call` with an access list that leads to the arena, or with the program's own.
 template <class F>
 auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
     Match match;
-    if (!match_name(name, &match)) return call(fapl);
+    if (!match_name(name, &match, purpose_of(asking, flags))) {
+        const auto result = call(fapl);
+        if (match.made && (result < 0 || !disk::exists(match.name))) forget_made(match.name);
+        return result;
+    }
     Hdf5* lib = hdf5_of(caller);
     if (!lib) return call(fapl);
     const bool opens = asking == Asking::opening;

@@ -67,8 +67,37 @@ inline bool rests(const Habits& habits) {
 // Are files of such a port published while they are written, as copies?
 inline bool takes_snapshots(const Habits& habits) { return habits.publish == Publish::flush || habits.publish == Publish::write; }
 
+// Names that differ in one number, which grows by the same step from each to the next.
+struct NameRange {
+    uint64_t family;  // hash of the name without the number
+    int64_t first;
+    int64_t stride;
+    uint64_t count;
+    uint64_t gone;   // of the names that the tables do not know, those of lower places were removed
+    uint64_t used;   // when it last went on
+    uint32_t width;  // digits that the number is filled up to with zeros
+};
+
+// Names that are never forgotten (see past_names.hpp).
+struct NameSet {
+    uint64_t near[kNearNames];     // the first table: hashes, the lowest bit of which says that the name was not removed
+    uint64_t tables[kNameTables];  // the others, in the board's annex; the first is `near`
+    uint64_t stored;               // entries of all tables
+    uint64_t clock;
+    NameRange ranges[kNameRanges];
+};
+
+// A folder, whatever it is called.
+struct FolderRecord {
+    uint64_t device;
+    uint64_t inode;  // 0: none is known
+};
+
 struct TaskRecord {
     char name[128];
+    FolderRecord folder;  // in which its programs start
+    std::atomic<uint32_t> makes;  // its programs have made files of their own that are called like files of its in-ports
+    NameSet made;                 // which (see store_match.cpp)
     int32_t nprocs;
     int32_t first_rank;  // of its ranks, in the rank table
     TaskState state;
@@ -103,6 +132,7 @@ struct RankRecord {
     uint32_t wait_process;
     int64_t wait_since;  // ns, monotonic
     char wait_name[kNameMax];
+    uint32_t wait_yields;  // it ends by itself where nothing else can end it
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;
@@ -128,26 +158,6 @@ struct Asked {
     uint32_t process_before;  // the last one that was another
 };
 
-// Names that differ in one number, which grows by the same step from each to the next.
-struct NameRange {
-    uint64_t family;  // hash of the name without the number
-    int64_t first;
-    int64_t stride;
-    uint64_t count;
-    uint64_t gone;   // of the names that the tables do not know, those of lower places were removed
-    uint64_t used;   // when it last went on
-    uint32_t width;  // digits that the number is filled up to with zeros
-};
-
-// Names that are never forgotten (see past_names.hpp).
-struct NameSet {
-    uint64_t near[kNearNames];     // the first table: hashes, the lowest bit of which says that the name was not removed
-    uint64_t tables[kNameTables];  // the others, in the board's annex; the first is `near`
-    uint64_t stored;               // entries of all tables
-    uint64_t clock;
-    NameRange ranges[kNameRanges];
-};
-
 struct PortRecord {
     int32_t task;
     Direction direction;
@@ -160,6 +170,10 @@ struct PortRecord {
     char stands[kNameMax];
     NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
     NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
+    NameSet folders;                  // in: where its producers have begun files, each above the pattern's own folders
+    std::atomic<uint32_t> elsewhere;  // in: the log says of a name in another folder where its step is
+    std::atomic<uint32_t> begun;      // out: files that its programs have begun
+    char begun_in[kNameMax];          // out: the folder that they have come to last
     Habits habits;
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take

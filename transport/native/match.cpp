@@ -57,6 +57,12 @@ int count_components(const char* name) {
     return n;
 }
 
+size_t literal_folder(const char* pattern) {
+    size_t end = strcspn(pattern, "*?[");
+    while (end > 0 && pattern[end - 1] != '/') --end;
+    return end;
+}
+
 const char* last_components(const char* name, int n) {
     const char* at = name + strlen(name);
     while (at > name) {

@@ -15,6 +15,9 @@ bool has_wildcard(const char* pattern);
 // Number of path components.
 int count_components(const char* name);
 
+// Bytes of an absolute pattern up to the folder in which its first wildcard, or its file, is: "/a/b/" of "/a/b/c*.h5".
+size_t literal_folder(const char* pattern);
+
 // The part of a normalised name that holds its last n components (the whole name if it has fewer).
 const char* last_components(const char* name, int n);
 

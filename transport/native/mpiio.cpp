@@ -15,6 +15,7 @@
 
 using wilkins::guarded;
 using wilkins::Match;
+using wilkins::Purpose;
 using wilkins::mpiio::Abi;
 using wilkins::mpiio::find_abi;
 using wilkins::mpiio::Errhandler;
@@ -123,7 +124,8 @@ int answered(const char* function, const Abi& mpi, Answer answer) {
 int open_name(int (*real)(Handle, const char*, int, Handle, Handle*), const void* caller, Handle comm, const char* name,
               int amode, Handle info, Handle* fh) {
     Match match;
-    if (!wilkins::match_name(name, &match)) {
+    const Purpose purpose = amode & wilkins::mpiio::mode_create ? Purpose::create : amode & wilkins::mpiio::mode_rdonly ? Purpose::read : Purpose::update;
+    if (!wilkins::match_name(name, &match, purpose)) {
         return real ? real(wilkins::world_comm(comm), name, amode, info, fh) : wilkins::no_mpi("MPI_File_open");
     }
     const Abi* const mpi = find_abi(caller);

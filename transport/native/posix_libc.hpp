@@ -129,6 +129,8 @@ private:
     X(execvpe, int(const char*, char* const*, char* const*))                            \
     X(fexecve, int(int, char* const*, char* const*))                                    \
     X(execveat, int(int, const char*, char* const*, char* const*, int))                 \
+    X(chdir, int(const char*))                                                          \
+    X(fchdir, int(int))                                                                 \
     X(opendir, DIR*(const char*))                                                       \
     X(fdopendir, DIR*(int))                                                             \
     X(scandir, int(const char*, struct dirent***, int (*)(const struct dirent*),                     \

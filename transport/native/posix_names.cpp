@@ -82,6 +82,12 @@ bool is_being_written(const Match& match) {
     return written != nullptr;
 }
 
+// The result of removing a name of the disk.
+int removed(int result, const char* name, const void* caller) {
+    if (result == 0 && in_run(caller)) forget_made(name);
+    return result;
+}
+
 int truncate_match(const Match& match, off_t size) {
     if (size == 0 && match.outport >= 0 && !on_disk(match) && !is_being_written(match)) {
         const int error = begin_again(match);
@@ -139,13 +145,21 @@ int save_step(const Match& match, int dirfd, const char* path) {
     return error ? error : remove_step(match);
 }
 
-// rename where at least one of the names matches; `handled` says whether the layer has done it.
-int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, bool* handled) {
+// rename; where neither name is a port's, by the program's own `call`.
+template <class Call>
+int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
     Match source, target;
-    const bool from_step = matches(NameAt(from_dir, from, caller), &source, caller);
-    const bool to_step = matches(NameAt(to_dir, to, caller), &target, caller);
-    *handled = from_step || (to_step && target.outport >= 0);
-    if (!*handled) return 0;
+    const NameAt whole_from(from_dir, from, caller), whole_to(to_dir, to, caller);
+    const bool from_step = matches(whole_from, &source, caller);
+    const bool to_step = matches(whole_to, &target, caller) && target.outport >= 0;
+    if (!from_step && !to_step) {
+        const int result = call();
+        if (result == 0 && in_run(caller)) {
+            forget_made(whole_from);
+            note_made(whole_to);
+        }
+        return result;
+    }
     struct stat st;
     const bool exclusive = (flags & 1u) != 0;  // RENAME_NOREPLACE
     if (flags & ~1u) return succeed_or(EINVAL);
@@ -156,17 +170,23 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
         if (result == 0) remove_step(source);
         return result;
     }
-    if (from_step) return succeed_or(stat_match(source, &st) == 0 ? save_step(source, to_dir, to) : ENOENT);
+    if (from_step) {
+        const int error = stat_match(source, &st) == 0 ? save_step(source, to_dir, to) : ENOENT;
+        if (!error) note_made(whole_to);
+        return succeed_or(error);
+    }
     const mode_t mode = libc::fstatat(from_dir, from, &st, 0) == 0 ? st.st_mode & 07777 : 0;
     const int error = publish_file(from_dir, from, target);
     if (error) return succeed_or(error);
     if (on_disk(target) && mode) libc::chmod(target.name, mode);
-    return libc::unlinkat(from_dir, from, 0);
+    if (libc::unlinkat(from_dir, from, 0) != 0) return -1;
+    forget_made(whole_from);
+    return 0;
 }
 
 // Is a look at this name answered by the layer?
 bool is_looked_at(const char* path, Match* match, const void* caller) {
-    return matches(path, match, caller) && (!on_disk(*match) || is_being_written(*match));
+    return matches(path, match, caller, Purpose::look) && (!on_disk(*match) || is_being_written(*match));
 }
 
 int stat_any(const char* path, struct stat* st, const void* caller, bool* handled) {
@@ -201,15 +221,12 @@ bool in_run(const void* caller) {
     return active;
 }
 
-bool matches(const char* name, Match* match, const void* caller, bool reads) {
-    if (matching || name == nullptr || is_own_code(caller)) return false;
-    matching = true;
-    bool found = match_name(name, match);
+bool matches(const char* name, Match* match, const void* caller, Purpose purpose) {
+    if (name == nullptr || !in_run(caller) || !match_name(name, match, purpose)) return false;
+    const bool reads = purpose == Purpose::read;
     // Where HDF5's own calls are seen, it is those that open the file.
-    if (found && (match->outport < 0 || reads)) found = !answered_by_disk(*match, reads && !has_shared_hdf5());
-    if (found) found = !is_directory(name, *match, reads);
-    matching = false;
-    return found;
+    if ((match->outport < 0 || reads) && answered_by_disk(*match, reads && !has_shared_hdf5())) return false;
+    return !is_directory(name, *match, reads);
 }
 
 NameAt::NameAt(int dirfd, const char* path, const void* caller) : name_(path) {
@@ -376,37 +393,32 @@ WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int fla
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
-    bool handled;
-    const int result = rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, &handled);
-    return handled ? result : libc::rename(from, to);
+    return rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::rename(from, to); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
-    bool handled;
-    const int result = rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, &handled);
-    return handled ? result : libc::renameat(from_dir, from, to_dir, to);
+    return rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, [=] { return libc::renameat(from_dir, from, to_dir, to); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
-    bool handled;
-    const int result = rename_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, &handled);
-    return handled ? result : libc::renameat2(from_dir, from, to_dir, to, flags);
+    return rename_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::renameat2(from_dir, from, to_dir, to, flags); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : libc::unlink(path);
+    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::unlink(path), path, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
     Match match;
-    if (!(flags & AT_REMOVEDIR) && matches(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
-    return libc::unlinkat(dirfd, path, flags);
+    const NameAt whole(dirfd, path, WILKINS_CALLER);
+    if (!(flags & AT_REMOVEDIR) && matches(whole, &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
+    return removed(libc::unlinkat(dirfd, path, flags), whole, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, remove, const char* path) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : libc::remove(path);
+    return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::remove(path), path, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, truncate, const char* path, off_t size) {

@@ -29,8 +29,8 @@ private:
 
 // match_name for a call made by the program: false for calls from inside this library, and while the process is still
 // joining the run. False too if the disk answers for the name: as it does now (see first.hpp), or because it has a directory
-// of that name there. `reads`: the call opens it to be read.
-bool matches(const char* name, Match* match, const void* caller, bool reads = false);
+// of that name there.
+bool matches(const char* name, Match* match, const void* caller, Purpose purpose = Purpose::ask);
 
 // Fills `st` for a step. Both names of it (stat) and descriptors (fstat) show the same device, inode and size.
 void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st);

@@ -13,7 +13,10 @@ namespace {
 
 bool has_mode(int flags) { return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE; }
 
-bool reads(int flags) { return (flags & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY; }
+Purpose purpose_of(int flags) {
+    if ((flags & (O_ACCMODE | O_CREAT | O_TRUNC)) == O_RDONLY) return Purpose::read;
+    return (flags & O_CREAT) && (flags & (O_TRUNC | O_EXCL)) ? Purpose::create : Purpose::update;
+}
 
 // The flags of open() that a stream's mode stands for.
 int stream_flags(const char* mode) {
@@ -56,7 +59,12 @@ int stream_descriptor(FILE* stream) {
 
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
-    if (!matches(NameAt(dirfd, path, caller), &match, caller, reads(flags))) return libc::openat(dirfd, path, flags, mode);
+    const NameAt whole(dirfd, path, caller);
+    if (!matches(whole, &match, caller, purpose_of(flags))) {
+        const int fd = libc::openat(dirfd, path, flags, mode);
+        if (fd < 0 && match.made) forget_made(whole);
+        return fd;
+    }
     const disk::Permission permission(mode);
     return open_match(match, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
 }
@@ -107,7 +115,10 @@ WILKINS_ALIAS(creat64, creat);
 
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     Match match;
-    return matches(path, &match, WILKINS_CALLER, reads(stream_flags(mode))) ? open_stream(match, mode) : libc::fopen(path, mode);
+    if (matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return open_stream(match, mode);
+    FILE* const stream = libc::fopen(path, mode);
+    if (!stream && match.made) forget_made(path);
+    return stream;
 } WILKINS_OR(nullptr)
 WILKINS_ALIAS(fopen64, fopen);
 

@@ -23,6 +23,8 @@ inline int fstat(int fd, struct stat* st) {
     return static_cast<int>(syscall(SYS_newfstat, fd, st));
 #endif
 }
+inline int stat(const char* path, struct stat* st) { return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, st, 0)); }
+inline int access(const char* path) { return static_cast<int>(syscall(SYS_faccessat, AT_FDCWD, path, F_OK)); }
 // Takes (F_RDLCK, F_WRLCK) or gives back (F_UNLCK) the whole file, for this open file; sleeps until it is free.
 inline int lock(int fd, short kind) {
     struct flock whole {};

@@ -16,6 +16,7 @@ inline constexpr uint64_t kBlock = 65536;   // bytes per entry of an arena's blo
 struct Match {
     int outport = -1;         // index into the board's ports, or -1: this task does not produce the name
     int inport = -1;          // likewise for consuming it
+    bool made = false;        // no port's: the task makes a file of its own that is called like one of an in-port's, for the first time
     char name[kNameMax] = {}; // normalised: no "./", no "//", no "a/../"
 };
 
@@ -69,9 +70,26 @@ public:
     State* state = nullptr;
 };
 
-// True, and fills `match`, if the name matches a memory port of this task. Makes no system call and no allocation, and is
-// always false in a process that is not part of a run.
-bool match_name(const char* name, Match* match);
+// Why a program says a name.
+enum class Purpose {
+    ask,     // it wants to know something of the name, now
+    look,    // is there such a file?
+    read,    // opens it to read
+    update,  // opens it to change it
+    create,  // makes it anew
+};
+
+// True, and fills `match`, if the name is that of a memory port of this task, where that holds (store_match.cpp). No name costs an
+// allocation, and one that no port's pattern matches costs no system call. To look or to open may wait until a producer of the
+// in-port has begun a file, if only that tells whether its files are in this folder. Always false in a process that is not part of a run.
+bool match_name(const char* name, Match* match, Purpose purpose = Purpose::ask);
+
+// The program has made a file of this name on disk (it has renamed one to it); there is none any more, or it could not be made.
+void note_made(const char* name);
+void forget_made(const char* name);
+
+// The process has changed its folder.
+void note_moved();
 
 // False only if no port of this task has a name that ends like this one. Costs a comparison of last components.
 bool could_match(const char* name);

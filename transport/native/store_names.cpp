@@ -1,4 +1,4 @@
-// Names: which are ports', what a look at one shows, and what becomes of a step whose name is removed or changed.
+// Names: what a look at one shows, and what becomes of a step whose name is removed or changed.
 #include <cerrno>
 #include <cstring>
 
@@ -15,54 +15,6 @@
 #include "wait.hpp"
 
 namespace wilkins {
-
-namespace {
-
-// A name that is too long for a step would go to the disk unseen; if it is a port's, that ends the run.
-void explain_long_name(const Process& p, const char* name) {
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || !is_called(port, name)) continue;
-        Board::Lock lock(p.board);
-        fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
-                    "by a shorter path, relative to the task's folder",
-                 p.task_name(), p.context.rank, port.pattern, strlen(name), kNameMax - 1);
-        return;
-    }
-}
-
-}  // namespace
-
-bool match_name(const char* name, Match* match) {
-    Process& p = process();
-    if (!p.context.active || !name || !name[0] || p.first_port == p.last_port || passing_through()) return false;
-    if (!normalise(name, match->name, sizeof(match->name))) {
-        explain_long_name(p, name);
-        return false;
-    }
-    match->outport = match->inport = -1;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task) continue;
-        int& side = port.direction == Direction::out ? match->outport : match->inport;
-        if (side < 0 && is_called(port, match->name)) side = i;
-    }
-    if (match->outport >= 0 || match->inport >= 0) return true;
-    note_stranger(p, match->name);
-    return false;
-}
-
-bool could_match(const char* name) {
-    const Process& p = process();
-    if (!p.context.active || passing_through()) return false;
-    const char* last = last_components(name, 1);
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        const char* const names = port.stand_in == StandIn::given ? port.stands : port.pattern;
-        if (port.task == p.context.task && glob_match(last_components(names, 1), last)) return true;
-    }
-    return false;
-}
 
 bool on_disk(const Match& match) {
     return match.inport < 0 && disk::has_files(process().board, match.outport);
@@ -176,6 +128,7 @@ namespace {
 bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
     const Board& board = p.board;
     const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
+    note_begun(p, to.outport, to.name);
     Board::Lock lock(board);
     if ((*error = await_renames(p, from.outport, lock))) return true;
     const int index = queue::find_resting(board, from.outport, from.name, place);

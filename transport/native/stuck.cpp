@@ -116,6 +116,8 @@ bool Waiting::has_come(int index) const {
     if (const int inport = awaited(index); inport >= 0) return queue::next_step(board_, inport) >= 0;
     const RankRecord& rank = board_.rank(index);
     if (rank.wait != WaitFor::data) return false;
+    // A folder: what is waited for is a producer's first file (see store_match.cpp).
+    if (const size_t length = strlen(rank.wait_name); length > 0 && rank.wait_name[length - 1] == '/') return false;
     const PortRecord& port = board_.port(rank.wait_port);
     const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
     if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, rank.wait_name)) return true;
@@ -175,7 +177,12 @@ std::string Waiting::told() const {
 
 }  // namespace
 
-std::string find_stuck(const Board& board) { return Waiting(board).told(); }
+std::string find_stuck(const Board& board) {
+    const Waiting waiting(board);
+    for (int r = 0; r < board.head().ranks; ++r)
+        if (waiting.hopeless(r) && board.rank(r).wait_yields) return "";
+    return waiting.told();
+}
 
 bool is_stuck(const Board& board, int rank_index) { return Waiting(board).hopeless(rank_index); }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "fault.hpp"
+#include "stuck.hpp"
 #include "trace.hpp"
 
 namespace wilkins {
@@ -51,23 +52,36 @@ void Wait::note(const char* event) const {
 int Wait::nap(Board::Lock& lock) {
     const Board& board = process_.board;
     if (board.head().stopped) return EINTR;
-    RankRecord& me = process_.me();
     if (!since_) {
         static const char* const begins[] = {"", "wait-data", "wait-room", "wait-memory"};
         since_ = now_ns();
         lock_ = &lock;
         note(begins[static_cast<int>(what_)]);
     }
+    say();
+    WILKINS_FAULT_POINT("wait.noted");
+    const int error = wilkins::nap(process_, port_, lock);
+    process_.me().wait = WaitFor::nothing;
+    return error;
+}
+
+void Wait::say() const {
+    RankRecord& me = process_.me();
     me.wait = what_;
     me.wait_port = port_;
     me.wait_pid = getpid();
-    me.wait_process = board.self();
+    me.wait_process = process_.board.self();
     me.wait_since = since_;
+    me.wait_yields = yields_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
-    WILKINS_FAULT_POINT("wait.noted");
-    const int error = wilkins::nap(process_, port_, lock);
-    me.wait = WaitFor::nothing;
-    return error;
+}
+
+bool Wait::is_in_vain() {
+    yields_ = true;
+    say();
+    const bool vain = is_stuck(process_.board, process_.rank_index);
+    process_.me().wait = WaitFor::nothing;
+    return vain;
 }
 
 }  // namespace wilkins

@@ -19,8 +19,13 @@ public:
     // The same, and the board says what for; the lock must outlive the wait.
     int nap(Board::Lock& lock);
 
+    // Do all who could end it wait for this rank themselves? Then the caller goes on without, now or after a nap, so the run is not stuck.
+    // Call with the board's lock held.
+    bool is_in_vain();
+
 private:
     void note(const char* event) const;
+    void say() const;
 
     Process& process_;
     WaitFor what_;
@@ -28,6 +33,7 @@ private:
     const char* name_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
+    bool yields_ = false;
 };
 
 }  // namespace wilkins

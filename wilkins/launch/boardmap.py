@@ -104,7 +104,7 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -
     ports = BoardPorts(plan)
     try:
         return Board.create(
-            [BoardTask(task.name, task.nprocs) for task in plan.tasks],
+            [BoardTask(task.name, task.nprocs, task.cwd) for task in plan.tasks],
             ports.board_ports(),
             ports.board_channels(plan),
             log=log,
