@@ -90,7 +90,8 @@ void close_after(const Hdf5& library, hid_t list, bool failed);
 
 // What a list with our driver says about it.
 struct DriverInfo {
-    hid_t replaced;  // the driver that the program asked for, or -1: none
+    hid_t replaced;   // the driver that the program asked for, or -1: none
+    uint64_t within;  // of the list of a file that is open: the number of the step out of which a library opens more with it; 0: none
 };
 
 // The driver that the program put into a list that may have ours by now, or -1: HDF5's usual one.

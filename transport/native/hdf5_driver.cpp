@@ -11,11 +11,13 @@
 #include <mutex>
 #include <new>
 #include <type_traits>
+#include <vector>
 
 #include "actions.hpp"
 #include "border.hpp"
 #include "channels.hpp"
 #include "hdf5.hpp"
+#include "posix_names.hpp"
 #include "snapshot.hpp"
 #include "step_file.hpp"
 #include "store.hpp"
@@ -41,6 +43,8 @@ struct Opened {
     const Hdf5* library;
     DriverInfo info;
     Opened* next;  // in the list of files open for reading
+    uint64_t number;             // of a step that is read: which open it is
+    std::vector<StepFile*> kept;  // steps that were opened out of it: they stay as long as it does
 };
 
 std::mutex readers_mutex;
@@ -55,19 +59,53 @@ StepFile* open_for_reading(const Match& match) {
     {
         std::lock_guard<std::mutex> guard(readers_mutex);
         const Opened* file = readers;
-        while (file && (file->library != Call::library() || file->step->identity() != identity)) file = file->next;
+        while (file && (file->read_write || file->library != Call::library() || file->step->identity() != identity)) file = file->next;
         if (!file) return nullptr;
     }
     int error;
     return open_step(match, Intent::look, 1, &error);
 }
 
-void report(const char* name, int error, unsigned flags) {
-    if (Hdf5* lib = Call::library()) lib->push_cannot_open(name, error, flags);
+std::atomic<uint64_t> opens{0};
+
+// The open step of this number, and where it is in the order of publication; 0: it is none.
+uint64_t published_as(uint64_t number) {
+    std::lock_guard<std::mutex> guard(readers_mutex);
+    for (const Opened* file = readers; file; file = file->next)
+        if (file->number == number) return file->step->state->published;
+    return 0;
+}
+
+// What was opened out of the step of this number stays as long as that is open.
+void keep_within(uint64_t number, const StepFile& step) {
+    if (step.state->role != Role::reader) return;
+    int error;
+    StepFile* kept = hold_too(step, &error);
+    if (!kept) return;
+    {
+        std::lock_guard<std::mutex> guard(readers_mutex);
+        for (Opened* file = readers; file && kept; file = file->next) {
+            bool known = file->number != number;
+            for (const StepFile* other : file->kept) known = known || other->identity() == step.identity();
+            if (known) continue;
+            file->kept.push_back(kept);
+            kept = nullptr;
+        }
+    }
+    if (kept) close_step(kept);
+}
+
+// A step of an in-port, to be read. `within`: the number of the step out of which a library opens it; 0: the program does.
+StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within, int* error) {
+    const uint64_t published = match.inport >= 0 && within ? published_as(within) : 0;
+    if (!published) return wilkins::open_to_read(match, {library, posix::has_several_hdf5()}, error);
+    StepFile* const file = open_within(match, published, error);
+    if (file) keep_within(within, *file);
+    return file;
 }
 
 // Which step the callback's flags mean, given why HDF5 was called.
-StepFile* open_matching(const Match& match, unsigned flags, int* error) {
+StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library, uint64_t within, int* error) {
     const bool creates = flags & (kTruncate | kCreate | kExclusive);
     if (Call::asking() == Asking::looking) {
         uint64_t size, identity;
@@ -91,15 +129,24 @@ StepFile* open_matching(const Match& match, unsigned flags, int* error) {
             return there ? open_step(match, Intent::look, 1, error) : nullptr;
         }
         if (Call::asking() == Asking::drafting) {
-            StepFile* stored = open_step(match, Intent::read, 1, error);
+            StepFile* stored = open_to_read(match, library, within, error);
             return stored ? private_copy(stored, error) : nullptr;
         }
-        if (flags & kReadWrite)
-            if (StepFile* same = open_for_reading(match)) return same;
-        return open_step(match, flags & kReadWrite ? Intent::update : Intent::read, 1, error);
+        if (!(flags & kReadWrite)) return open_to_read(match, library, within, error);
+        if (StepFile* same = open_for_reading(match)) return same;
+        if (match.outport >= 0) return open_step(match, Intent::update, 1, error);
+        StepFile* const stored = open_to_read(match, library, within, error);
+        return stored ? private_copy(stored, error) : nullptr;
     }
     if (flags & kTruncate) return open_step(match, Intent::create, 1, error);
     return open_step(match, flags & kExclusive ? Intent::create_exclusive : Intent::open_or_create, 1, error);
+}
+
+// The number of the step out of which the library opens a file, by the list that it took from there.
+uint64_t number_within(const Hdf5& library, hid_t list) {
+    if (!library.get_driver || !library.get_driver_info || library.get_driver(list) != library.driver) return 0;
+    const auto* info = static_cast<const DriverInfo*>(library.get_driver_info(list));
+    return info ? info->within : 0;
 }
 
 bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
@@ -116,30 +163,45 @@ bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
     return true;
 }
 
-Opened* driver_open(const char* name, unsigned flags, hid_t list, haddr_t) {
+// Opens a file; `library` is the one that calls, and does so by itself if no call of the program's that names a file is under way.
+Opened* open_file(const Hdf5* library, const char* name, unsigned flags, hid_t list) {
     auto* file = new (std::nothrow) Opened();
     if (!file) return nullptr;
     file->fd = -1;
     file->read_write = flags & kReadWrite;
-    file->library = Call::library();
-    file->info.replaced = file->library ? asked_driver(*file->library, list) : -1;
+    file->library = library;
+    file->info.replaced = library ? asked_driver(*library, list) : -1;
+    const uint64_t within = library && !Call::library() ? number_within(*library, list) : 0;
     int error = 0;
     Match match;
     const Purpose purpose = flags & (kTruncate | kCreate | kExclusive) ? Purpose::create : file->read_write ? Purpose::update : Purpose::read;
     const bool matched = match_name(name, &match, purpose);
-    if (matched) file->step = open_matching(match, flags, &error);
+    if (matched) file->step = open_matching(match, flags, library, within, &error);
     if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) {
         if (file->step && file->read_write) note_opened(file->step);
-        if (file->step && !file->read_write) {
+        if (file->step && file->step->state->published) file->number = ++opens;
+        file->info.within = within ? within : file->number;
+        if (file->step && (!file->read_write || file->number)) {
             std::lock_guard<std::mutex> guard(readers_mutex);
             file->next = readers;
             readers = file;
         }
         return file;
     }
-    report(name, error, flags);
+    if (library) library->push_cannot_open(name, error, flags);
     delete file;
     return nullptr;
+}
+
+herr_t failed_in(const Hdf5* library, int error) {
+    if (library) library->push_failed("driver", error);
+    return -1;
+}
+
+Opened* driver_open(const char* name, unsigned flags, hid_t list, haddr_t) {
+    const Hdf5* const library = Call::library() ? Call::library() : hdf5_of(WILKINS_CALLER);
+    return guarded("HDF5's driver", [&] { return open_file(library, name, flags, list); },
+                   [&](int error) { return failed_in(library, error), static_cast<Opened*>(nullptr); });
 }
 
 herr_t driver_close(Opened* file) {
@@ -150,6 +212,7 @@ herr_t driver_close(Opened* file) {
         while (*at && *at != file) at = &(*at)->next;
         if (*at) *at = file->next;
     }
+    for (StepFile* kept : file->kept) close_step(kept);
     if (file->step) {
         char name[kNameMax];
         strcpy(name, file->step->name());
@@ -343,7 +406,7 @@ constexpr ClassHead make_head() {
     h.fapl_get = bordered<driver_get_info>;
     h.fapl_copy = bordered<copy_info>;
     h.fapl_free = bordered<free_info>;
-    h.open = bordered<driver_open>;
+    h.open = driver_open;
     h.close = bordered<driver_close>;
     h.compare = bordered<driver_compare>;
     h.query = bordered<driver_query>;

@@ -192,7 +192,7 @@ hid_t with_driver(Hdf5& lib, hid_t fapl) {
     in_use.store(true, std::memory_order_relaxed);
     const hid_t list = fapl == 0 ? lib.create_list(*lib.file_access_class) : lib.copy_list(fapl);
     if (list < 0) return -1;
-    const DriverInfo info = {asked_driver(lib, fapl)};
+    const DriverInfo info = {asked_driver(lib, fapl), 0};
     if (lib.set_driver(list, lib.driver, &info) >= 0) return list;
     lib.close_list(list);
     return -1;

@@ -12,7 +12,7 @@
 
 #include "context.hpp"
 #include "snapshot.hpp"
-#include "step_file.hpp"
+#include "store_parts.hpp"
 
 namespace wilkins::posix {
 namespace {
@@ -168,7 +168,7 @@ void OpenStep::settle() {
     if (pending_ != Pending::read) return;
     pending_ = Pending::nothing;
     int error = 0;
-    StepFile* step = open_step(match_, Intent::read, 1, &error);
+    StepFile* step = open_to_read(match_, {nullptr, false}, &error);
     if (!step) {
         log_line("'%s' was read further than a look, but could not be counted as read: %s", match_.name, strerror(error));
         return;
@@ -346,7 +346,12 @@ int open_match(const Match& match, int flags, Opener by) {
     // A file that this program has open for writing is the file it opens again.
     StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match.name, true) : nullptr;
     if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);
-    if (!file && !error) file = open_step(match, plan.intent, 1, &error);
+    if (!file && !error) {
+        const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read);
+        file = !reads                        ? open_step(match, plan.intent, 1, &error)
+               : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
+                                             : open_to_look(match, {nullptr, false}, &error);
+    }
     if (!file) {
         errno = error;
         return -1;

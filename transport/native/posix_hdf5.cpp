@@ -91,4 +91,27 @@ bool has_shared_hdf5() {
     return search.found;
 }
 
+bool has_several_hdf5() {
+    static std::atomic<uint64_t> known_loads{0};
+    static std::atomic<bool> several{false};
+    struct Count {
+        uint64_t loads = 0;
+        int found = 0;
+    } count;
+    const auto each = [](dl_phdr_info* info, size_t, void* user) {
+        auto* counted = static_cast<Count*>(user);
+        counted->loads = info->dlpi_adds;
+        if (counted->loads == known_loads) return 1;
+        const Tables tables = tables_of(*info);
+        if (!is_own_code(tables.symbols) && defines(tables, "H5Fopen")) ++counted->found;
+        return 0;
+    };
+    dl_iterate_phdr(each, &count);
+    if (count.loads != known_loads) {
+        several = count.found > 1;
+        known_loads = count.loads;
+    }
+    return several;
+}
+
 }  // namespace wilkins::posix

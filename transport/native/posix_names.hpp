@@ -42,4 +42,7 @@ int stat_match(const Match& match, struct stat* st);
 // Has the process loaded an HDF5 whose calls the HDF5 wrappers reach? Then a look through the C library is only a look.
 bool has_shared_hdf5();
 
+// Are there more HDF5 libraries than one?
+bool has_several_hdf5();
+
 }  // namespace wilkins::posix

@@ -27,6 +27,7 @@ struct StepFile::State {
     uint64_t place = 0;  // hash of the absolute path
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes
+    uint64_t published = 0;       // place of the step that is read in the order of publication; 0: none is
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;

@@ -56,7 +56,7 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
         if (index < 0) note_in_vain(p, match.inport, match.name, true);
     }
     if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
-    if (index < 0) return false;
+    if (index < 0) return match.inport >= 0 && look_at_last(match, size, identity, published_ns);
     const SlotRecord& slot = p.board.slot(index);
     *size = slot.size.load();
     *identity = slot.stamp;

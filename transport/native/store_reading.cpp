@@ -67,6 +67,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
     if (!*error) *error = open_to(mapping, p.board.slot(index).size.load());
     StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
+    if (file) file->state->published = p.board.slot(index).published_stamp;
     if (file) return file;
     if (!*error) *error = ENOMEM;
     Board::Lock lock(p.board);
@@ -220,6 +221,7 @@ StepFile* private_copy(StepFile* from, int* error) {
             from->read(0, mapping.bytes, size);
             WILKINS_FAULT_POINT("copy.private");
             file->state->size = size;
+            file->state->published = from->state->published;
         } else {
             unmap(mapping);
             *error = ENOMEM;
