@@ -155,6 +155,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
+            "wilkins_settle_inherited": (number, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
             "wilkins_was_late": (number, [pointer]),
             "wilkins_holder": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
@@ -343,8 +344,15 @@ class Board:
         """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.
 
         `final`: it will not be started again, so its ranks are done with everything and its consumers see the end of
-        the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published."""
+        the stream. `clean`: it did not fail, so the files that it has closed and left to rest are published, and those
+        that it has left to processes which may still write them, as they are now."""
+        self._tell(_native().wilkins_settle_inherited, task, 1, int(clean))
         self._tell(_native().wilkins_task_exited, task, int(final), int(clean))
+
+    def settle_inherited(self) -> bool:
+        """Publish steps that programs have left to other processes, where nobody writes them any more; whether there
+        are more. Cheap where there is none."""
+        return self.tell_rest() and bool(_native().wilkins_settle_inherited(self._handle, -1, 0, 1))
 
     def left_by_run(self, inport: int, file: os.stat_result) -> None:
         """An earlier run has left this file, which keeps no name from standing for the in-port's next step."""

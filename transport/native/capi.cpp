@@ -13,6 +13,7 @@
 #include "border.hpp"
 #include "context.hpp"
 #include "fault.hpp"
+#include "inherited.hpp"
 #include "queue.hpp"
 #include "report.hpp"
 #include "stand_in.hpp"
@@ -41,6 +42,7 @@ constexpr size_t kNoText = SIZE_MAX;  // a text that could not be made; errno sa
 struct Watched : Board {
     enum Late { in_time, not_done, not_written };
     mutable std::atomic<Late> late{in_time};
+    mutable Arenas* arenas = nullptr;  // made on first use, for as long as the process lives
     int64_t patience() const { return late == in_time ? 1'000'000'000 : 50'000'000; }
 };
 
@@ -195,6 +197,38 @@ WILKINS_API(void, wilkins_task_exited(const Watched* board, int task, int final,
     const Briefly lock(*board);
     if (lock) queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
 } WILKINS_OR()
+
+namespace {
+
+bool is_of(const Board& board, const SlotRecord& slot, int task) {
+    return task < 0 || board.port(board.source(slot.source).port).task == task;
+}
+
+// Has the task (-1: any) left steps to other processes?
+bool any_inherited(const Board& board, int task) {
+    for (int k = 0; k < board.head().slots; ++k)
+        if (board.slot(k).inherited && is_of(board, board.slot(k), task)) return true;
+    return false;
+}
+
+}  // namespace
+
+// Publishes steps of the task (-1: of all) that were left to other processes and that nobody writes any more; `ended`: its program has
+// ended, so all of them, or none if that failed. How many are left.
+WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int ended, int clean)) {
+    board->late = Watched::in_time;
+    if (!any_inherited(*board, task)) return 0;
+    {
+        const Briefly lock(*board);
+        if (!lock) return 1;
+        if (ended && !clean)
+            for (int k = 0; k < board->head().slots; ++k)
+                if (board->slot(k).inherited && is_of(*board, board->slot(k), task)) inherited::remove_file(*board, k);
+    }
+    if (ended && !clean) return 0;
+    if (!board->arenas) board->arenas = Arenas::make(*board);
+    return board->arenas ? inherited::settle(*board, *board->arenas, task, ended != 0) : 1;
+} WILKINS_OR(1)
 
 // The launcher's events: when the programs of tasks start and end. They are written at once.
 WILKINS_API(void, wilkins_note(const Watched* board, int task, int rank, const char* event, const char* name, int64_t time_ns)) {

@@ -299,6 +299,7 @@ struct SlotRecord {
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
     std::atomic<uint64_t> cuts;          // times it has lost memory: what devices have registered of it holds no longer
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set
+    std::atomic<uint32_t> inherited;     // its program has let go of it, but another process may still write it (see inherited.hpp)
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
     uint32_t kept_back;                  // resting until its task's actions serve it
     uint32_t closes;                     // times its program has closed it

@@ -1,23 +1,28 @@
-// Another program takes this process: what this one has closed is left to it, as at an end of its own.
+// Other programs take this process, or are started by it: the files that this one writes are left to them, and what it has closed.
 #include <alloca.h>
 #include <unistd.h>
 
 #include <cstdarg>
 #include <cstddef>
 
-#include "posix_libc.hpp"
+#include "posix_files.hpp"
 #include "store.hpp"
 
 namespace wilkins {
 namespace {
 
-// While another program is asked to take the process. Costs nothing unless this one has closed files that rest.
+// While another program is asked to take the process. Costs nothing unless this one has files open to write them, or has closed some that
+// rest.
 class Leaving {
 public:
-    Leaving() { hand_over_resting(); }
+    Leaving() {
+        posix::leave_all();
+        hand_over_resting();
+    }
     ~Leaving() {
         const int error = errno;
         take_back_resting();
+        posix::take_back_all();
         errno = error;
     }
     Leaving(const Leaving&) = delete;
@@ -101,3 +106,69 @@ WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
     const Leaving leaving;
     return libc::execve(path, words, variables);
 } WILKINS_OR(-1)
+
+// Calls that start another process without a fork that could be watched. It may get any descriptor.
+
+WILKINS_INTERPOSE(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
+                  const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
+    posix::hand_all_to_child();
+    return libc::posix_spawn(child, path, actions, attributes, words, variables);
+} WILKINS_OR(errno)
+
+WILKINS_INTERPOSE(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
+                  const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
+    posix::hand_all_to_child();
+    return libc::posix_spawnp(child, name, actions, attributes, words, variables);
+} WILKINS_OR(errno)
+
+WILKINS_INTERPOSE(int, system, const char* command) {
+    posix::hand_all_to_child();
+    return libc::system(command);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(FILE*, popen, const char* command, const char* mode) {
+    posix::hand_all_to_child();
+    return libc::popen(command, mode);
+} WILKINS_OR(nullptr)
+
+// The address of the C library's own vfork, to which ours goes on: it must return into the caller's frame, twice.
+extern "C" __attribute__((visibility("hidden"), used)) void* wilkins_before_vfork() try {
+    posix::hand_all_to_child();
+    return reinterpret_cast<void*>(libc::vfork.get());
+} WILKINS_OR(reinterpret_cast<void*>(libc::vfork.get()))
+
+#if defined(__x86_64__)
+__asm__(R"(
+    .text
+    .globl vfork
+    .type vfork, @function
+vfork:
+    .cfi_startproc
+    endbr64
+    subq $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    call wilkins_before_vfork
+    addq $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    jmp *%rax
+    .cfi_endproc
+    .size vfork, .-vfork
+)");
+#elif defined(__aarch64__)
+__asm__(R"(
+    .text
+    .globl vfork
+    .type vfork, %function
+vfork:
+    .cfi_startproc
+    stp x29, x30, [sp, #-16]!
+    .cfi_adjust_cfa_offset 16
+    bl wilkins_before_vfork
+    ldp x29, x30, [sp], #16
+    .cfi_adjust_cfa_offset -16
+    mov x16, x0
+    br x16
+    .cfi_endproc
+    .size vfork, .-vfork
+)");
+#endif

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <new>
 
-#include "context.hpp"
+#include "inherited.hpp"
+#include "raw.hpp"
 #include "snapshot.hpp"
 #include "store_parts.hpp"
 
@@ -29,13 +31,29 @@ std::atomic<int> entries{0};
 std::atomic<int> highest{-1};
 std::mutex leaving;  // held while entries leave the table, and by those who walk through it
 
-// A second, independent descriptor of the same file.
-int reopen(int fd, int flags) {
+std::atomic<bool> has_left{false};  // this process has left steps to others
+
+// A second, independent descriptor of the same file; -1 and errno on failure.
+int reopen_anew(int fd, int flags) {
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    const int opened = libc::open(path, flags | O_NOCTTY);
+    return libc::open(path, flags | O_NOCTTY);
+}
+
+// The same, or a duplicate where there is none.
+int reopen(int fd, int flags) {
+    const int opened = reopen_anew(fd, flags);
     return opened >= 0 ? opened : libc::fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
+
+// A file without a name that others can be given one of later (see inherited.hpp).
+int make_kernel_file(int flags) {
+    const int fd = raw::open(process().board.folder(), O_TMPFILE | flags, 0600);
+    return fd >= 0 ? fd : memfd_create("wilkins", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+}
+
+// Standard input, output and errors are what other programs are given, and what the C library writes by itself.
+constexpr int kLastStandard = 2;
 
 bool enter(int fd, OpenStep* step) {
     if (fd >= kMostDescriptors) return false;
@@ -57,10 +75,21 @@ OpenStep* take_out(int fd) {
 
 // A process that ends without closing has written its file all the same. Runs after HDF5's own exit handler.
 __attribute__((destructor)) void finish_all() try {
-    if (entries == 0) return;
-    fflush(nullptr);
-    forget_range(0, kMostDescriptors);
+    if (entries > 0) {
+        fflush(nullptr);
+        forget_range(0, kMostDescriptors);
+    }
+    inherited::settle_own();
 } WILKINS_OR()
+
+// No fork while an entry leaves the table: in the child nobody would ever be done with that.
+void before_fork() {
+    hand_all_to_child();
+    leaving.lock();
+}
+void after_fork() { leaving.unlock(); }
+
+__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
 
 }  // namespace
 
@@ -70,15 +99,28 @@ int64_t wall_clock_ns() {
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-OpenStep::OpenStep(StepFile* step, const Match& match, int flags, Opener by)
+OpenStep::OpenStep(StepFile* step, const Match& match, int flags, Opener by, KernelFile* file)
     : step_(step),
       match_(match),
+      readable_((flags & O_ACCMODE) != O_WRONLY),
       writable_((flags & O_ACCMODE) != O_RDONLY),
       append_(flags & O_APPEND),
       by_(by),
+      file_(file),
       opened_ns_(wall_clock_ns()) {}
 
+OpenStep::~OpenStep() {
+    if (file_ && --file_->references == 0) delete file_;
+}
+
 bool OpenStep::mine() const { return step_.load()->state->mine(); }
+
+bool OpenStep::same_step(const StepFile* step) const { return file_ && step_.load()->identity() == step->identity(); }
+
+KernelFile* OpenStep::share_file() {
+    ++file_->references;
+    return file_;
+}
 
 uint64_t OpenStep::size() const { return step_.load()->eof(); }
 
@@ -88,8 +130,8 @@ void OpenStep::describe(struct stat* st) const {
 }
 
 ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
-    if (offset < 0) {
-        errno = EINVAL;
+    if (offset < 0 || !readable_) {
+        errno = readable_ ? EINVAL : EBADF;
         return -1;
     }
     if (pending_ == Pending::read) count_read(static_cast<uint64_t>(offset), count);
@@ -152,6 +194,16 @@ void OpenStep::count_read(uint64_t offset, size_t count) {
     if (!only_a_look || seen_whole) settle();
 }
 
+void OpenStep::note_end() {
+    if (pending_ == Pending::read) settle();
+}
+
+// Something else has moved the offset: a child that has the descriptor, a call of the kernel's. (netCDF reads megabytes to look, through
+// a stream.)
+bool OpenStep::was_read_past(int fd) const {
+    return libc::lseek(fd, 0, SEEK_CUR) > offset_ && !(by_ == Opener::stream && may_be_look());
+}
+
 void OpenStep::settle_unless_looked_at() {
     if (!may_be_look()) settle();
 }
@@ -200,30 +252,169 @@ int OpenStep::start_update() {
     return 0;
 }
 
-int OpenStep::use_scratch(int fd) {
-    if (!writable_ || scratch_) return 0;
-    int error = start_update();
-    std::lock_guard<std::mutex> lock(changing_);
+// What the arena holds goes to the kernel's file, which is empty or holds what is known to be in the arena, too.
+int OpenStep::take_over(int fd) {
     StepFile* step = step_;
     const uint64_t size = step->eof();
-    if (!error && size > 0) {
+    if (size > 0) {
+        // (O_APPEND would append what belongs at its place.)
+        const int writing = append_ ? reopen_anew(fd, O_WRONLY | O_CLOEXEC) : fd;
+        int error = writing < 0 ? errno : 0;
         step->prepare_read(0, size);
         for (uint64_t done = 0; !error && done < size;) {
-            const ssize_t n = libc::pwrite(fd, step->data() + done, size - done, static_cast<off_t>(done));
+            const ssize_t n = libc::pwrite(writing, step->data() + done, size - done, static_cast<off_t>(done));
             if (n > 0) done += static_cast<uint64_t>(n);
             else if (errno != EINTR) error = errno;
         }
+        if (append_ && writing >= 0) libc::close(writing);
+        if (error) return error;
     }
-    if (!error && append_) libc::fcntl(fd, F_SETFL, O_APPEND);
-    if (!error) scratch_ = true;
+    if (append_) libc::fcntl(fd, F_SETFL, O_APPEND);
+    file_->takes_all = true;
+    return 0;
+}
+
+void OpenStep::speed_up(int fd) {
+    if (!file_->takes_all || file_->handed || append_) return;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    struct stat st;
+    if (!file_->takes_all || file_->handed || !leads_here(fd) || raw::fstat(fd, &st) != 0) return;
+    if (st.st_size > 0) {
+        const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+        const bool stored = reading >= 0 && store(reading) == 0;
+        if (reading >= 0) libc::close(reading);
+        if (!stored || raw::ftruncate(fd, 0) != 0) return;
+    }
+    offset_ = libc::lseek(fd, 0, SEEK_CUR);
+    file_->takes_all = false;
+}
+
+// Not after a close that did not come by our calls, when the number may be that of anything.
+bool OpenStep::leads_here(int fd) const {
+    struct stat st;
+    return raw::fstat(fd, &st) == 0 && st.st_ino == file_->inode;
+}
+
+int OpenStep::hand_over(int fd) {
+    if (!writable_) return 0;
+    const bool already = native(fd);
+    file_->handed = true;
+    int error = start_update();
+    if (already && !error) return 0;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    if (!error && !file_->takes_all) error = take_over(fd);
     if (!error) return 0;
     errno = error;
     return -1;
 }
 
-int OpenStep::store_scratch(int fd) {
+void OpenStep::hand_to_child(int fd) {
+    if (!writable_) return;
+    int error = 0;
+    if (pending_ != Pending::update) {
+        error = hand_over(fd) == 0 ? 0 : errno;
+    } else if (!native(fd)) {
+        // That others may write to it makes a file no new step yet. The kernel's time of the last write will tell.
+        std::lock_guard<std::mutex> lock(file_->changing);
+        const struct timespec never[2] = {};
+        if (!file_->takes_all) error = take_over(fd);
+        if (!error && libc::futimens(fd, never) != 0) error = errno;
+        file_->handed = true;
+    }
+    if (!error) return;
+    log_line("error: '%s' cannot be handed to another process: %s; what that writes to it is lost", match_.name, strerror(error));
+    step_.load()->state->failed = error;
+}
+
+// A file that was only opened to change it was changed by the kernel. Returns 0 or an errno.
+int OpenStep::note_changed(int fd) {
     struct stat st;
-    if (libc::fstat(fd, &st) != 0) return errno;
+    if (pending_ != Pending::update || !file_->takes_all || raw::fstat(fd, &st) != 0) return 0;
+    return st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0 ? 0 : start_update();
+}
+
+bool OpenStep::native(int fd) {
+    if (!writable_) return false;
+    if (file_->takes_all) return true;
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0 || (st.st_size == 0 && st.st_blocks == 0)) return false;
+    if (st.st_ino != file_->inode) return true;
+    int error = start_update();
+    file_->handed = true;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    if (file_->takes_all) return true;
+    if (!error) error = merge(fd, static_cast<uint64_t>(st.st_size));
+    if (!error) error = take_over(fd);
+    if (error) {
+        log_line("error: '%s': what was written to it past the C library could not be kept: %s", match_.name, strerror(error));
+        step_.load()->state->failed = error;
+        file_->takes_all = true;
+    }
+    return true;
+}
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+// A page of the kernel's file over the same bytes of the arena. Bytes that were not written are zero there, as are zeros that
+// were: of those in [begin, end) it is known that they were. Returns how many bytes of the arena might be either.
+uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, uint64_t count, uint64_t begin, uint64_t end, bool known) {
+    uint64_t unknown = 0;
+    for (uint64_t k = 0; k < count; ++k) {
+        const bool written = page[k] != 0 || (at + k >= begin && at + k < end);
+        if (written) arena[k] = page[k];
+        else if (arena[k] != 0 && !known) ++unknown;
+    }
+    return unknown;
+}
+
+}  // namespace
+
+// What something unseen has written becomes part of the arena. It was written after all that our calls have put there.
+int OpenStep::merge(int fd, uint64_t written) {
+    StepFile* step = step_;
+    const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+    if (reading < 0) return errno;
+    int error = 0;
+    const uint64_t before = step->eof();
+    const off_t now = libc::lseek(fd, 0, SEEK_CUR);
+    const uint64_t begin = static_cast<uint64_t>(offset_), end = now > offset_ ? static_cast<uint64_t>(now) : begin;
+    off_t at = libc::lseek(reading, 0, SEEK_DATA);
+    // The file's length alone was changed.
+    if (at < 0 && errno == ENXIO) error = step->set_eof(written);
+    else if (written > before) error = step->set_eof(written);
+    // What was written one after the other from the program's own offset is known to the byte.
+    const bool in_order = at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end;
+    uint64_t unknown = 0;
+    while (!error && at >= 0 && static_cast<uint64_t>(at) < written) {
+        const auto hole = static_cast<uint64_t>(libc::lseek(reading, at, SEEK_HOLE));
+        for (auto place = static_cast<uint64_t>(at); !error && place < std::min(hole, written);) {
+            unsigned char page[kPage];
+            const uint64_t count = std::min({kPage, hole - place, written - place});
+            if (libc::pread(reading, page, count, static_cast<off_t>(place)) != static_cast<ssize_t>(count)) error = EIO;
+            if (!error) error = step->prepare_write(place, count, false);
+            if (!error) unknown += lay_over(step->data() + place, page, place, count, in_order ? begin : 0, in_order ? end : 0, in_order);
+            place += count;
+        }
+        at = libc::lseek(reading, static_cast<off_t>(hole), SEEK_DATA);
+    }
+    libc::close(reading);
+    if (error || unknown == 0) return error;
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    fail_run(p,
+             "task '%s' rank %d: the program %s has written to '%s' by a call that does not come from the C library (a raw system call, "
+             "io_uring), among %llu bytes that it had written before by write or pwrite, so that nobody can tell which of them "
+             "are new; write through the C library, or all of the file past it",
+             p.task_name(), p.context.rank, program_invocation_short_name, match_.name, static_cast<unsigned long long>(unknown));
+    return EIO;
+}
+
+// What the kernel holds becomes the arena's. `fd`: open to be read.
+int OpenStep::store(int fd) {
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0) return errno;
     const uint64_t size = static_cast<uint64_t>(st.st_size);
     StepFile* step = step_;
     int error = step->set_eof(0);
@@ -232,31 +423,109 @@ int OpenStep::store_scratch(int fd) {
     if (bytes == MAP_FAILED) return errno;
     error = step->reserve(size);
     if (!error) error = step->write(0, bytes, size);
-    munmap(bytes, size);
+    libc::munmap(bytes, size);
     return error;
 }
 
 int OpenStep::sync(int fd) {
-    std::lock_guard<std::mutex> lock(changing_);
+    if (!writable_) return 0;
+    const bool by_kernel = native(fd);
+    if (const int error = note_changed(fd)) return error;
+    std::lock_guard<std::mutex> lock(file_->changing);
     StepFile* step = step_;
-    if (!writable_ || pending_ == Pending::update || !publishes(step, Flushing::by_program)) return 0;
-    const int error = scratch_ ? store_scratch(fd) : 0;
+    if (pending_ == Pending::update || !publishes(step, Flushing::by_program)) return 0;
+    const int reading = by_kernel ? reopen_anew(fd, O_RDONLY | O_CLOEXEC) : -1;
+    int error = !by_kernel ? 0 : reading < 0 ? errno : store(reading);
+    if (reading >= 0) libc::close(reading);
     return error ? error : publish_snapshot(step);
 }
 
 int OpenStep::finish(int fd) {
-    int error = 0;
-    if (scratch_) error = store_scratch(fd);
+    if (writable_) return finish_written(fd);
+    if (pending_ == Pending::read && was_read_past(fd)) settle();
+    close_step(step_);
+    if (looked_) close_step(looked_);
+    return 0;
+}
+
+int OpenStep::finish_written(int fd) {
+    const bool by_kernel = native(fd);
+    int error = note_changed(fd);
+    if (file_->references > 1) pass_lead();
+    const bool unchanged = pending_ == Pending::update && !(by_kernel && is_shared(fd));
+    if (unchanged || step_.load()->state->role == Role::own_copy || file_->references > 1) {
+        // Nothing was written, or nobody else will read it, or another description goes on.
+        close_step(step_);
+        if (looked_) close_step(looked_);
+        return error;
+    }
+    if (!error) error = start_update();
     StepFile* step = step_;
-    if (error) {
+    // The number leads to the same file, to be read, until the program's own call closes it.
+    const bool there = leads_here(fd);
+    const int reading = there ? reopen_anew(fd, O_RDONLY | O_CLOEXEC) : -1;
+    if (!there && by_kernel) error = EBADF;
+    if (there && (reading < 0 || libc::dup3(reading, fd, O_CLOEXEC) < 0)) error = errno;
+    const bool others = !error && there && inherited::is_written(reading);
+    if (others && !by_kernel) {  // that has it by a way that is not known
+        const int writing = reopen_anew(reading, O_RDWR | O_CLOEXEC);
+        error = writing < 0 ? errno : 0;
+        if (!error && !native(writing)) error = take_over(writing);
+        if (writing >= 0) libc::close(writing);
+    }
+    if (!error && others && (error = inherited::leave(step, reading)) == 0) {
+        has_left = true;
+        leave_step(step);
+    } else if (error || (by_kernel && (error = store(reading)) != 0)) {
         log_line("'%s' could not be stored: %s; the step is given up", match_.name, strerror(error));
         discard_step(step);
     } else {
+        if (left_) inherited::take_back(step);
         close_step(step);
     }
+    if (reading >= 0) libc::close(reading);
     if (looked_) close_step(looked_);
     return error;
 }
+
+// Has anyone but this description the file open? Of a description that is about to end.
+bool OpenStep::is_shared(int fd) const {
+    const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+    if (reading < 0) return false;
+    libc::dup3(reading, fd, O_CLOEXEC);
+    const bool shared = inherited::is_written(reading);
+    libc::close(reading);
+    return shared;
+}
+
+// Another description of the same step goes on: it is the one whose close publishes.
+void OpenStep::pass_lead() {
+    if (step_.load()->state->role != Role::lead) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const other = find(fd);
+        if (!other || other == this || other->file_ != file_) continue;
+        step_ = other->step_.exchange(step_);
+        return;
+    }
+}
+
+void OpenStep::leave_to_next(int fd) {
+    hand_to_child(fd);
+    if (writable_ && !(libc::fcntl(fd, F_GETFD) & FD_CLOEXEC)) start_update();
+    const StepFile* step = step_;
+    if (!writable_ || pending_ == Pending::update || step->state->role != Role::lead || left_) return;
+    const int error = inherited::leave(step, fd);
+    left_ = !error;
+    if (error) log_line("error: '%s' cannot be handed to the program that takes the process: %s", match_.name, strerror(error));
+}
+
+void OpenStep::take_back() {
+    if (left_) inherited::take_back(step_);
+    left_ = false;
+}
+
+bool has_entries() { return entries.load(std::memory_order_relaxed) != 0; }
 
 OpenStep* find(int fd) {
     if (entries.load(std::memory_order_relaxed) == 0 || fd < 0 || fd >= kMostDescriptors) return nullptr;
@@ -270,10 +539,49 @@ bool describe_open(const Match& match, bool written, struct stat* st) {
     for (int fd = 0; fd <= highest; ++fd) {
         OpenStep* step = find(fd);
         if (!step || (written && !step->writable()) || strcmp(step->name(), match.name) != 0) continue;
+        struct stat by_kernel;
+        const bool native = step->native(fd) && raw::fstat(fd, &by_kernel) == 0;
         step->describe(st);
+        if (native) st->st_size = by_kernel.st_size;
         return true;
     }
     return false;
+}
+
+void hand_all_to_child() {
+    if (entries == 0) return;
+    const int before = errno;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* step = find(fd)) step->hand_to_child(fd);
+    errno = before;
+}
+
+void leave_all() {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* step = find(fd)) step->leave_to_next(fd);
+}
+
+void leave_handed() try {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const step = find(fd);
+        if (step && step->handed()) step->leave_to_next(fd);
+    }
+} WILKINS_OR()
+
+void take_back_all() {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* step = find(fd)) step->take_back();
+}
+
+void note_unmapped() {
+    if (has_left) inherited::settle_own();
 }
 
 void adopt_duplicate(int fd, int copy) {
@@ -281,8 +589,10 @@ void adopt_duplicate(int fd, int copy) {
     if (!step || copy < 0) return;
     ++step->references;
     if (!enter(copy, step)) --step->references;
-    // A step that becomes standard input or output is about to be handed to another program, whose reads are not seen.
-    if (copy <= 2) step->settle();
+    // A step that becomes standard input or output is about to be handed to another program, whose calls are not seen.
+    if (copy > kLastStandard) return;
+    step->settle();
+    step->hand_to_child(copy);
 }
 
 int forget(int fd) {
@@ -290,6 +600,7 @@ int forget(int fd) {
     if (!step || --step->references > 0) return 0;
     const int error = step->finish(fd);
     delete step;
+    if (has_left) inherited::settle_own();
     return error;
 }
 
@@ -340,9 +651,39 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
 
 }  // namespace
 
+namespace {
+
+// The descriptor of a step that is to be written: of a new file, or of the one behind another descriptor of the same step. `is_new`:
+// the step holds nothing yet.
+int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** file) {
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int other = 0; entries > 0 && other <= highest; ++other) {
+        OpenStep* const open = find(other);
+        if (!open || !open->same_step(step)) continue;
+        const int append = open->takes_all() ? O_APPEND : 0;
+        const int fd = reopen_anew(other, flags & (O_ACCMODE | O_CLOEXEC | append));
+        if (fd < 0) break;
+        *file = open->share_file();
+        return fd;
+    }
+    *file = new (std::nothrow) KernelFile();
+    if (!*file) {
+        errno = ENOMEM;
+        return -1;
+    }
+    (*file)->takes_all = is_new;
+    const int fd = make_kernel_file(flags & (O_ACCMODE | O_CLOEXEC | (is_new ? O_APPEND : 0)));
+    struct stat st;
+    if (fd >= 0 && raw::fstat(fd, &st) == 0) (*file)->inode = st.st_ino;
+    return fd;
+}
+
+}  // namespace
+
 int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
+    if (match.outport >= 0) inherited::settle_own();
     // A file that this program has open for writing is the file it opens again.
     StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match.name, true) : nullptr;
     if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);
@@ -358,18 +699,20 @@ int open_match(const Match& match, int flags, Opener by) {
     }
     const bool writable = (flags & O_ACCMODE) != O_RDONLY;
     if (plan.empty) error = file->set_eof(0);
-    const int cloexec = flags & O_CLOEXEC;
-    const int fd = error      ? -1
-                   : writable ? memfd_create("wilkins", cloexec ? MFD_CLOEXEC : 0)
-                              : reopen(file->descriptor(), O_RDONLY | cloexec);
+    int fd = -1;
+    KernelFile* kernel_file = nullptr;
+    const bool is_new = !error && plan.pending != OpenStep::Pending::update && file->eof() == 0;
+    if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
+    else if (!error) fd = reopen(file->descriptor(), O_RDONLY | (flags & O_CLOEXEC));
     if (fd < 0 && !error) error = errno;
-    auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, flags, by);
+    auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, flags, by, kernel_file);
     if (!error && !step) error = ENOMEM;
     if (!error) {
         step->set_pending(plan.pending);
         if (!enter(fd, step)) error = EMFILE;
     }
     if (error) {
+        if (!step && kernel_file && --kernel_file->references == 0) delete kernel_file;
         delete step;
         if (fd >= 0) libc::close(fd);
         if (file->writable()) discard_step(file);
@@ -378,7 +721,11 @@ int open_match(const Match& match, int flags, Opener by) {
         return -1;
     }
     if (by == Opener::stream || step->size() == 0) step->settle_unless_looked_at();
-    if (by == Opener::stream && step->use_scratch(fd) != 0) {
+    if (fd <= kLastStandard) {
+        step->settle();
+        step->hand_to_child(fd);
+    }
+    if (by == Opener::stream && step->hand_over(fd) != 0) {
         error = errno;
         forget(fd);
         libc::close(fd);

@@ -1,9 +1,11 @@
 // Descriptors that lead to steps: which they are, and what reading, writing and closing them means.
 //
 // A descriptor opened for reading is a real one of the arena's file: whatever reads it natively (streams, mmap, a child)
-// sees the step. A descriptor opened for writing is a real one of an empty file in memory (its offset and locks are the
-// kernel's), and reads and writes on it are copies to and from the arena. Where a call could go around our wrappers
-// (streams, mappings, vectors) that file in memory becomes a scratch file, and is stored as the step at the last close.
+// sees the step. A descriptor opened for writing is a real one of a file in memory that has no name, in which the kernel's own reads and
+// writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, it
+// is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for good, when the
+// program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to be
+// empty, because something unseen has written to it.
 #pragma once
 
 #include <mutex>
@@ -17,10 +19,21 @@ inline constexpr int kMostDescriptors = 65536;  // descriptors above cannot lead
 // Who opens a file: a C stream, Python (as with open and os.open), or else code of the program or of a library.
 enum class Opener { stream, interpreter, program };
 
+// The file in memory behind the descriptors of a step that is written.
+struct KernelFile {
+    std::atomic<int> references{1};      // descriptions
+    std::atomic<bool> takes_all{false};  // it holds the step's bytes, not the arena
+    std::atomic<bool> handed{false};     // for good: others may write it, too
+    uint64_t inode = 0;
+    std::mutex changing;
+};
+
 // One open file description; shared by descriptors that are duplicates of each other.
 class OpenStep {
 public:
-    OpenStep(StepFile* step, const Match& match, int flags, Opener by);
+    // `file`: of a step that is to be written, and this description's then.
+    OpenStep(StepFile* step, const Match& match, int flags, Opener by, KernelFile* file);
+    ~OpenStep();
     OpenStep(const OpenStep&) = delete;
     OpenStep& operator=(const OpenStep&) = delete;
 
@@ -31,17 +44,27 @@ public:
     uint64_t size() const;
     void describe(struct stat* st) const;
 
-    // True if the kernel does all the work on this description.
-    bool native() const { return scratch_; }
+    // True if the kernel does all the work on this description; `fd`: one of its descriptors. Finds out what has reached the step past
+    // our calls, and keeps it.
+    bool native(int fd);
     bool writable() const { return writable_; }
     bool append() const { return append_; }
     const char* name() const { return match_.name; }
 
+    // A page or more is about to be written by our calls: from now on these do the work, unless it was handed over.
+    void speed_up(int fd);
     // From now on the kernel does the work; `fd` is any of the description's descriptors. Returns 0, or -1 and errno.
-    int use_scratch(int fd);
-    // The program closes the last descriptor `fd`: what a scratch file holds is stored, the step is closed. Returns 0 or
-    // an errno.
+    int hand_over(int fd);
+    // A process is about to be started that gets the descriptor.
+    void hand_to_child(int fd);
+    // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored, the step
+    // is closed, or left to those who still have it open. Returns 0 or an errno.
     int finish(int fd);
+
+    // Another program is about to take this process, with the descriptor; or could not take it.
+    void leave_to_next(int fd);
+    bool handed() const { return file_ && file_->handed; }
+    void take_back();
 
     // The program wants to be sure that what it has written is stored. Returns 0 or an errno.
     int sync(int fd);
@@ -53,7 +76,16 @@ public:
     void settle_unless_looked_at();
 
     bool mine() const;
+    bool same_step(const StepFile* step) const;
+    bool takes_all() const { return file_->takes_all; }
+    // Shares the file behind the description of another one of the same step.
+    KernelFile* share_file();
     std::atomic<int> references{1};
+
+    // Where our calls have left the kernel's offset. What has moved it beyond has read or written past them.
+    void note_offset(off_t offset) { offset_ = offset; }
+    // A read at the end found nothing: the program has read all.
+    void note_end();
 
     enum class Pending { nothing, read, update };
     void set_pending(Pending pending) { pending_ = pending; }
@@ -61,24 +93,38 @@ public:
 private:
     void count_read(uint64_t offset, size_t count);
     bool may_be_look() const;
+    bool was_read_past(int fd) const;
     int start_update();
-    int store_scratch(int fd);
+    int take_over(int fd);
+    int merge(int fd, uint64_t written);
+    int store(int fd);
+    int finish_written(int fd);
+    bool leads_here(int fd) const;
+    bool is_shared(int fd) const;
+    int note_changed(int fd);
+    void pass_lead();
 
     std::atomic<StepFile*> step_;
     StepFile* looked_ = nullptr;  // the step of the first look, if it turned out to be another one
     Match match_;
+    bool readable_;
     bool writable_;
     bool append_;
     Opener by_;
-    std::atomic<bool> scratch_{false};
+    KernelFile* file_;
     std::atomic<Pending> pending_{Pending::nothing};
+    std::atomic<off_t> offset_{0};
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
+    bool left_ = false;  // to the program that is about to take the process
     std::mutex changing_;
 };
 
 int64_t wall_clock_ns();
+
+// Does any descriptor lead to a step?
+bool has_entries();
 
 // The description behind a descriptor; nullptr if it leads to no step, or belongs to the process that forked this one.
 OpenStep* find(int fd);
@@ -89,11 +135,24 @@ bool describe_open(const Match& match, bool written, struct stat* st);
 // Opens a matching name as open() would; `stream` if a FILE will read it. Returns a descriptor, or -1 and errno.
 int open_match(const Match& match, int flags, Opener by);
 
-// Makes `copy`, just duplicated from `fd`, lead where `fd` leads.
+// A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
+void hand_all_to_child();
+
+// Another program takes this process, and with it the descriptors of what is written; or could not take it.
+void leave_all();
+void take_back_all();
+
+// The process ends without closing what it writes, as shells do: what others may have written, too, is a step all the same.
+void leave_handed();
+
+// The program lets go of a mapping: a step that was only written through it may be whole now.
+void note_unmapped();
+
+// Makes `copy`, just duplicated from `fd` or opened by its path below /proc, lead where `fd` leads.
 void adopt_duplicate(int fd, int copy);
 
 // To be called before the descriptor is closed or replaced: takes it out of the table and, if it is the description's last,
-// stores a scratch file and closes the step. Returns 0 or an errno.
+// closes the step. Returns 0 or an errno.
 int forget(int fd);
 // The same for all descriptors from `first` to `last`.
 void forget_range(unsigned first, unsigned last);

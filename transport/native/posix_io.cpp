@@ -4,31 +4,43 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdarg>
 
 #include "posix_files.hpp"
 
 namespace wilkins::posix {
 namespace {
 
+constexpr size_t kWorthCopying = 4096;  // programs that write less at once do not write much, or do not care
+
 // The step whose reads and writes are copies made here, or nullptr: the kernel does the work.
 OpenStep* copied(int fd) {
     OpenStep* step = find(fd);
-    return step && !step->native() ? step : nullptr;
+    return step && !step->native(fd) ? step : nullptr;
 }
 
 // The kernel's own offset of the descriptor serves read() and write(), so duplicates share it.
 ssize_t read_on(OpenStep* step, int fd, void* buffer, size_t count) {
     const off_t at = libc::lseek(fd, 0, SEEK_CUR);
     const ssize_t n = step->read_at(buffer, count, at);
-    if (n > 0) libc::lseek(fd, at + n, SEEK_SET);
+    if (n > 0) step->note_offset(libc::lseek(fd, at + n, SEEK_SET));
+    else if (n == 0 && count > 0) step->note_end();
     return n;
 }
 
 ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
     const off_t at = step->append() ? static_cast<off_t>(step->size()) : libc::lseek(fd, 0, SEEK_CUR);
     const ssize_t n = step->write_at(buffer, count, at);
-    if (n > 0) libc::lseek(fd, at + n, SEEK_SET);
+    if (n > 0) step->note_offset(libc::lseek(fd, at + n, SEEK_SET));
     return n;
+}
+
+// The same before a write of so many bytes, from which on it may be worth while to make copies.
+OpenStep* copied(int fd, size_t count) {
+    OpenStep* step = find(fd);
+    if (!step) return nullptr;
+    if (count >= kWorthCopying && step->writable()) step->speed_up(fd);
+    return step->native(fd) ? nullptr : step;
 }
 
 ssize_t read_any(int fd, void* buffer, size_t count) {
@@ -44,7 +56,7 @@ ssize_t pread_any(int fd, void* buffer, size_t count, off_t offset) {
 off_t seek(OpenStep* step, int fd, off_t offset, int whence) {
     const off_t end = static_cast<off_t>(step->size());
     if (whence == SEEK_END) return libc::lseek(fd, end + offset, SEEK_SET);
-    if (whence != SEEK_DATA && whence != SEEK_HOLE) return libc::lseek(fd, offset, whence);
+    if (whence == SEEK_SET || whence == SEEK_CUR) return libc::lseek(fd, offset, whence);
     if (offset < 0 || offset >= end) {
         errno = ENXIO;
         return -1;
@@ -64,8 +76,27 @@ int lengthen(OpenStep* step, off_t offset, off_t count) {
 void hand_over(int fd) {
     if (OpenStep* step = find(fd)) {
         step->settle();
-        step->use_scratch(fd);
+        step->hand_over(fd);
     }
+}
+
+// What copy_file_range would do. Returns as much as it has copied, or -1 and errno.
+ssize_t copy_range(int from, off_t* from_at, int to, off_t* to_at, size_t count) {
+    char piece[65536];
+    ssize_t done = 0;
+    while (static_cast<size_t>(done) < count) {
+        const size_t most = std::min(count - static_cast<size_t>(done), sizeof(piece));
+        const ssize_t got = from_at ? libc::pread(from, piece, most, *from_at) : libc::read(from, piece, most);
+        const ssize_t put = got <= 0 ? got
+                            : to_at ? libc::pwrite(to, piece, static_cast<size_t>(got), *to_at)
+                                    : libc::write(to, piece, static_cast<size_t>(got));
+        if (got > 0 && put < got && !from_at) libc::lseek(from, std::max<ssize_t>(put, 0) - got, SEEK_CUR);
+        if (put <= 0) return done > 0 ? done : put;
+        if (from_at) *from_at += put;
+        if (to_at) *to_at += put;
+        done += put;
+    }
+    return done;
 }
 
 void* map_any(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
@@ -99,12 +130,12 @@ WILKINS_INTERPOSE(ssize_t, __pread_chk, int fd, void* buffer, size_t count, off_
 WILKINS_ALIAS(__pread64_chk, __pread_chk);
 
 WILKINS_INTERPOSE(ssize_t, write, int fd, const void* buffer, size_t count) {
-    OpenStep* step = copied(fd);
+    OpenStep* step = copied(fd, count);
     return step ? write_on(step, fd, buffer, count) : libc::write(fd, buffer, count);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pwrite, int fd, const void* buffer, size_t count, off_t offset) {
-    OpenStep* step = copied(fd);
+    OpenStep* step = copied(fd, count);
     return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(pwrite64, pwrite);
@@ -151,9 +182,74 @@ WILKINS_INTERPOSE(ssize_t, sendfile, int to, int from, off_t* offset, size_t cou
 WILKINS_ALIAS(sendfile64, sendfile);
 
 WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
+    const bool leads_to_step = find(from) || find(to);
     hand_over(from);
     hand_over(to);
-    return libc::copy_file_range(from, from_at, to, to_at, count, flags);
+    const ssize_t n = libc::copy_file_range(from, from_at, to, to_at, count, flags);
+    // Where the step is in memory and the other file on a disk, the kernel does not: with two files of a disk it would have.
+    const bool refused = n < 0 && leads_to_step && (errno == EXDEV || errno == EOPNOTSUPP || errno == EINVAL);
+    return refused && flags == 0 ? copy_range(from, from_at, to, to_at, count) : n;
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(ssize_t, splice, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
+    hand_over(from);
+    hand_over(to);
+    return libc::splice(from, from_at, to, to_at, count, flags);
+} WILKINS_OR(-1)
+
+// What the C library does by threads and calls of its own.
+
+WILKINS_INTERPOSE(int, vdprintf, int fd, const char* format, va_list arguments) {
+    hand_over(fd);
+    return libc::vdprintf(fd, format, arguments);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, dprintf, int fd, const char* format, ...) {
+    hand_over(fd);
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = libc::vdprintf(fd, format, arguments);
+    va_end(arguments);
+    return n;
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, __vdprintf_chk, int fd, int flag, const char* format, va_list arguments) {
+    hand_over(fd);
+    return libc::__vdprintf_chk(fd, flag, format, arguments);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, __dprintf_chk, int fd, int flag, const char* format, ...) {
+    hand_over(fd);
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = libc::__vdprintf_chk(fd, flag, format, arguments);
+    va_end(arguments);
+    return n;
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, aio_read, struct aiocb* request) {
+    if (request) hand_over(request->aio_fildes);
+    return libc::aio_read(request);
+} WILKINS_OR(-1)
+WILKINS_ALIAS(aio_read64, aio_read);
+
+WILKINS_INTERPOSE(int, aio_write, struct aiocb* request) {
+    if (request) hand_over(request->aio_fildes);
+    return libc::aio_write(request);
+} WILKINS_OR(-1)
+WILKINS_ALIAS(aio_write64, aio_write);
+
+WILKINS_INTERPOSE(int, lio_listio, int mode, struct aiocb* const* requests, int count, struct sigevent* event) {
+    for (int k = 0; k < count; ++k)
+        if (requests[k]) hand_over(requests[k]->aio_fildes);
+    return libc::lio_listio(mode, requests, count, event);
+} WILKINS_OR(-1)
+WILKINS_ALIAS(lio_listio64, lio_listio);
+
+WILKINS_INTERPOSE(int, munmap, void* address, size_t length) {
+    const int result = libc::munmap(address, length);
+    if (!is_own_code(WILKINS_CALLER)) note_unmapped();
+    return result;
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(void*, mmap, void* address, size_t length, int protection, int flags, int fd, off_t offset) {
@@ -162,10 +258,19 @@ WILKINS_INTERPOSE(void*, mmap, void* address, size_t length, int protection, int
 WILKINS_ALIAS(mmap64, mmap);
 
 WILKINS_INTERPOSE(off_t, lseek, int fd, off_t offset, int whence) {
-    OpenStep* step = whence == SEEK_SET || whence == SEEK_CUR ? nullptr : copied(fd);
-    return step ? seek(step, fd, offset, whence) : libc::lseek(fd, offset, whence);
+    OpenStep* step = copied(fd);
+    if (!step) return libc::lseek(fd, offset, whence);
+    const off_t at = seek(step, fd, offset, whence);
+    if (at >= 0) step->note_offset(at);
+    return at;
 } WILKINS_OR(-1)
 WILKINS_ALIAS(lseek64, lseek);
+
+// The times of a step cannot be set. Of a file that the kernel holds, they say whether it was written.
+WILKINS_INTERPOSE(int, futimens, int fd, const struct timespec* times) {
+    const OpenStep* step = find(fd);
+    return step && step->writable() ? 0 : libc::futimens(fd, times);
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {
     OpenStep* step = copied(fd);

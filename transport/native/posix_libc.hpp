@@ -5,13 +5,17 @@
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
+#include <aio.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <utime.h>
+
+#include <cstdarg>
 
 #include <atomic>
 #include <cerrno>
@@ -86,6 +90,14 @@ private:
     X(sendfile, ssize_t(int, int, off_t*, size_t))                                      \
     X(copy_file_range, ssize_t(int, off_t*, int, off_t*, size_t, unsigned))             \
     X(mmap, void*(void*, size_t, int, int, int, off_t))                                 \
+    X(futimens, int(int, const struct timespec*))                                       \
+    X(munmap, int(void*, size_t))                                                       \
+    X(vdprintf, int(int, const char*, va_list))                                         \
+    X(__vdprintf_chk, int(int, int, const char*, va_list))                              \
+    X(splice, ssize_t(int, off_t*, int, off_t*, size_t, unsigned))                      \
+    X(aio_read, int(struct aiocb*))                                                     \
+    X(aio_write, int(struct aiocb*))                                                    \
+    X(lio_listio, int(int, struct aiocb* const*, int, struct sigevent*))                \
     X(lseek, off_t(int, off_t, int))                                                    \
     X(ftruncate, int(int, off_t))                                                       \
     X(fallocate, int(int, int, off_t, off_t))                                           \
@@ -131,6 +143,11 @@ private:
     X(execveat, int(int, const char*, char* const*, char* const*, int))                 \
     X(chdir, int(const char*))                                                          \
     X(fchdir, int(int))                                                                 \
+    X(posix_spawn, int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*, char* const*))\
+    X(posix_spawnp, int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*, char* const*))\
+    X(system, int(const char*))                                                         \
+    X(popen, FILE*(const char*, const char*))                                           \
+    X(vfork, pid_t())                                                                   \
     X(opendir, DIR*(const char*))                                                       \
     X(fdopendir, DIR*(int))                                                             \
     X(scandir, int(const char*, struct dirent***, int (*)(const struct dirent*),                     \

@@ -300,9 +300,10 @@ int fstat_any(int fd, struct stat* st) {
     const int result = libc::fstat(fd, st);
     OpenStep* step = result == 0 ? find(fd) : nullptr;
     if (step) {
-        const off_t scratch_size = st->st_size;
+        const off_t size = st->st_size;
+        const bool native = step->native(fd);
         step->describe(st);
-        if (step->native()) st->st_size = scratch_size;
+        if (native) st->st_size = size;
     }
     return result;
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdarg>
+#include <cstdlib>
 #include <cstring>
 
 #include "disk.hpp"
@@ -57,14 +58,41 @@ int stream_descriptor(FILE* stream) {
     return find(fd) ? fd : -1;
 }
 
+// The descriptor that a name below /proc or /dev stands for, or -1.
+int named_descriptor(const char* path) {
+    static const char* const standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    for (int fd = 0; fd < 3; ++fd)
+        if (strcmp(path, standard[fd]) == 0) return fd;
+    const char* number = nullptr;
+    if (strncmp(path, "/dev/fd/", 8) == 0) number = path + 8;
+    else if (strncmp(path, "/proc/", 6) == 0 && (number = strstr(path, "/fd/"))) number += 4;
+    if (!number || *number < '0' || *number > '9') return -1;
+    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
+    return atoi(number);
+}
+
+// Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then on.
+template <class Open>
+auto open_other(const char* path, Open open) {
+    const int fd = has_entries() && path && path[0] == '/' ? named_descriptor(path) : -1;
+    OpenStep* const step = find(fd);
+    if (step) {
+        step->hand_to_child(fd);
+        step->settle();
+    }
+    return open(step ? fd : -1);
+}
+
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
     const NameAt whole(dirfd, path, caller);
-    if (!matches(whole, &match, caller, purpose_of(flags))) {
-        const int fd = libc::openat(dirfd, path, flags, mode);
-        if (fd < 0 && match.made) forget_made(whole);
-        return fd;
-    }
+    if (!matches(whole, &match, caller, purpose_of(flags)))
+        return open_other(path, [&](int same) {
+            const int fd = libc::openat(dirfd, path, flags, mode);
+            if (fd < 0 && match.made) forget_made(whole);
+            adopt_duplicate(same, fd);
+            return fd;
+        });
     const disk::Permission permission(mode);
     return open_match(match, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
 }
@@ -116,16 +144,19 @@ WILKINS_ALIAS(creat64, creat);
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     Match match;
     if (matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return open_stream(match, mode);
-    FILE* const stream = libc::fopen(path, mode);
-    if (!stream && match.made) forget_made(path);
-    return stream;
+    return open_other(path, [&](int same) {
+        FILE* const stream = libc::fopen(path, mode);
+        if (!stream && match.made) forget_made(path);
+        if (same >= 0 && stream) adopt_duplicate(same, fileno(stream));
+        return stream;
+    });
 } WILKINS_OR(nullptr)
 WILKINS_ALIAS(fopen64, fopen);
 
 WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
     if (OpenStep* step = find(fd)) {
-        if (step->use_scratch(fd) != 0) return nullptr;
-        step->settle_unless_looked_at();
+        if (step->hand_over(fd) != 0) return nullptr;
+        step->settle();
     }
     return libc::fdopen(fd, mode);
 } WILKINS_OR(nullptr)
@@ -202,7 +233,10 @@ WILKINS_INTERPOSE(int, fcntl, int fd, int command, ...) {
     va_start(arguments, command);
     void* argument = va_arg(arguments, void*);  // as the C library itself passes it on
     va_end(arguments);
+    OpenStep* const step = command == F_SETFL || command == F_GETFL ? find(fd) : nullptr;
+    if (step && command == F_SETFL) step->hand_to_child(fd);
     const int result = libc::fcntl(fd, command, argument);
+    if (step && command == F_GETFL && result >= 0 && step->append()) return result | O_APPEND;
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) adopt_duplicate(fd, result);
     return result;
 } WILKINS_OR(-1)

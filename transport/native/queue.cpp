@@ -71,6 +71,7 @@ void clear_slot(const Board& board, int index) {
     slot.holds = 0;
     slot.size.store(0);
     slot.broken.store(0);
+    slot.inherited.store(0);
     slot.removed = 0;
     slot.kept_back = 0;
     slot.handed_over = 0;

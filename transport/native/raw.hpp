@@ -15,6 +15,7 @@ inline int close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
 inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
 inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
 inline ssize_t read(int fd, void* bytes, size_t count) { return syscall(SYS_read, fd, bytes, count); }
+inline ssize_t pread(int fd, void* bytes, size_t count, off_t offset) { return syscall(SYS_pread64, fd, bytes, count, offset); }
 inline ssize_t write(int fd, const void* bytes, size_t count) { return syscall(SYS_write, fd, bytes, count); }
 inline int fstat(int fd, struct stat* st) {
 #ifdef SYS_fstat
@@ -32,6 +33,8 @@ inline int lock(int fd, short kind) {
     whole.l_whence = SEEK_SET;
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &whole));
 }
+// F_RDLCK: a lease on a file that this description reads; EAGAIN: somebody has it open for writing. F_UNLCK gives it back.
+inline int lease(int fd, int kind) { return static_cast<int>(syscall(SYS_fcntl, fd, F_SETLEASE, kind)); }
 inline struct flock byte_of(off_t place) {
     struct flock byte {};
     byte.l_type = F_WRLCK;

@@ -110,6 +110,9 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
 // the lead must close last, after a barrier). A reader's hold on the step ends.
 void close_step(StepFile* file);
 
+// Lets go of a step that this process has begun, without closing it: others will publish it (see inherited.hpp).
+void leave_step(StepFile* file);
+
 // The process ends by itself, not by a signal: what it has closed and not published is for others of its task to go on with.
 void hand_over_resting();
 

@@ -15,8 +15,6 @@
 
 namespace wilkins {
 
-namespace {
-
 // Where a run may be gone on with: which file it is that the program has written now. Noted before it has its name, so that no
 // file of that name is there of which the trace does not tell.
 void note_file(const Board& board, int index, const char* hidden, const char* path, uint64_t inode) {
@@ -33,6 +31,8 @@ void note_file(const Board& board, int index, const char* hidden, const char* pa
     Board::Lock lock(board);
     trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
 }
+
+namespace {
 
 // The step's file takes its name on disk. A run whose archive has a gap is no good: that ends it.
 int settle_on_disk(const StepFile* file) {
@@ -171,6 +171,8 @@ void close_step(StepFile* file) {
     WILKINS_FAULT_POINT("close.before-free");
     free_file(file);
 }
+
+void leave_step(StepFile* file) { free_file(file); }
 
 void discard_step(StepFile* file) {
     const StepFile::State* state = file->state;

@@ -20,7 +20,7 @@ void sweep_dead_writers(Process& p, int source_index) {
     const SourceRecord& source = p.board.source(source_index);
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         SlotRecord& slot = p.board.slot(k);
-        if (slot.state == SlotState::writing && p.board.is_over(slot.writer_process)) queue::clear_slot(p.board, k);
+        if (slot.state == SlotState::writing && !slot.inherited && p.board.is_over(slot.writer_process)) queue::clear_slot(p.board, k);
     }
 }
 

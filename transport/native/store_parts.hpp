@@ -12,6 +12,9 @@ void free_file(StepFile* file);
 // A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.
 inline bool is_writing(const SlotRecord& slot, uint64_t stamp) { return slot.state == SlotState::writing && slot.stamp == stamp; }
 
+// For disk::settle: where a run may be gone on with, the trace tells what is about to lie under the program's name.
+void note_file(const Board& board, int slot, const char* hidden, const char* path, uint64_t inode);
+
 // The step never existed.
 void give_up(const Process& p, int index, uint64_t stamp);
 

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "border.hpp"
+#include "posix_files.hpp"
 #include "store.hpp"
 
 namespace wilkins {
@@ -275,6 +276,7 @@ WILKINS_MPI_SYMBOL int __libc_start_main(wilkins::Main main, int argc, char** ar
 
 // After MPI_Finalize a program may leave without running exit handlers; the job must not take that for a crash.
 WILKINS_MPI_SYMBOL void _exit(int status) {
+    if (status == 0) wilkins::posix::leave_handed();
     if (wilkins::world.program_finalized) status = wilkins::end_program(status);
     wilkins::exit_now(status);
 }

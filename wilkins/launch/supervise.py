@@ -140,6 +140,7 @@ class Supervisor:
         self._held_since = float("inf")
         self._held: BoardHeldError | None = None
         self._told_held = False
+        self._inherited = False
         self._hints = hints
         self._hinted: set[str] = set()
         self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
@@ -166,6 +167,7 @@ class Supervisor:
                     more = tick() if tick else None
                     now = time.monotonic()
                     self._board.tell_rest()
+                    self._inherited = self._board.settle_inherited()
                     self._judge_ended(now)
                     self._start_due(now)
                     self._check(now, signals)
@@ -244,7 +246,8 @@ class Supervisor:
                 self._fail(run, self._untouched(run))
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
-        again = 1.0 if all(run.unjudged is None for run in self.crew) else _HELD_AGAIN
+        quiet = not self._inherited and all(run.unjudged is None for run in self.crew)
+        again = 1.0 if quiet else _HELD_AGAIN
         due = [now + (again if more is None else min(more, again)), self._release_at, self._kill_at, self._segments.due]
         if self._watches_all:
             due += [self._next_stuck, self._deadline or due[0]]

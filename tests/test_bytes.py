@@ -1,0 +1,325 @@
+"""Every byte counts, whatever way it takes: what is written to a step, or read of it, past the layer's own calls."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import WILKINS, run_tree, write_program
+
+SOURCES = Path(__file__).parent / "programs" / "bytes"
+
+C_WAYS = [
+    *("write", "writev", "dprintf", "vdprintf", "stdout", "F_SETFL"),
+    *("syscall write", "syscall pwrite", "syscall pwritev", "syscall ftruncate", "syscall splice", "io_uring"),
+    *("splice", "sendfile", "copy_file_range", "copy_file_range within", "aio_write", "lio_listio", "mmap"),
+    *("/dev/fd", "/proc/self/fd"),
+    *("fork", "vfork", "posix_spawn", "system", "popen", "passed", "exec"),
+    *("closed before its child", "mapped to the end", "unmapped after its close"),
+    *("duplicate closed last", "duplicate closed first"),
+]
+"""Of write_ways.c."""
+
+SHELL_WAYS = {
+    "redirected": "cat source.txt > $name",
+    "redirected and static": "./static_child < source.txt > $name",
+    "redirected by bash": "bash -c 'cat source.txt > $0.draft; mv $0.draft $0' $name",
+    "bash in a loop": "bash -c 'for n in 1 2; do test $n = 2 || continue; cat source.txt > $0; done' $name",
+    "static under bash": "bash -c './static_child < source.txt > $0; true' $name",
+    "appended": "{ echo begun; cat source.txt; } >> $name",
+    "appended by one descriptor": "exec 3>> $name; echo begun >&3; cat source.txt >&3; ./static_child < source.txt >&3",
+    "a descriptor of the shell's": "exec 3> $name; echo begun >&3; cat source.txt >&3; exec 3>&-",
+    "a group": "{ echo begun; cat source.txt; ./static_child < source.txt; echo ended; } > $name",
+    "tee": "cat source.txt | tee $name > /dev/null",
+    "a pipe": "cat source.txt | ./static_child > $name",
+    "in the background": "cat source.txt > $name & wait",
+    "left in the background": "mkfifo go; { read word < go; cat source.txt; } > $name & echo go > go; wait",
+    "/dev/stdout": "{ echo begun; cat source.txt > /dev/stdout; } >> $name",
+    "exec": "exec ./static_child < source.txt > $name",
+    "both outputs": "sh -c 'echo out; echo err >&2; cat source.txt' > $name 2>&1",
+}
+
+PYTHON_WAYS = {
+    "subprocess.run": """
+with open(name, "wb") as f:
+    f.write(b"begun\\n"); f.flush()
+    subprocess.run(["cat", "source.txt"], stdout=f, check=True)
+    f.write(b"ended\\n")
+""",
+    "subprocess.run static": """
+with open(name, "wb") as f, open("source.txt") as given:
+    subprocess.run(["./static_child"], stdin=given, stdout=f, check=True)
+""",
+    "Popen, then close": """
+f = open(name, "wb")
+child = subprocess.Popen(["./static_child"], stdin=subprocess.PIPE, stdout=f)
+f.close()
+child.communicate(open("source.txt", "rb").read())
+""",
+    "Popen, then exit": """
+f = open(name, "wb")
+child = subprocess.Popen(["sh", "-c", "read word; cat source.txt"], stdin=subprocess.PIPE, stdout=f)
+f.close()
+child.stdin.write(b"go\\n")
+""",
+    "os.fork": """
+f = os.open(name, os.O_WRONLY | os.O_CREAT)
+os.write(f, b"begun\\n")
+if os.fork() == 0:
+    os.write(f, open("source.txt", "rb").read())
+    os._exit(0)
+os.wait()
+os.write(f, b"ended\\n")
+""",
+    "multiprocessing": """
+import multiprocessing
+f = open(name, "wb", buffering=0)
+child = multiprocessing.get_context("fork").Process(target=f.write, args=[open("source.txt", "rb").read()])
+child.start(); child.join()
+f.close()
+""",
+    "os.posix_spawn": """
+f = os.open(name, os.O_WRONLY | os.O_CREAT)
+actions = [(os.POSIX_SPAWN_DUP2, f, 1)]
+os.waitpid(os.posix_spawnp("cat", ["cat", "source.txt"], os.environ, file_actions=actions), 0)
+""",
+    "print to a duplicate": """
+f = open(name, "w")
+os.dup2(f.fileno(), 1)
+f.close()
+print("begun", flush=True)
+os.system("cat source.txt")
+""",
+    "shutil.copyfile": """
+import shutil
+shutil.copyfile("source.txt", name)
+""",
+    "mmap": """
+import mmap
+with open(name, "wb+") as f:
+    f.truncate(9000)
+    with mmap.mmap(f.fileno(), 9000) as m:
+        m[:5] = b"begun"
+""",
+}
+
+PRODUCER = f"""#!{sys.executable}
+import json, subprocess
+for command in json.load(open("ways.json")):
+    ended = subprocess.run(command, timeout=60)
+    if ended.returncode:
+        print("failed:", *command[-3:], flush=True)
+"""
+
+CONSUMER = f"""#!{sys.executable}
+import json
+for name in json.load(open("names.json")):
+    with open("got/" + name + ".got", "wb") as copy:
+        try:
+            copy.write(open("work/" + name, "rb").read())
+        except FileNotFoundError:
+            copy.write(b"(no step)")
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C programs of this test, built."""
+    folder = tmp_path_factory.mktemp("bytes")
+    subprocess.run(["gcc", "-O1", "-Wall", "-o", folder / "write_ways", SOURCES / "write_ways.c"], check=True)
+    subprocess.run(["gcc", "-static", "-o", folder / "static_child", SOURCES / "static_child.c"], check=True)
+    return folder
+
+
+def commands(programs: Path) -> dict[str, list[str]]:
+    """By the name of the file, what writes it in a way of its own."""
+    made = {}
+    for way in C_WAYS:
+        name = file_name("c", way)
+        made[name] = [str(programs / "write_ways"), way, name, "source.txt"]
+    for way, text in SHELL_WAYS.items():
+        name = file_name("sh", way)
+        made[name] = ["sh", "-c", f"name={name}; {text}"]
+    for way, text in PYTHON_WAYS.items():
+        name = file_name("py", way)
+        made[name] = [sys.executable, "-c", f"import os, subprocess\nname = {name!r}\n{text}"]
+    return made
+
+
+def file_name(language: str, way: str) -> str:
+    return f"{language}-{''.join(c if c.isalnum() else '-' for c in way)}.bin"
+
+
+def prepare(folder: Path, programs: Path) -> None:
+    """The working folder of the program that writes all."""
+    folder.mkdir()
+    (folder / "source.txt").write_text("".join(f"line {n}\n" for n in range(9000)))
+    (folder / "static_child").symlink_to(programs / "static_child")
+
+
+@pytest.mark.usual("memory", "file")
+@pytest.mark.needs("gcc", "bash")
+@pytest.mark.parametrize("mode", ["memory", "both", "file"])
+def test_what_is_written_past_the_layer_is_in_the_step(tmp_path: Path, programs: Path, mode: str) -> None:
+    """One program writes a file in each way, alone and coupled: steps, and the files that a port keeps, are the same."""
+    ways = commands(programs)
+    alone, work, got = tmp_path / "alone", tmp_path / "work", tmp_path / "got"
+    for folder in (alone, work):
+        prepare(folder, programs)
+        (folder / "ways.json").write_text(json.dumps(list(ways.values())))
+    (tmp_path / "names.json").write_text(json.dumps(list(ways)))
+    write_program(tmp_path / "produce.py", PRODUCER)
+    write_program(tmp_path / "consume.py", CONSUMER)
+    got.mkdir()
+    subprocess.run([sys.executable, str(tmp_path / "produce.py")], cwd=alone, check=True, timeout=100)
+    port = {"filename": "*.bin", "mode": mode, "flow": {"every": 1, "queue": len(ways) + 8, "when_full": "block"}}
+    tasks = [
+        {"func": "./produce.py", "cwd": str(work), "outports": [{"filename": "*.bin", "mode": mode}]},
+        {"func": "./consume.py", "inports": [port]},
+    ]
+    (tmp_path / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}))
+    ran = run_tree([*WILKINS, "run", "--quiet", "workflow.yaml"], 120, tmp_path)
+    logs = "".join(path.read_text() for path in (tmp_path / "wilkins-runs/latest").glob("*.log"))
+    assert ran.code == 0, ran.out + ran.err + logs
+    assert "failed:" not in logs, logs
+    wrong = {}
+    for name in ways:
+        expected = (alone / name).read_bytes()
+        places = [got / f"{name}.got", *([work / name] if mode != "memory" else [])]
+        found = [place.read_bytes() if place.exists() else b"(no file)" for place in places]
+        if any(content != expected for content in found):
+            wrong[name] = [f"{len(content)} {content[:20]!r}" for content in (expected, *found)]
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items()) + logs
+
+
+READ_WAYS = {
+    "read_bytes": "data = Path(name).read_bytes()",
+    "read": "data = open(name, 'rb').read()",
+    "os.read to the end": """
+f = os.open(name, os.O_RDONLY)
+data = b"".join(iter(lambda: os.read(f, 1000), b""))
+os.close(f)
+""",
+    "np.fromfile": "data = np.fromfile(name, np.uint8).tobytes()",
+    "np.memmap": "data = np.memmap(name, np.uint8, 'r').tobytes()",
+    "a child's input": """
+with open(name, "rb") as f:
+    data = subprocess.run(["cat"], stdin=f, stdout=subprocess.PIPE, check=True).stdout
+""",
+    "a static child's input": """
+with open(name, "rb") as f:
+    data = subprocess.run(["work/static_child"], stdin=f, stdout=subprocess.PIPE, check=True).stdout
+""",
+    "a descriptor of a child's": """
+f = os.open(name, os.O_RDONLY)
+data = subprocess.run(["sh", "-c", f"cat <&{f}"], pass_fds=[f], stdout=subprocess.PIPE, check=True).stdout
+os.close(f)
+""",
+    "a fork": """
+f = os.open(name, os.O_RDONLY)
+ends = os.pipe()
+if os.fork() == 0:
+    os.write(ends[1], os.read(f, 1 << 16))
+    os._exit(0)
+os.wait()
+data = os.read(ends[0], 1 << 16)
+os.close(f)
+""",
+    "/dev/fd": """
+f = os.open(name, os.O_RDONLY)
+data = open(f"/dev/fd/{f}", "rb").read()
+os.close(f)
+""",
+    "sendfile": """
+f, copy = os.open(name, os.O_RDONLY), os.open("copy", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+os.sendfile(copy, f, 0, 1 << 16)
+data = open("copy", "rb").read()
+os.close(f)
+""",
+    "copy_file_range": """
+f, copy = os.open(name, os.O_RDONLY), os.open("copy", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+os.copy_file_range(f, copy, 1 << 16)
+data = open("copy", "rb").read()
+os.close(f)
+""",
+    "splice": """
+f, ends = os.open(name, os.O_RDONLY), os.pipe()
+os.splice(f, ends[1], 1 << 15) if hasattr(os, "splice") else os.write(ends[1], os.pread(f, 1 << 15, 0))
+data = os.read(ends[0], 1 << 16)
+os.close(f)
+""",
+    "aio_read": "data = by_aio(name)",
+    "a system call": """
+f, room = os.open(name, os.O_RDONLY), ctypes.create_string_buffer(1 << 16)
+libc.syscall.restype = ctypes.c_long
+n = libc.syscall(ctypes.c_long(0), ctypes.c_long(f), room, ctypes.c_size_t(1 << 16))
+assert n > 0, (n, f, os.fstat(f), os.lseek(f, 0, 1))
+data = room.raw[:n]
+os.close(f)
+""",
+    "shutil.copyfile": "shutil.copyfile(name, 'copy')\ndata = open('copy', 'rb').read()",
+    "cp": "subprocess.run(['cp', name, 'copy'], check=True)\ndata = open('copy', 'rb').read()",
+    "a shell's redirection": "data = subprocess.run(f'cat < {name}', shell=True, stdout=subprocess.PIPE, check=True).stdout",
+}
+
+READER = f"""#!{sys.executable}
+import ctypes, io, json, os, shutil, subprocess
+from pathlib import Path
+import h5py, numpy as np
+libc = ctypes.CDLL(None)
+
+class Request(ctypes.Structure):
+    # struct aiocb of the C library on 64-bit Linux
+    _fields_ = [("fildes", ctypes.c_int), ("opcode", ctypes.c_int), ("prio", ctypes.c_int), ("buf", ctypes.c_void_p),
+                ("nbytes", ctypes.c_size_t), ("event", ctypes.c_char * 64), ("own", ctypes.c_char * 32),
+                ("offset", ctypes.c_int64), ("rest", ctypes.c_char * 64)]
+
+def by_aio(name):
+    f, room = os.open(name, os.O_RDONLY), ctypes.create_string_buffer(1 << 16)
+    request = Request(fildes=f, buf=ctypes.addressof(room), nbytes=1 << 16)
+    pointer = ctypes.pointer(request)
+    assert libc.aio_read(pointer) == 0
+    libc.aio_suspend(ctypes.byref(ctypes.c_void_p(ctypes.addressof(request))), 1, None)
+    libc.aio_return.restype = ctypes.c_ssize_t
+    data = room.raw[:libc.aio_return(pointer)]
+    os.close(f)
+    return data
+
+name = "work/state.h5"
+for number, (way, code) in enumerate(json.load(open("reads.json"))):
+    space = dict(globals())
+    exec(code, space)
+    with h5py.File(io.BytesIO(space["data"])) as step:
+        found = int(step["x"][0])
+    print(way, "read" if found == number else f"got step {{found}} as step {{number}}", flush=True)
+"""
+
+STATES = f"""#!{sys.executable}
+import json, h5py
+for number in range(len(json.load(open("../reads.json")))):
+    with h5py.File("state.h5", "w") as step:
+        step["x"] = [number] * 5
+"""
+
+
+@pytest.mark.needs("gcc")
+def test_a_step_read_past_the_layer_counts_as_read(tmp_path: Path, programs: Path) -> None:
+    """A program with HDF5 of its own reads the steps of one name in one way after the other: each gets the next one."""
+    prepare(tmp_path / "work", programs)
+    (tmp_path / "reads.json").write_text(json.dumps(list(READ_WAYS.items())))
+    write_program(tmp_path / "states.py", STATES)
+    write_program(tmp_path / "read.py", READER)
+    tasks = [
+        {"func": "./states.py", "cwd": str(tmp_path / "work"), "outports": [{"filename": "state.h5"}]},
+        {"func": "./read.py", "inports": [{"filename": "state.h5"}]},
+    ]
+    (tmp_path / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}))
+    ran = run_tree([*WILKINS, "run", "--quiet", "workflow.yaml"], 60, tmp_path)
+    printed = (tmp_path / "wilkins-runs/latest/read.log").read_text()
+    assert ran.code == 0, ran.out + ran.err + printed
+    assert printed.splitlines() == [f"{way} read" for way in READ_WAYS]
