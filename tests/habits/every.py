@@ -1,0 +1,23 @@
+"""All habits, by family: what a family shares is what its programs do with files besides reading them."""
+
+from __future__ import annotations
+
+from habits import descriptors, lists, looks, names, orders, passes, polls, processes, redirections
+from habits.rig import Habit
+
+FAMILIES = {
+    "look": looks.HABITS,
+    "list": lists.HABITS,
+    "poll": polls.HABITS,
+    "order": orders.HABITS,
+    "pass": passes.HABITS,
+    "process": processes.HABITS,
+    "descriptor": descriptors.HABITS,
+    "redirect": redirections.HABITS,
+    "link": names.LINKS,
+    "rename": names.RENAMES,
+    "folder": names.FOLDERS,
+    "temporary": names.TEMPORARY,
+    "lock": names.LOCKS,
+}
+HABITS: dict[str, Habit] = {f"{family}-{habit.name}": habit for family, habits in FAMILIES.items() for habit in habits}

@@ -1,0 +1,361 @@
+"""The rig of habits: programs that use files in their own ways, run on files and under a workflow, and compared.
+
+A habit is a program that writes, one that reads, and the keys of the workflow file that their user would write. The
+reader tells what it read in lines that begin with ``= ``: a name, and what was in it. It runs
+
+- alone, on files, after the producer: what it must read;
+- alone, on files, beside the producer, if it is one that can;
+- under a workflow, with the steps in memory, in memory and on disk, on disk only, and with partners that are early or
+  late.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from habits.prelude import cksum, text
+from hooks import faults
+
+from support import WILKINS, started_tree
+
+HERE = Path(__file__).parent
+LIMIT = 40.0
+"""Seconds that a process may take on a busy machine; a workflow says after half of it what it waits for."""
+
+MODES = ("memory", "both", "file")
+PACES = ("free", "late-writer", "late-reader", "random")
+"""How fast partners are: as it comes; one begins when the other waits or has ended; delays at points of the layer."""
+
+Keys = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The few lines of a program, without what all begin with."""
+
+    language: Literal["py", "sh", "bash", "c"]
+    lines: str
+
+
+def py(lines: str) -> Program:
+    return Program("py", lines)
+
+
+def sh(lines: str) -> Program:
+    return Program("sh", lines)
+
+
+def bash(lines: str) -> Program:
+    return Program("bash", lines)
+
+
+def c(lines: str) -> Program:
+    """The lines of ``main``, or, if they have one, a whole program."""
+    return Program("c", lines)
+
+
+@dataclass(frozen=True)
+class Habit:
+    """Two programs, and the keys of the workflow file that their user would write."""
+
+    name: str
+    writes: Program
+    reads: Program
+    ports: str | tuple[str, ...] = "plt*.dat"
+    """The pattern, or patterns, of the files that go from one to the other."""
+    out: Keys = field(default_factory=dict)
+    """Further keys of the out-ports, of the in-ports (``into``), and of the two tasks."""
+    into: Keys = field(default_factory=dict)
+    producer: Keys = field(default_factory=dict)
+    consumer: Keys = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
+    """What is on disk beforehand; a name that ends in ``/`` is a folder."""
+    beside: bool = False
+    """Does the consumer work beside the producer on files as well?"""
+    endless: bool = False
+    """Does the consumer never end on files, where a name is read for ever?"""
+    each: bool = False
+    """Does the user start the consumer for each file? (Its ``args`` hold ``{filename}``.)"""
+    unordered: bool = False
+    """Are the lines in no order, because several processes print them?"""
+    expected: tuple[str, ...] | None = None
+    """The lines that must come, where files after the producer do not say, as of a name that is rewritten."""
+    part: Literal["", "suffix", "subset"] = ""
+    """What else than all the policy, or the habit, allows to come; the end always does."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """By mode: what the run says, as a regular expression, where it cannot be as on files."""
+    needs: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.ports,) if isinstance(self.ports, str) else self.ports
+
+    def is_step(self, name: str) -> bool:
+        """Whether a file in the working folder is one of a port."""
+        return any(fnmatch(part, pattern) for pattern in self.patterns for part in tails(name, pattern))
+
+
+def tails(name: str, pattern: str) -> Iterator[str]:
+    """As many last components of a name as a pattern has."""
+    parts = name.split("/")
+    yield "/".join(parts[-(pattern.count("/") + 1) :])
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended: exit code (None: it was still running), what it read, all that it said, and what is on disk."""
+
+    code: int | None
+    lines: tuple[str, ...]
+    told: str
+    disk: Mapping[str, str]
+
+
+SUMS = {cksum(text(k)): f"#{k}" for k in range(40)} | {cksum(b""): "empty"}
+
+
+def in_words(line: str) -> str:
+    """A line of what was read, with content that is that of a step called by its number."""
+    found = re.fullmatch(r"= (.*?) ?(\d+ \d+)( -)?", line)
+    if not found:
+        return line.removeprefix("= ")
+    return f"{found[1]}={content(found[2])}"
+
+
+def content(total: str) -> str:
+    """What a sum stands for."""
+    if total in SUMS:
+        return SUMS[total]
+    size = int(total.split()[1])
+    return f"{size} zeros" if total == cksum(bytes(size)) else f"other({total.replace(' ', '/')})"
+
+
+def build(program: Program, role: str, folder: Path) -> Path:
+    """Make a program of its few lines."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if program.language != "c":
+        suffix = {"py": "py", "sh": "sh", "bash": "sh"}[program.language]
+        prelude = (HERE / f"prelude.{suffix}").read_text()
+        if program.language == "bash":
+            prelude = prelude.replace("#!/bin/sh", "#!/bin/bash")
+        path = folder / f"{role}.{suffix}"
+        path.write_text(prelude + program.lines.lstrip("\n"))
+        path.chmod(0o755)
+        return path
+    source, path = folder / f"{role}.c", folder / role
+    lines = program.lines
+    if "int main" not in lines:
+        lines = f"int main(void) {{\n{lines}\nreturn 0;\n}}\n"
+    source.write_text((HERE / "prelude.h").read_text() + lines)
+    command = ["gcc", "-O1", "-o", str(path), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A habit whose programs are built, and a folder for its runs."""
+
+    habit: Habit
+    folder: Path
+    producer: Path
+    consumer: Path
+
+    @classmethod
+    def of(cls, habit: Habit, folder: Path) -> Bench:
+        build_in = folder / "bin"
+        writes, reads = (
+            build(program, role, build_in) for program, role in ((habit.writes, "write"), (habit.reads, "read"))
+        )
+        return cls(habit, folder, writes, reads)
+
+    def place(self, name: str) -> Path:
+        """A new folder for a run, with the working folder of both programs in it, as it is before."""
+        place = self.folder / name
+        shutil.rmtree(place, ignore_errors=True)
+        work = place / "work"
+        work.mkdir(parents=True)
+        for task in (self.habit.producer, self.habit.consumer):
+            (place / str(task.get("cwd", "work"))).mkdir(parents=True, exist_ok=True)
+        for file, lines in self.habit.before.items():
+            if file.endswith("/"):
+                (work / file).mkdir(parents=True)
+            else:
+                (work / file).write_text(lines)
+        return place
+
+    def argv(self, program: Path, keys: Keys, filename: str = "") -> list[str]:
+        python = [sys.executable] if program.suffix == ".py" else []
+        return [*python, str(program), *(str(word).replace("{filename}", filename) for word in keys.get("args", ()))]
+
+    def after(self) -> Ran:
+        """Run the consumer on files after the producer."""
+        place, habit = self.place("after"), self.habit
+        wrote = execute(place, str(habit.producer.get("cwd", "work")), self.argv(self.producer, habit.producer))
+        assert wrote.code == 0, f"{habit.name}: the producer alone\n{wrote.told}"
+        steps = [name for name, kind in wrote.disk.items() if habit.is_step(name) and kind not in ("folder",)]
+        cwd = str(habit.consumer.get("cwd", "work"))
+        if habit.endless:
+            runs = [Ran(0, (), "", wrote.disk)]
+        elif habit.each:
+            runs = [execute(place, cwd, self.argv(self.consumer, habit.consumer, name)) for name in sorted(steps)]
+        else:
+            runs = [execute(place, cwd, self.argv(self.consumer, habit.consumer))]
+        assert not any(run.code for run in runs), (
+            f"{habit.name}: the consumer alone\n{''.join(run.told for run in runs)}"
+        )
+        return Ran(0, tuple(line for run in runs for line in run.lines), "", {**runs[-1].disk, STEPS: "\n".join(steps)})
+
+    def beside(self) -> Ran:
+        """Run the consumer on files beside the producer."""
+        place, habit = self.place("beside"), self.habit
+        (place / "reader").mkdir()
+        writes = self.argv(self.producer, habit.producer)
+        cwd = str(place / str(habit.producer.get("cwd", "work")))
+        with started_tree(["env", "-C", cwd, *writes], place, {"LC_ALL": "C.UTF-8"}) as tree:
+            read = execute(
+                place,
+                str(habit.consumer.get("cwd", "work")),
+                self.argv(self.consumer, habit.consumer),
+                place / "reader",
+            )
+            tree.process.wait(LIMIT)
+        return read
+
+    def workflow(self, mode: str, pace: str = "free", seed: int = 0) -> Ran:
+        """Run both under a workflow."""
+        habit = self.habit
+        place = self.place(f"{mode}-{pace}-{seed}")
+        modes = {} if mode == "memory" else {"mode": mode}
+        tasks: list[dict[str, Any]] = [
+            {"name": "producer", "func": str(self.producer), "cwd": "work"}
+            | {"outports": [{"filename": pattern, **modes, **habit.out} for pattern in habit.patterns]}
+            | dict(habit.producer),
+            {"name": "consumer", "func": str(self.consumer), "cwd": "work"}
+            | {"inports": [{"filename": pattern, **habit.into} for pattern in habit.patterns]}
+            | dict(habit.consumer),
+        ]
+        if pace.startswith("late"):
+            late = 0 if pace == "late-writer" else 1
+            tasks[late]["prefix"] = [sys.executable, str(HERE / "late.py"), str(1 - late)]
+        env = {}
+        if pace == "random":
+            env = faults(f"seed={seed},delay=5ms,chance=0.3")
+        (place / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
+        return execute(place, ".", [*WILKINS, "run", "--timeout", f"{LIMIT / 2:g}", "workflow.yaml"], env=env)
+
+
+STEPS = "(steps)"
+"""In what `Bench.after` finds on disk: the names that are steps."""
+
+
+def execute(
+    place: Path, cwd: str, argv: Sequence[str], told_in: Path | None = None, env: Mapping[str, str] | None = None
+) -> Ran:
+    """Run a program, or a workflow, and gather what came of it."""
+    folder = told_in or place
+    with started_tree(["env", "-C", str(place / cwd), *argv], folder, {"LC_ALL": "C.UTF-8", **(env or {})}) as tree:
+        try:
+            code: int | None = tree.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            code = None
+        told = tree.told()
+    logs = sorted(place.glob("wilkins-runs/latest/consumer*.log")) or [folder / ".stdout"]
+    lines = [
+        in_words(line.replace(str(place), ""))
+        for log in logs
+        for line in log.read_text(errors="replace").splitlines()
+        if line.startswith("= ")
+    ]
+    return Ran(code, tuple(lines), told.replace(str(place), ""), on_disk(place))
+
+
+def on_disk(place: Path) -> dict[str, str]:
+    """The files below the working folder, and what they hold."""
+    found = {}
+    for path in sorted((place / "work").rglob("*")):
+        kind = path.lstat().st_mode
+        if stat.S_ISDIR(kind):
+            what = "folder"
+        elif stat.S_ISLNK(kind):
+            what = f"-> {path.readlink()}".replace(str(place), "")
+        elif stat.S_ISREG(kind):
+            data = path.read_bytes()
+            what = content(cksum(data)) if len(data) < 20_000 else hashlib.sha1(data).hexdigest()[:8]
+        else:
+            what = "other"
+        found[str(path.relative_to(place / "work"))] = what
+    return found
+
+
+def judge(habit: Habit, alone: Ran, ran: Ran, mode: str) -> str:
+    """``same``, or what differs."""
+    wrong = []
+    if ran.code is None:
+        wrong.append("did not end")
+    elif ran.code:
+        wrong.append(f"exit code {ran.code}")
+    wanted = list(habit.expected if habit.expected is not None else alone.lines)
+    wrong += differs(habit, wanted, list(ran.lines))
+    if mode in MODES:
+        wrong += disk_differs(habit, alone, ran, mode)
+    return "; ".join(wrong) or "same"
+
+
+def differs(habit: Habit, wanted: list[str], got: list[str]) -> list[str]:
+    """How what was read differs from what should have been."""
+    if habit.unordered:
+        wanted, got = sorted(wanted), sorted(got)
+    if got == wanted:
+        return []
+    if habit.part == "suffix" and got and got == wanted[-len(got) :]:
+        return []
+    if habit.part == "subset" and got and got[-1] == wanted[-1] and in_order(got, wanted):
+        return []
+    missing, extra = Counter(wanted) - Counter(got), Counter(got) - Counter(wanted)
+    parts = []
+    if missing:
+        parts.append("lost " + short(list(missing.elements())))
+    if extra:
+        parts.append("read instead " + short(list(extra.elements())))
+    return parts or ["in another order: " + short(got)]
+
+
+def in_order(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Whether a sequence is another one with some left out."""
+    rest = iter(whole)
+    return all(item in rest for item in part)
+
+
+def disk_differs(habit: Habit, alone: Ran, ran: Ran, mode: str) -> list[str]:
+    """How what lies on disk differs from what should be there."""
+    wanted = {name: what for name, what in alone.disk.items() if name != STEPS}
+    if mode == "memory":
+        steps = alone.disk[STEPS].splitlines()
+        wanted = {name: what for name, what in wanted.items() if name not in steps}
+        wanted |= {name: content(cksum(lines.encode())) for name, lines in habit.before.items() if habit.is_step(name)}
+    parts = []
+    for name in sorted(wanted.keys() | ran.disk.keys()):
+        one, other = wanted.get(name, "nothing"), ran.disk.get(name, "nothing")
+        if one != other:
+            parts.append(f"{name} is {other} (alone: {one})")
+    return ["on disk " + short(parts)] if parts else []
+
+
+def short(items: Sequence[str], most: int = 6) -> str:
+    """Some words, the first ones if there are many."""
+    rest = f", and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + rest
