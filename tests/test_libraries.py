@@ -128,8 +128,8 @@ print("missed", misses > 0, os.path.exists("s9.h5"))
 """
 
 
-def test_a_programs_own_looks_do_not_wait(tmp_path: Path) -> None:
-    """A producer that waits for a consumer that has looked, and gone on."""
+def test_looks_of_a_program_that_polls_by_itself(tmp_path: Path) -> None:
+    """`looks: now`: a producer that waits for a consumer that has looked, and gone on."""
     write_program(
         tmp_path / "produce.py",
         "import os, time\nimport h5py\nwhile not os.path.exists('looked'):\n    time.sleep(0.01)\n"
@@ -138,7 +138,7 @@ def test_a_programs_own_looks_do_not_wait(tmp_path: Path) -> None:
     write_program(tmp_path / "consume.py", POLLER)
     (tmp_path / "workflow.yaml").write_text(
         "tasks:\n- {func: ./produce.py, nprocs: 1, outports: [{filename: 's*.h5'}]}\n"
-        "- {func: ./consume.py, nprocs: 1, inports: [{filename: 's*.h5', flow: {queue: 3}}]}\n"
+        "- {func: ./consume.py, nprocs: 1, inports: [{filename: 's*.h5', looks: now, flow: {queue: 3}}]}\n"
     )
     ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
     assert ran.code == 0, ran.out + ran.err

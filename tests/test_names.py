@@ -161,6 +161,7 @@ def test_every_way_to_read_a_file_reads_the_next_step(pairs: Pairs, build: Path,
     for read in (1, 2):
         pair.consume(build / program, way, "a.bin")
         assert pair.steps_read() == read
+    pair.end()
     pair.consume("test", "-e", "a.bin", code=1)
 
 
@@ -175,9 +176,9 @@ def test_cxx_streams(pairs: Pairs, build: Path) -> None:
 def test_shell_tools_treat_a_step_as_a_file(pairs: Pairs, build: Path) -> None:
     pair = pairs("*.bin")
     (pair.work / "old.bin").write_text("left by an earlier run")
-    pair.consume("test", "-e", "old.bin", code=1)
     pair.produce(build / "write_bytes", "write", "a.bin")
     pair.end()
+    pair.consume("test", "-e", "old.bin", code=1)
     assert pair.consume("stat", "-c", "%s %F", "a.bin").split() == ["300001", "regular", "file"]
     assert pair.consume("sh", "-c", "echo *.bin").split() == ["a.bin"]
     assert "a.bin" in pair.consume("ls", "-l")

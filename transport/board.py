@@ -24,7 +24,7 @@ _WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
 _MODE = {"memory": 0, "both": 1, "file": 2}
 _PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
 _FIRST = {"wait": 0, "missing": 1, "file": 2}
-_LOOKS = {"wait": 0, "now": 1}
+_LOOKS = {"wait": 0, "now": 1, "always": 2}
 _LISTING = {"now": 0, "end": 1}
 _ANSWERS_WITHIN = 5.0
 """Seconds for which a disk is waited for that is to remove a run's hidden files."""
@@ -69,7 +69,8 @@ class BoardPort:
     """In-ports with wildcards: the program is told the name of the next step, but may open another one for it."""
     reorder: int | None = None
     """In-ports: steps by which a queue may grow to break a circle of waits; None: as many as by default."""
-    looks: Literal["wait", "now"] = "wait"
+    looks: Literal["wait", "now", "always"] = "wait"
+    """In-ports: whether a look at a name waits for it; `wait`: unless that holds up other work of the task."""
     listing: Literal["now", "end"] = "now"
     poll_end: float = 10.0
     """In-ports: seconds of looks without a read after which steps are let go."""

@@ -207,6 +207,29 @@ def _fixed_names(task: Task, port: OutPort) -> Iterator[tuple[str, str]]:
         yield folder.replace(INSTANCE, str(instance)), posixpath.normpath(port.pattern(instance))
 
 
+def closing(links: Sequence[Link]) -> frozenset[PortRef]:
+    """The in-ports that close a cycle: a task that does not come before theirs in the workflow file writes for them,
+    and what theirs writes reaches it."""
+    readers: dict[int, set[int]] = defaultdict(set)
+    for link in links:
+        readers[link.outport.task].add(link.inport.task)
+    return frozenset(
+        link.inport
+        for link in links
+        if link.outport.task >= link.inport.task and link.outport.task in _reached(readers, link.inport.task)
+    )
+
+
+def _reached(readers: Mapping[int, set[int]], task: int) -> set[int]:
+    """The tasks that steps of one go to, over others, too."""
+    reached: set[int] = set()
+    todo = {task}
+    while todo:
+        todo = set().union(*(readers.get(one, ()) for one in todo)) - reached
+        reached |= todo
+    return reached
+
+
 def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, found: list[Link]) -> Iterator[Problem]:
     task = workflow.tasks[reference.task]
     port = task.inports[reference.port]

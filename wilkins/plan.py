@@ -106,8 +106,11 @@ class PortPlan:
     """In-ports: what the first open does."""
     reorder: int | None = None
     """In-ports: steps by which a queue may grow to break a circle of waits; None: as many as by default."""
-    looks: Literal["wait", "now"] = "wait"
-    """In-ports: whether a look at a name waits for it."""
+    looks: Literal["wait", "now", "always"] = "wait"
+    """In-ports: whether a look at a name waits for it; ``always``: as the workflow file says, ``wait``: unless that
+    holds up other work of the task."""
+    closes_cycle: bool = False
+    """In-ports: a task that comes later in the workflow file writes for them, and what theirs writes reaches it."""
     listing: Literal["now", "end"] = "now"
     """In-ports: whether the listing of a folder waits for all steps."""
     poll_end: float = 10.0

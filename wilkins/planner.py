@@ -20,7 +20,7 @@ from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
-from wilkins.graph import PortRef, Wiring, instance_name, wire
+from wilkins.graph import PortRef, Wiring, closing, instance_name, wire
 from wilkins.load import Document, load
 from wilkins.machine import gpus_here
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
@@ -91,6 +91,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
     index: dict[tuple[PortRef, int], int] = {}
     notes: list[str] = []
     first_rank = 0
+    closes = closing(wiring.links)
     for number, task in enumerate(workflow.tasks):
         couples = _is_coupled(task, number, wiring)
         place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
@@ -152,7 +153,8 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             first=port.first if isinstance(port, InPort) else "wait",
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
                             reorder=port.reorder if isinstance(port, InPort) else None,
-                            looks=(port.looks or "wait") if isinstance(port, InPort) else "wait",
+                            looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
+                            closes_cycle=reference in closes,
                             listing=port.listing if isinstance(port, InPort) else "now",
                             poll_end=port.poll_end if isinstance(port, InPort) else 10.0,
                             dsets=tuple(dset.name for dset in port.dsets),
@@ -216,6 +218,13 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
             for i, j in link.pairs
         ]
     return channels
+
+
+def _looks(port: InPort, closes_cycle: bool) -> Literal["wait", "now", "always"]:
+    """Whether looks at names of an in-port wait. In a cycle one task has to begin without."""
+    if port.looks == "wait":
+        return "always"
+    return port.looks or ("now" if closes_cycle else "wait")
 
 
 def _kind(task: Task, launch: Launch) -> Kind:

@@ -10,7 +10,7 @@ from wilkins.ensemble import braced, joins, numbers_text
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.kinds import words_of
-from wilkins.plan import ChannelPlan, Plan, TaskPlan
+from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 from wilkins.planner import START
 from wilkins.tasks.registry import PREFIX
 
@@ -48,6 +48,10 @@ def plan_table(plan: Plan) -> str:
         parts.append(text_table(("channel", "files", "path", "why"), _path_rows(plan, paths)))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:
         parts.append("\n\n".join(joined))
+    if at_once := [port for port in plan.ports if port.direction == "in" and port.looks == "now"]:
+        parts.append(
+            "\n".join(_at_once(plan, group) for group in _grouped(at_once, lambda port: _entry(plan, port.index)))
+        )
     if files:
         rows = [
             (_members(plan, [port.task for port in group]), group[0].direction, braced([p.pattern for p in group]))
@@ -60,6 +64,13 @@ def plan_table(plan: Plan) -> str:
         parts.append("\n".join(plan.notes))
     parts.append(f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}")
     return "\n\n".join(parts)
+
+
+def _at_once(plan: Plan, group: Sequence[PortPlan]) -> str:
+    """That looks at files of an in-port do not wait, and why."""
+    who, names = _members(plan, [port.task for port in group]), braced([port.called for port in group])
+    why = "the in-port closes a cycle; 'looks: wait' lets them" if group[0].closes_cycle else "by 'looks: now'"
+    return f"{who} looks at {names} without waiting for it: {why}"
 
 
 def _restart_table(plan: Plan) -> str:

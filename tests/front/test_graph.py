@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import wilkins
 from wilkins.graph import blocks
+from wilkins.show import plan_table
 
 
 def edges(case: Case) -> list[tuple[str, str, str]]:
@@ -222,3 +223,29 @@ def test_producers_in_different_modes(case: Case) -> None:
 def test_an_input_that_is_on_disk(case: Case) -> None:
     plan = case.write("tasks:\n  - {func: ./ana, inports: [{filename: mesh.h5, mode: file}]}\n").plan()
     assert [port.mode for port in plan.ports] == ["plain"]
+
+
+def test_a_plan_says_which_looks_do_not_wait(case: Case) -> None:
+    """Those at what closes a cycle: it comes from a task that stands later, and follows from what is written."""
+    loop = (
+        task("a", "a.h5", "c.h5") + task("b", "b.h5", "a.h5") + task("c", "c.h5", "b.h5") + task("d", "", "b.h5 e.h5")
+    )
+    plan = case.write("tasks:\n" + loop + task("e", "e.h5")).plan()
+    looks = {(plan.tasks[port.task].name, port.pattern): port.looks for port in plan.ports if port.direction == "in"}
+    assert looks == {
+        ("a", "c.h5"): "now",
+        ("b", "a.h5"): "wait",
+        ("c", "b.h5"): "wait",
+        ("d", "b.h5"): "wait",
+        ("d", "e.h5"): "wait",  # later in the file, but in no cycle
+    }
+    assert "a looks at c.h5 without waiting for it: the in-port closes a cycle; 'looks: wait' lets them" in plan_table(
+        plan
+    )
+    said = case.path.read_text().replace("inports: [{filename: 'c.h5'}", "inports: [{filename: 'c.h5', looks: wait}")
+    plan = case.write(
+        said.replace("inports: [{filename: 'b.h5'}, ", "inports: [{filename: 'b.h5', looks: now}, ")
+    ).plan()
+    assert [port.looks for port in plan.ports if port.direction == "in"] == ["always", "wait", "wait", "now", "wait"]
+    assert "d looks at b.h5 without waiting for it: by 'looks: now'" in plan_table(plan)
+    assert "a looks at" not in plan_table(plan)

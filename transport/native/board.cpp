@@ -281,7 +281,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         at_offered.push_back(out.take(sizeof(uint64_t) * n));
         at_channel_firsts.push_back(out.take(sizeof(uint64_t) * n));
     }
-    std::vector<uint64_t> at_positions, at_log, at_firsts, at_asked, at_given, at_on;
+    std::vector<uint64_t> at_positions, at_log, at_firsts, at_looked, at_asked, at_given, at_on;
     std::vector<uint32_t> log_room(plan.ports.size());
     for (const auto& channel : plan.channels)
         log_room[static_cast<size_t>(channel.inport)] += static_cast<uint32_t>(port_slots[static_cast<size_t>(channel.outport)]);
@@ -292,6 +292,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         at_positions.push_back(in ? out.take(sizeof(uint32_t) * n) : 0);
         at_log.push_back(in ? out.take(sizeof(Delivery) * log_room[static_cast<size_t>(p)]) : 0);
         at_firsts.push_back(in ? out.take(sizeof(FirstOpens) * n) : 0);
+        at_looked.push_back(in ? out.take(sizeof(Looked) * n) : 0);
         at_asked.push_back(in ? out.take(sizeof(Asked) * n) : 0);
         at_given.push_back(in ? out.take(sizeof(uint64_t) * log_room[static_cast<size_t>(p)]) : 0);
         at_on.push_back(in ? 0 : out.take(static_cast<uint64_t>(port_slots[static_cast<size_t>(p)]) * links[static_cast<size_t>(p)].size()));
@@ -391,6 +392,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.log = at_log[static_cast<size_t>(p)];
         port.log_room = log_room[static_cast<size_t>(p)];
         port.firsts = at_firsts[static_cast<size_t>(p)];
+        port.looked = at_looked[static_cast<size_t>(p)];
         port.asked = at_asked[static_cast<size_t>(p)];
         port.given = at_given[static_cast<size_t>(p)];
         if (from.direction == Direction::in) continue;

@@ -43,6 +43,7 @@ public:
     uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
     Asked& asked(const PortRecord& port, int rank) const { return at<Asked>(port.asked, rank); }
     uint64_t& given(const PortRecord& port, uint32_t n) const { return at<uint64_t>(port.given, static_cast<int>(n % port.log_room)); }
+    Looked& looked(const PortRecord& port, int rank) const { return at<Looked>(port.looked, rank); }
     FirstOpens& first_opens(const PortRecord& port, int rank) const { return at<FirstOpens>(port.firsts, rank); }
     Delivery& delivery(const PortRecord& port, uint32_t n) const { return at<Delivery>(port.log, static_cast<int>(n % port.log_room)); }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "answers.hpp"
 #include "board.hpp"
 #include "border.hpp"
 #include "context.hpp"
@@ -267,7 +268,7 @@ WILKINS_API(int, wilkins_port_touched(const Watched* board, int port)) {
 
 WILKINS_API(int, wilkins_task_saw_end(const Watched* board, int task)) {
     const Briefly lock(*board);
-    return lock && board->task(task).saw_end != 0;
+    return lock && saw_end(*board, task);
 } WILKINS_OR(0)
 
 WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {

@@ -107,12 +107,7 @@ StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within,
 // Which step the callback's flags mean, given why HDF5 was called.
 StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library, uint64_t within, int* error) {
     const bool creates = flags & (kTruncate | kCreate | kExclusive);
-    if (Call::asking() == Asking::looking) {
-        uint64_t size, identity;
-        int64_t when;
-        *error = ENOENT;
-        return lookup_step(match, &size, &identity, &when) ? open_step(match, Intent::look, 1, error) : nullptr;
-    }
+    if (Call::asking() == Asking::looking) return open_look(match, error);
     if (!creates) {
         if (!(flags & kReadWrite) && led_step(match.name)) return open_led(error);
         // A file that is being written by this process is one file for HDF5, however often it is opened.

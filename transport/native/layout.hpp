@@ -10,7 +10,9 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 15;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 16;                 // raised whenever a record changes
+inline constexpr int kCame = 16;                        // processes of a rank that are known at once
+inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
@@ -31,7 +33,8 @@ enum class Direction : uint32_t { in, out };
 enum class Mode : uint32_t { memory, both, file };
 enum class Publish : uint32_t { close, next, flush, write };
 enum class First : uint32_t { wait, missing, file };
-enum class Looks : uint32_t { wait, now };
+// always: as the workflow file says; wait: unless that holds up other work of the task (see store_looks.cpp).
+enum class Looks : uint32_t { wait, now, always };
 enum class Lists : uint32_t { now, end };
 
 // Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
@@ -123,6 +126,17 @@ struct Holds {
     uint64_t more;              // further ones, in the board's annex; 0: there are none
 };
 
+// Looks of a rank that found nothing, since it last began or took a step.
+struct Vain {
+    uint64_t looks;
+    uint64_t files;  // what RankRecord::files was: if that is another one now, these looks were followed by a step
+    int64_t since;   // ns, monotonic
+    int64_t last;
+    int32_t port;    // of the last one
+    uint32_t ended;  // the last one found nothing because no step was to come
+    char name[kNameMax];
+};
+
 struct RankRecord {
     int32_t task;
     int32_t rank;
@@ -132,7 +146,9 @@ struct RankRecord {
     uint32_t wait_process;
     int64_t wait_since;  // ns, monotonic
     char wait_name[kNameMax];
-    uint32_t wait_yields;  // it ends by itself where nothing else can end it
+    uint32_t wait_yields;  // it ends by itself where nobody else can end it: that of a look, say
+    uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
+    Vain vain;
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;
@@ -156,6 +172,21 @@ struct Asked {
     uint32_t steps;  // given to it, by waiting too
     uint32_t process;         // that got to the rank's last step
     uint32_t process_before;  // the last one that was another
+};
+
+// What looks of a rank at an in-port go by.
+struct Looked {
+    uint64_t questions;  // asked so far
+    Look had;            // the step that it has opened last, of which it has not let go; identity 0: there is none
+    uint64_t had_name;   // hash of the name
+    int32_t had_slot;
+};
+
+// The answer to the question of this number of each rank (see answers.hpp).
+struct Answered {
+    uint64_t number;
+    uint64_t name;   // hash of the one asked about
+    uint64_t stamp;  // of the step that is there; 0: there is none
 };
 
 struct PortRecord {
@@ -189,6 +220,9 @@ struct PortRecord {
     uint64_t log;          // in, fixed: offset of Delivery[log_room]
     uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
     uint64_t firsts;       // in: offset of FirstOpens[nprocs]
+    uint64_t looked;       // in: offset of Looked[nprocs]
+    Answered answers[kAnswers];  // in: each in the place of its number's remainder
+    uint32_t told_missing;  // in: that a look was answered so as not to wait for itself is in the log
     uint64_t started_for;  // in: stamp of the step that its task was last started for; 0: none
     uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;        // in: offset of Asked[nprocs]

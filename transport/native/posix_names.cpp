@@ -13,7 +13,6 @@
 #include "disk.hpp"
 #include "first.hpp"
 #include "posix_files.hpp"
-#include "posix_looks.hpp"
 #include "step_file.hpp"
 
 // The start of this library in memory; the linker defines it.
@@ -44,21 +43,20 @@ int succeed_or(int error) {
     return -1;
 }
 
-// stat for a call from `caller`: one that is the first half of an open waits as the open would, but reads nothing.
-int look_at(const Match& match, struct stat* st, const void* caller) {
-    if (stat_match(match, st) == 0) return 0;
-    if (match.inport < 0 || match.outport >= 0 || errno != ENOENT || !opens_after_look(caller)) return -1;
-    int error = 0;
-    StepFile* const step = open_step(match, Intent::look, 1, &error);
-    if (!step) return succeed_or(error);
-    describe(step->eof(), step->identity(), wall_clock_ns(), st);
-    close_step(step);
-    return 0;
+// stat for the program: of a name that the task only reads it waits as an open would.
+int look_at(const Match& match, struct stat* st) {
+    if (match.inport < 0 || match.outport >= 0) return stat_match(match, st);
+    // HDF5 asks for the name of a file just after it has opened it.
+    if (describe_open(match, false, st)) return 0;
+    Look look;
+    const int error = await_look(match, &look);
+    if (!error) describe(look.size, look.identity, look.published_ns, st);
+    return succeed_or(error);
 }
 
-int access_match(const Match& match, int mode, const void* caller) {
+int access_match(const Match& match, int mode) {
     struct stat st;
-    if (look_at(match, &st, caller) != 0) return -1;
+    if (look_at(match, &st) != 0) return -1;
     return succeed_or(mode & X_OK ? EACCES : 0);
 }
 
@@ -192,7 +190,7 @@ bool is_looked_at(const char* path, Match* match, const void* caller) {
 int stat_any(const char* path, struct stat* st, const void* caller, bool* handled) {
     Match match;
     *handled = is_looked_at(path, &match, caller);
-    return *handled ? look_at(match, st, caller) : 0;
+    return *handled ? look_at(match, st) : 0;
 }
 
 // A directory stays one, whatever a port says of its name. Only for what the task reads it does not stand in the way of steps.
@@ -377,19 +375,19 @@ WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned m
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode, WILKINS_CALLER) : libc::access(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::access(path, mode);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode, WILKINS_CALLER) : libc::eaccess(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::eaccess(path, mode);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
     Match match;
     return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)
-               ? access_match(match, mode, WILKINS_CALLER)
+               ? access_match(match, mode)
                : libc::faccessat(dirfd, path, mode, flags);
 } WILKINS_OR(-1)
 

@@ -1,6 +1,7 @@
 // Who holds which step, and what the start and the end of a program change.
 #include "queue.hpp"
 
+#include "answers.hpp"
 #include "fault.hpp"
 #include "queue_parts.hpp"
 #include "resting.hpp"
@@ -88,6 +89,7 @@ void task_started(const Board& board, int index, bool one_step) {
     task.saw_end = 0;
     task.awaits = 0;
     task.one_step = one_step;
+    forget_looks(board, index);
     for (int p = 0; p < board.head().ports; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "answers.hpp"
 #include "stand_in.hpp"
 #include "survey.hpp"
 
@@ -61,7 +62,7 @@ struct Facts {
 
 Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     const TaskRecord& record = board.task(index);
-    Task task = {record.state, record.starts, record.saw_end != 0, record.met_failure != 0, 0, 0, 0, {}, {}, {}};
+    Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}};
     for (int k = 0; k < kStrangers; ++k)
         if (const Stranger& place = board.strangers(index)[k]; place.whole.load(std::memory_order_acquire)) task.strangers.push_back(place.name);
     for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "answers.hpp"
 #include "store_parts.hpp"
 
 namespace wilkins {
@@ -44,7 +45,9 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
 
 bool saw_end() {
     const Process& p = process();
-    return p.context.active && p.board.task(p.context.task).saw_end != 0;
+    if (!p.context.active) return false;
+    Board::Lock lock(p.board);
+    return saw_end(p.board, p.context.task);
 }
 
 }  // namespace wilkins

@@ -122,7 +122,21 @@ void take_back_resting();
 // Gives up a step that this process created and has not published: it never existed for consumers.
 void discard_step(StepFile* file);
 
-// For stat, access and kin: is there an unread or still held step of this name, and how long is it? Never waits.
+// What a look at a name shows of a step.
+struct Look {
+    uint64_t size;
+    uint64_t identity;
+    int64_t published_ns;
+};
+
+// For stat, access, H5Fis_accessible: is there a file of this name? Of a name that the task only reads this waits as an open would, and takes
+// nothing; store_looks.cpp says where it answers at once. Returns 0, ENOENT, or EINTR as a wait does.
+int await_look(const Match& match, Look* look);
+
+// The same, and opens the step to be looked into; it does not count as read.
+StepFile* open_look(const Match& match, int* error);
+
+// For calls that ask what is there now: is there an unread or still held step of this name, and how long is it? Never waits.
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns);
 
 // Are this producer's files on disk too? Then its own looks at them are looks at the disk.

@@ -198,7 +198,7 @@ bool holds(Process& p, int index, const char* name, bool waits) {
     if (held != Held::yes && was_told(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
-        if (wait.is_in_vain() || wait.nap(lock) != 0) break;
+        if (wait.is_in_vain(lock) || wait.nap(lock) != 0) break;
         held = holds_in(p, index, where);
     }
     if (held == Held::yes) known.store(place, std::memory_order_relaxed);

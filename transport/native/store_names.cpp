@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "answers.hpp"
 #include "disk.hpp"
 #include "fault.hpp"
 #include "first.hpp"
@@ -100,8 +101,10 @@ int remove_step(const Match& match) {
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
     bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
-    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank))
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
+        forget_had(p.board, match.inport, p.context.rank, match.name);
         removed = queue::let_go(p.board, match.inport, p.context.rank, match.name) || removed;
+    }
     return removed ? 0 : ENOENT;
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "answers.hpp"
 #include "disk.hpp"
 #include "fault.hpp"
 #include "first.hpp"
@@ -96,6 +97,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             *error = EACCES;
             return nullptr;
         }
+        note_came(board, p.rank_index);
         if (answer_first(p, match.inport, intent != Intent::look) != First::wait) {
             *error = ENOENT;
             return nullptr;
@@ -135,6 +137,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 if (intent != Intent::look) {
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
+                    note_had(board, match.inport, p.context.rank, found.slot, match.name);
                     queue::opened_in_part(board, match.inport, ranks);
                 }
                 WILKINS_FAULT_POINT("open.taken");

@@ -237,7 +237,7 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
             int link = later ? around.after_link : around.before_link;
             chosen = later ? around.after : around.before;
             if (chosen < 0 && around.before >= 0) take_up_to(board, match.inport, reader, match.name, around.before, around.before_link);
-            if (chosen < 0 && (!queue::can_produce(board, match.inport) || wait.is_in_vain())) {
+            if (chosen < 0 && (!queue::can_produce(board, match.inport) || wait.is_in_vain(lock))) {
                 chosen = around.before;
                 link = around.before_link;
             } else if (chosen < 0 && !(around.before < 0 && queue::find(board, match.inport, reader, match.name).passed)) {

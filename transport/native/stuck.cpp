@@ -15,7 +15,8 @@ namespace {
 // Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
 class Waiting {
 public:
-    explicit Waiting(const Board& board);
+    // `yielding`: waits that end by themselves where nobody else can end them count, too.
+    Waiting(const Board& board, bool yielding);
     std::string told() const;
     bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
 
@@ -32,7 +33,8 @@ private:
     // A process that died in a wait waits no more; its task may go on with other programs.
     bool waits(int rank) {
         const RankRecord& record = board_.rank(rank);
-        return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_over(record.wait_process);
+        if (ended(rank) || record.wait == WaitFor::nothing || (record.wait_yields && !yielding_)) return false;
+        return !survey_.is_over(record.wait_process);
     }
 
     void add(int rank);
@@ -48,6 +50,7 @@ private:
     void wake_all_that_can();
 
     const Board& board_;
+    const bool yielding_;
     Survey survey_;
     std::vector<char> hopeless_;  // by rank
     std::vector<Wait> waits_;
@@ -56,8 +59,9 @@ private:
     std::vector<int> woken_;  // ranks that can move, and of which those that wait for them do not know yet
 };
 
-Waiting::Waiting(const Board& board)
+Waiting::Waiting(const Board& board, bool yielding)
     : board_(board),
+      yielding_(yielding),
       survey_(board),
       hopeless_(static_cast<size_t>(board.head().ranks)),
       of_rank_(static_cast<size_t>(board.head().ranks)),
@@ -177,13 +181,8 @@ std::string Waiting::told() const {
 
 }  // namespace
 
-std::string find_stuck(const Board& board) {
-    const Waiting waiting(board);
-    for (int r = 0; r < board.head().ranks; ++r)
-        if (waiting.hopeless(r) && board.rank(r).wait_yields) return "";
-    return waiting.told();
-}
+std::string find_stuck(const Board& board) { return Waiting(board, false).told(); }
 
-bool is_stuck(const Board& board, int rank_index) { return Waiting(board).hopeless(rank_index); }
+bool is_stuck(const Board& board, int rank_index) { return Waiting(board, true).hopeless(rank_index); }
 
 }  // namespace wilkins

@@ -12,13 +12,7 @@
 
 namespace wilkins {
 
-namespace {
-
-constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
-
-}  // namespace
-
-int nap(Process& process, int port, Board::Lock& lock) {
+int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
     const Board& board = process.board;
     if (board.head().stopped) return EINTR;
     const uint32_t seen = board.bell(port);
@@ -27,7 +21,7 @@ int nap(Process& process, int port, Board::Lock& lock) {
     bool interrupted = false;
     {
         PythonUnlocked python;
-        board.sleep(port, seen, kNap);
+        board.sleep(port, seen, milliseconds);
         interrupted = python.interrupted();  // also after a sleep to its end: another thread may have got the signal
     }
     WILKINS_FAULT_POINT("wait.after-wake");
@@ -36,12 +30,14 @@ int nap(Process& process, int port, Board::Lock& lock) {
     return interrupted || board.head().stopped ? EINTR : 0;
 }
 
-Wait::Wait(Process& process, WaitFor what, int port, const char* name) : process_(process), what_(what), port_(port), name_(name) {}
+Wait::Wait(Process& process, WaitFor what, int port, const char* name, bool yields)
+    : process_(process), what_(what), port_(port), name_(name), yields_(yields) {}
 
 Wait::~Wait() {
     if (!since_) return;
     account_waiting(static_cast<uint64_t>(now_ns() - since_));
     lock_->acquire();
+    process_.me().wait = WaitFor::nothing;
     note("go");
 }
 
@@ -49,24 +45,14 @@ void Wait::note(const char* event) const {
     trace::note(process_.board, event, process_.context.task, process_.context.rank, process_.board.port(port_).pattern, name_, -1, -1);
 }
 
-int Wait::nap(Board::Lock& lock) {
-    const Board& board = process_.board;
-    if (board.head().stopped) return EINTR;
+void Wait::tell(Board::Lock& lock) {
+    RankRecord& me = process_.me();
     if (!since_) {
         static const char* const begins[] = {"", "wait-data", "wait-room", "wait-memory"};
         since_ = now_ns();
         lock_ = &lock;
         note(begins[static_cast<int>(what_)]);
     }
-    say();
-    WILKINS_FAULT_POINT("wait.noted");
-    const int error = wilkins::nap(process_, port_, lock);
-    process_.me().wait = WaitFor::nothing;
-    return error;
-}
-
-void Wait::say() const {
-    RankRecord& me = process_.me();
     me.wait = what_;
     me.wait_port = port_;
     me.wait_pid = getpid();
@@ -74,11 +60,20 @@ void Wait::say() const {
     me.wait_since = since_;
     me.wait_yields = yields_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
+    WILKINS_FAULT_POINT("wait.noted");
 }
 
-bool Wait::is_in_vain() {
+int Wait::nap(Board::Lock& lock, int milliseconds) {
+    if (process_.board.head().stopped) return EINTR;
+    tell(lock);
+    const int error = wilkins::nap(process_, port_, lock, milliseconds);
+    process_.me().wait = WaitFor::nothing;
+    return error;
+}
+
+bool Wait::is_in_vain(Board::Lock& lock) {
     yields_ = true;
-    say();
+    tell(lock);
     const bool vain = is_stuck(process_.board, process_.rank_index);
     process_.me().wait = WaitFor::nothing;
     return vain;

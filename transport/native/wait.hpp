@@ -5,35 +5,39 @@
 
 namespace wilkins {
 
+inline constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
+
 // One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal handler of the
 // program raised.
-int nap(Process& process, int port, Board::Lock& lock);
+int nap(Process& process, int port, Board::Lock& lock, int milliseconds = kNap);
 
 class Wait {
 public:
-    Wait(Process& process, WaitFor what, int port, const char* name);
+    // `yields`: the caller goes on without where nobody else can end the wait (see RankRecord::wait_yields).
+    Wait(Process& process, WaitFor what, int port, const char* name, bool yields = false);
     ~Wait();
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
 
     // The same, and the board says what for; the lock must outlive the wait.
-    int nap(Board::Lock& lock);
+    int nap(Board::Lock& lock, int milliseconds = kNap);
+
+    // Only that the board says what for, until the next nap or the end of the wait.
+    void tell(Board::Lock& lock);
 
     // Do all who could end it wait for this rank themselves? Then the caller goes on without, now or after a nap, so the run is not stuck.
-    // Call with the board's lock held.
-    bool is_in_vain();
+    bool is_in_vain(Board::Lock& lock);
 
 private:
     void note(const char* event) const;
-    void say() const;
 
     Process& process_;
     WaitFor what_;
     int port_;
     const char* name_;
+    bool yields_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
-    bool yields_ = false;
 };
 
 }  // namespace wilkins

@@ -1,0 +1,411 @@
+"""Programs that look at a name (stat, access, H5Fis_accessible) before they open it: which looks wait, what they show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import pytest
+from small_workflows import Workflow
+
+from support import WAITS, write_program
+from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+
+STEPS = 3
+
+LATE = f"""
+{WAITS}
+import h5py
+for i in range({STEPS}):
+    waits.until_waits(1)  # the reader has looked, and waits
+    with h5py.File(f"s{{i}}.h5", "w") as f:
+        f["x"] = [i] * 1000
+"""
+"""A producer that is always later than the reader's look."""
+
+LOOK_AND_COPY = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int main(void) {
+    for (int i = 0; i < 3; ++i) {
+        char name[32], copy[32];
+        static char bytes[65536];
+        struct stat st;
+        sprintf(name, "s%d.h5", i);
+        sprintf(copy, "copy%d.dat", i);
+        if (i == 1 && faccessat(AT_FDCWD, name, R_OK, 0) != 0) return 2;
+        if (i == 2 && access(name, R_OK) != 0) return 3;
+        if (stat(name, &st) != 0 || st.st_size > (off_t)sizeof(bytes)) return 4;
+        FILE* in = fopen(name, "rb");
+        if (!in || fread(bytes, 1, (size_t)st.st_size, in) != (size_t)st.st_size) return 5;
+        fclose(in);
+        FILE* out = fopen(copy, "wb");
+        if (!out || fwrite(bytes, 1, (size_t)st.st_size, out) != (size_t)st.st_size || fclose(out) != 0) return 6;
+    }
+    return 0;
+}
+"""
+
+COPY = """
+import os, sys
+import h5py
+for i in range(3):
+    name = f"s{i}.h5"
+    LOOK
+    with READ as f, h5py.File(f"copy{i}.dat", "w") as copy:
+        copy["x"] = f["x"][:]
+"""
+
+
+def python(look: str, read: str = "h5py.File(name)") -> str:
+    """A reader that refuses a name that is not there, and copies what is."""
+    return COPY.replace("LOOK", look).replace("READ", read)
+
+
+WAYS = {
+    "test -f": "for i in 0 1 2; do test -f s$i.h5 || exit 3; cp s$i.h5 copy$i.dat || exit 4; done",
+    "while [ ! -e ]": "for i in 0 1 2; do while [ ! -e s$i.h5 ]; do sleep 0.01; done; cat s$i.h5 > copy$i.dat; done",
+    "cp": "for i in 0 1 2; do cp s$i.h5 copy$i.dat || exit 4; done",
+    "tar": "for i in 0 1 2; do tar cf one.tar s$i.h5 || exit 4; tar xOf one.tar > copy$i.dat; done",
+    "os.path.exists": python("if not os.path.exists(name): sys.exit(f'{name} is missing')"),
+    "os.path.getsize": python("if os.path.getsize(name) < 4000: sys.exit(f'{name} is short')"),
+    "os.access": python("if not os.access(os.path.abspath(name), os.R_OK): sys.exit(f'{name} is missing')"),
+    "h5py.is_hdf5": python("if not h5py.is_hdf5(name): sys.exit(f'{name} is not HDF5')"),
+    "netCDF4": "import netCDF4\n"
+    + python("if not os.path.isfile(name): sys.exit(f'{name} is missing')", "netCDF4.Dataset(name)"),
+}
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Workflow:
+    """An empty workflow."""
+    return Workflow(tmp_path)
+
+
+def reader(flow: Workflow, program: str, **port: object) -> None:
+    """Add the reader of the steps of `LATE`: a Python script, or one of the shell."""
+    if "import" in program:
+        flow.task("reader", program, inports=[{"filename": "s*.h5", **port}])
+    else:
+        script = write_program(flow.folder / "reader.sh", f"#!/bin/sh\n{program}\n")
+        flow.task("reader", [script], inports=[{"filename": "s*.h5", **port}])
+
+
+def copies(flow: Workflow) -> list[list[int]]:
+    """What the reader has copied."""
+    found = []
+    for i in range(STEPS):
+        with h5py.File(flow.folder / f"copy{i}.dat") as f:
+            found.append(f["x"][:].tolist())
+    return found
+
+
+ALL = [[i] * 1000 for i in range(STEPS)]
+
+
+@pytest.mark.usual(
+    "test -f-memory", "while [ ! -e ]-both", "cp-file", "os.path.exists-memory", "h5py.is_hdf5-memory", "netCDF4-both"
+)
+@pytest.mark.needs("python:netCDF4")
+@pytest.mark.parametrize("mode", ["memory", "both", "file"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_program_that_looks_first_gets_steps_that_are_still_to_come(flow: Workflow, way: str, mode: str) -> None:
+    """Its look waits where its open would, so it is never told that a step is missing which comes later."""
+    flow.task("writer", LATE, outports=[{"filename": "s*.h5"}])
+    reader(flow, WAYS[way], mode=mode)
+    flow.run()
+    assert copies(flow) == ALL
+
+
+@pytest.mark.needs("gcc")
+def test_a_c_program_that_looks_by_stat_and_access(flow: Workflow) -> None:
+    (flow.folder / "look.c").write_text(LOOK_AND_COPY)
+    subprocess.run(["gcc", "-O2", "-Wall", "-o", flow.folder / "look", flow.folder / "look.c"], check=True)
+    flow.task("writer", LATE, outports=[{"filename": "s*.h5"}])
+    flow.task("reader", ["./look"], inports=[{"filename": "s*.h5"}])
+    flow.run()
+    assert copies(flow) == ALL
+
+
+def writer(
+    flow: Workflow, steps: int, name: str = "s{i}.h5", task: str = "writer", before: str = "", **port: object
+) -> None:
+    """Add a producer whose step i holds i + 1 thousand numbers."""
+    flow.task(
+        task,
+        f"{WAITS}\nimport h5py, os, pathlib, time\nfor i in range({steps}):\n"
+        f"{textwrap.indent(textwrap.dedent(before), '    ')}\n"
+        f"    with h5py.File(f'{name}', 'w') as f:\n        f['x'] = [i] * 1000 * (i + 1)\n",
+        outports=[{"filename": name.replace("{i}", "*"), **port}],
+    )
+
+
+READ_NEXT = """
+def read(name):
+    with h5py.File(name) as f, open("got.txt", "a") as out:
+        print(int(f["x"][0]), file=out)
+"""
+HEAD = f"{WAITS}\nimport h5py, os, pathlib, sys, time\n{READ_NEXT}"
+UNTIL_LOOKED = """
+while i == {at} and not os.path.exists("looked"):
+    time.sleep(0.01)
+"""
+
+
+def test_at_the_end_of_the_stream_the_name_is_missing(flow: Workflow) -> None:
+    """A program that gives up when its next file is missing has met the end of its input, which is no failure."""
+    writer(flow, STEPS)
+    flow.task(
+        "reader",
+        HEAD
+        + """
+i = 0
+while True:
+    if not os.path.exists(f"s{i}.h5"):
+        sys.exit(f"there is no s{i}.h5")
+    read(f"s{i}.h5")
+    i += 1
+""",
+        inports=[{"filename": "s*.h5"}],
+    )
+    ran = flow.run()
+    assert flow.got() == list(range(STEPS))
+    assert "end of stream" in ran.err + ran.out
+
+
+def test_a_failure_long_after_a_look_at_the_end_is_one(flow: Workflow) -> None:
+    """A program that goes on without a file that does not come, and fails later, has failed."""
+    writer(flow, 1)
+    flow.task(
+        "reader",
+        HEAD
+        + """
+read("s0.h5")
+assert not os.path.exists("s1.h5")
+with h5py.File("result.h5", "w") as f:
+    f["x"] = [1]
+sys.exit(3)
+""",
+        inports=[{"filename": "s*.h5"}],
+        outports=[{"filename": "result.h5"}],
+    )
+    flow.task("last", HEAD + 'read("result.h5")\n', inports=[{"filename": "result.h5"}])
+    flow.run(1)
+
+
+def test_looks_now(flow: Workflow) -> None:
+    """`looks: now`: the producer waits until the program has looked, and gone on."""
+    writer(flow, 1, before=UNTIL_LOOKED.format(at=0))
+    flow.task(
+        "reader",
+        HEAD
+        + """
+assert not os.path.exists("s0.h5") and not h5py.is_hdf5("s0.h5")
+pathlib.Path("looked").touch()
+read("s0.h5")
+""",
+        inports=[{"filename": "s*.h5", "looks": "now"}],
+    )
+    flow.run()
+    assert flow.got() == [0]
+
+
+@pytest.mark.parametrize("policy", ["latest", {"every": 1, "queue": 1, "when_full": "drop-newest"}])
+def test_looks_where_steps_are_dropped_wait_for_the_first_alone(flow: Workflow, policy: object) -> None:
+    """A reader that may leave out steps goes at its own pace."""
+    writer(flow, 2, before="if i == 0:\n    waits.until_waits(1)\n" + UNTIL_LOOKED.format(at=1))
+    flow.task(
+        "reader",
+        HEAD
+        + """
+assert os.path.exists("s0.h5")
+read("s0.h5")
+assert not os.path.exists("s1.h5")
+pathlib.Path("looked").touch()
+read("s1.h5")
+""",
+        inports=[{"filename": "s*.h5", **({"io_freq": policy} if policy == "latest" else {"flow": policy})}],
+    )
+    flow.run()
+    assert flow.got() == [0, 1]
+
+
+ONE_SHOT = """
+if os.path.exists("steer.h5"):
+    read("steer.h5")
+pathlib.Path("looked").touch()
+for i in range(4):
+    read(f"s{i}.h5")
+"""
+
+
+def test_a_look_does_not_hold_up_the_producer_of_another_port(flow: Workflow) -> None:
+    """One that asks whether there are new settings, while the steps of its main input fill their queue."""
+    writer(flow, 4)
+    writer(flow, 1, "steer.h5", "steering", before=UNTIL_LOOKED.format(at=0))
+    flow.task("reader", HEAD + ONE_SHOT, inports=[{"filename": "s[0-9].h5"}, {"filename": "steer.h5"}])
+    flow.run()
+    assert flow.got() == [0, 1, 2, 3]
+
+
+def test_with_looks_wait_a_look_waits_all_the_same(flow: Workflow) -> None:
+    """With `looks: wait` on its in-port, the settings are waited for all the same."""
+    writer(flow, 4)
+    writer(flow, 1, "steer.h5", "steering", before="waits.until_waits(0)\nwaits.until_waits(2)\n")
+    flow.task(
+        "reader",
+        HEAD + "waits.until_waits(0)\n" + ONE_SHOT,
+        inports=[{"filename": "s[0-9].h5"}, {"filename": "steer.h5", "looks": "wait"}],
+    )
+    flow.run()
+    assert flow.got() == [0, 0, 1, 2, 3]
+
+
+OPTIONAL = """
+for i in range(6):
+    for kind in ("mask", "grid"):
+        assert not os.path.exists(f"s_{kind}.h5")
+    read(f"s{i}.h5")
+"""
+
+
+def test_an_optional_file_under_a_wide_pattern_costs_no_step(flow: Workflow) -> None:
+    """All wait for the reader, which looks for a file that nobody writes: it is told so, and the log says it once."""
+    writer(flow, 6)
+    flow.task("reader", HEAD + OPTIONAL, inports=[{"filename": "s*.h5"}])
+    flow.run()
+    assert flow.got() == list(range(6))
+    assert [line for line in flow.log().splitlines() if "looks for" in line] == [
+        line for line in flow.log().splitlines() if "'s_mask.h5'" in line and "looks: now" in line
+    ]
+    assert flow.log().count("looks for") == 1
+
+
+def test_a_look_shows_the_step_that_is_open_and_then_the_one_it_was(flow: Workflow) -> None:
+    """Of a file that is rewritten: the step that is open; and the one that was read, until the next is there."""
+    writer(flow, 2, "state.h5", before=UNTIL_LOOKED.format(at=1))
+    flow.task(
+        "reader",
+        HEAD
+        + """
+sizes = []
+with h5py.File("state.h5") as f:
+    sizes.append(os.path.getsize("state.h5"))
+sizes.append(os.path.getsize("state.h5"))
+pathlib.Path("looked").touch()
+waits.until_published(0, 2)
+sizes.append(os.path.getsize("state.h5"))
+with h5py.File("state.h5") as f:
+    assert f["x"].size == 2000
+    sizes.append(os.path.getsize("state.h5"))
+print("sizes", len(set(sizes[:2])), len(set(sizes[2:])), sizes[2] - sizes[0] >= 8000)
+""",
+        inports=[{"filename": "state.h5"}],
+    )
+    flow.run()
+    assert "sizes 1 1 True" in (flow.folder / "wilkins-runs" / "latest" / "reader.log").read_text()
+
+
+def test_a_look_from_within_an_open_shows_what_is_opened(flow: Workflow) -> None:
+    """A second step is there already while the first is open."""
+    writer(flow, 2, "state.h5")
+    flow.task(
+        "reader",
+        HEAD
+        + """
+waits.until_published(0, 2)
+with h5py.File("state.h5") as f:
+    first = os.stat("state.h5")
+    assert f["x"].size == 1000 and first.st_size < 15000
+os.remove("state.h5")
+assert os.stat("state.h5").st_size > first.st_size
+read("state.h5")
+""",
+        inports=[{"filename": "state.h5"}],
+    )
+    flow.run()
+    assert flow.got() == [1]
+
+
+def test_one_shot_checks_of_a_stream_that_ends_early(flow: Workflow) -> None:
+    """Settings that come three times, and a reader that asks for them at each of its steps."""
+    writer(flow, 3, "steer.h5", "steering")
+    flow.task(
+        "reader",
+        HEAD
+        + """
+for i in range(6):
+    if os.path.exists("steer.h5"):
+        read("steer.h5")
+        os.remove("steer.h5")
+print("all six")
+""",
+        inports=[{"filename": "steer.h5"}],
+    )
+    flow.run()
+    assert flow.got() == [0, 1, 2]
+
+
+POOL = """
+import multiprocessing
+
+def work(i):
+    if not os.path.exists(f"s{i}.h5"):
+        sys.exit(f"s{i}.h5 is missing")
+    read(f"s{i}.h5")
+
+if __name__ == "__main__":
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        pool.map(work, range(6), 1)
+"""
+
+
+@pytest.mark.usual("fork")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pool_of_readers_that_look_first(flow: Workflow, method: str) -> None:
+    """While one worker waits, what it waits for hangs on the others: no look says that a file is missing."""
+    writer(flow, 6)
+    flow.task("reader", HEAD + POOL, inports=[{"filename": "s*.h5"}])
+    flow.tasks[-1]["args"] = [method]
+    flow.run()
+    assert sorted(map(int, (flow.folder / "got.txt").read_text().split())) == list(range(6))
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    """A producer, and a reader of two ranks whose looks do not wait."""
+    made = Board.create(
+        [BoardTask("producer", 1), BoardTask("reader", 2)],
+        [BoardPort(0, "out", "s*.bin"), BoardPort(1, "in", "s*.bin", looks="now")],
+        [BoardChannel(0, 1, every=1, queue=3, when_full="block", readers=2)],
+        log=tmp_path / "layer.log",
+    )
+    yield made
+    made.remove()
+
+
+def test_ranks_that_look_alike_are_answered_alike(tmp_path: Path, board: Board) -> None:
+    """The n-th look of each rank says the same, though the step was published between them."""
+
+    def run(task: int, rank: int, *command: str) -> str:
+        environment = os.environ | board.environment(task, rank)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    look = "for n in 1 2 3; do if [ -e s0.bin ]; then echo there; else echo missing; fi; done"
+    board.task_started(0)
+    board.task_started(1)
+    assert run(1, 0, "sh", "-c", look).split() == ["missing"] * 3
+    run(0, 0, "sh", "-c", "echo one > draft; mv draft s0.bin")
+    assert run(1, 1, "sh", "-c", look).split() == ["missing"] * 3
+    for rank in (1, 0):
+        assert run(1, rank, "sh", "-c", look).split() == ["there"] * 3
+    assert run(1, 1, "cat", "s0.bin") == "one\n"
