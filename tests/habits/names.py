@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from habits.common import BYTES, HDF5, READS, READS5
-from habits.rig import Habit, Program, py, sh
+from habits.rig import Habit, Program, Refusal, py, sh
 
 
 def each(lines: str, head: str = "") -> Program:
@@ -877,6 +877,27 @@ with open(name, 'xb') as file:
     ),
 ]
 
+LOCKED_WRITES = each(
+    """
+with open("lock", "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    put(name, k)
+""",
+    "import fcntl\n",
+)
+
+LOCKED_LOOKS = py("""
+import fcntl, os, time
+k = 0
+while k < N:
+    with open("lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(NAMES[k]):
+            get(NAMES[k])
+            k += 1
+    time.sleep(0.01)
+""")
+
 LOCKS = [
     Habit(
         "write-flock",
@@ -977,25 +998,21 @@ os.remove(name + '.lock')
     ),
     Habit(
         "both-sides-lock-while-looking",
-        each(
-            """
-with open('lock', 'w') as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    put(name, k)
-""",
-            "import fcntl\n",
+        LOCKED_WRITES,
+        LOCKED_LOOKS,
+        beside=True,
+        refused=Refusal(
+            "producer has waited|consumer has waited",
+            "Each side holds a lock of its own while it waits, the producer for room and the consumer's look "
+            "for a step, and the other waits for the lock. The report of the stuck run says who waits; `looks: now` "
+            "and a `queue:` with room for what is written meanwhile mend it.",
         ),
-        py("""
-import fcntl, os, time
-k = 0
-while k < N:
-    with open("lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.exists(NAMES[k]):
-            get(NAMES[k])
-            k += 1
-    time.sleep(0.01)
-"""),
+    ),
+    Habit(
+        "both-sides-lock-while-looking-now",
+        LOCKED_WRITES,
+        LOCKED_LOOKS,
+        into={"looks": "now", "queue": 8},
         beside=True,
     ),
     Habit(

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from habits.common import BYTES, HDF5
-from habits.rig import Habit, c, py, sh
+from habits.rig import Habit, Refusal, c, py, sh
 
 RENAMED = py("""
 import os
 for k, name in enumerate(NAMES):
     put("draft", k)
     os.rename("draft", name)
+""")
+
+MARKED_AT_THE_END = py("""
+for k, name in enumerate(NAMES):
+    put(name, k)
+open("finished", "w").close()
+""")
+
+UNTIL_FINISHED = py("""
+import glob, os, time
+while not os.path.exists("finished"):
+    time.sleep(0.01)
+for name in sorted(glob.glob("plt*.dat")):
+    get(name)
 """)
 
 HABITS = [
@@ -223,20 +237,17 @@ done
     ),
     Habit(
         "marker-after-all",
-        py("""
-for k, name in enumerate(NAMES):
-    put(name, k)
-open("finished", "w").close()
-"""),
-        py("""
-import glob, os, time
-while not os.path.exists("finished"):
-    time.sleep(0.01)
-for name in sorted(glob.glob("plt*.dat")):
-    get(name)
-"""),
+        MARKED_AT_THE_END,
+        UNTIL_FINISHED,
         beside=True,
+        refused=Refusal(
+            "for room to write plt0002.dat, on consumer",
+            "The consumer waits for a file that is no port's, until all steps are written, and the producer waits for "
+            "room; nothing tells that the consumer waits. The report of the stuck run names the producer, and whom it "
+            "waits for; `queue:` with as many steps as the consumer lets come mends it.",
+        ),
     ),
+    Habit("marker-after-all-with-room", MARKED_AT_THE_END, UNTIL_FINISHED, into={"queue": 8}, beside=True),
     Habit(
         "gives-up-after-a-while",
         RENAMED,

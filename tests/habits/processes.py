@@ -5,6 +5,8 @@ from __future__ import annotations
 from habits.common import BYTES, HDF5, READS, READS5
 from habits.rig import Habit, py, sh
 
+from support import MPIEXEC
+
 
 def pool_reads(kind: str, call: str, get: str = "get", names: str = "NAMES") -> str:
     return f"""
@@ -25,7 +27,32 @@ if __name__ == "__main__":
 """
 
 
+ONE_OF_RANKS = """
+import os
+for name in NAMES[int(os.environ.get("PMI_RANK", 0)) :: int(os.environ.get("PMI_SIZE", 1))]:
+    get(name)
+"""
+TWO_RANKS = {"nprocs": 2, "mpiexec": MPIEXEC, "rerun": "never"}
+
 HABITS = [
+    Habit("ranks-share", BYTES, py(ONE_OF_RANKS), consumer=TWO_RANKS, unordered=True),
+    Habit(
+        "ranks-read-all",
+        BYTES,
+        READS,
+        consumer=TWO_RANKS,
+        unordered=True,
+        expected=tuple(f"plt{k:04d}.dat=#{k}" for k in range(6) for _ in range(2)),
+    ),
+    Habit(
+        "ranks-read-all-backwards",
+        BYTES,
+        py("for name in NAMES[::-1]:\n    get(name)\n"),
+        consumer=TWO_RANKS,
+        unordered=True,
+        expected=tuple(f"plt{k:04d}.dat=#{k}" for k in range(6) for _ in range(2)),
+    ),
+    Habit("ranks-write", py(ONE_OF_RANKS.replace("get(name)", "put(name, int(name[3:7]))")), READS, producer=TWO_RANKS),
     Habit("pool-reads", BYTES, py(pool_reads("fork", "imap")), unordered=True),
     Habit("pool-map-reads", BYTES, py(pool_reads("fork", "map")), unordered=True),
     Habit("pool-spawn-reads", BYTES, py(pool_reads("spawn", "imap_unordered")), unordered=True),

@@ -12,6 +12,7 @@ reader tells what it read in lines that begin with ``= ``: a name, and what was 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import stat
@@ -19,7 +20,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
@@ -67,6 +68,16 @@ def c(lines: str) -> Program:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """That a run says that it cannot be as on files, and stops."""
+
+    says: str
+    """What it says, as a regular expression."""
+    because: str
+    """Why it is so, and what to do: a sentence for users."""
+
+
+@dataclass(frozen=True)
 class Habit:
     """Two programs, and the keys of the workflow file that their user would write."""
 
@@ -94,8 +105,7 @@ class Habit:
     """The lines that must come, where files after the producer do not say, as of a name that is rewritten."""
     part: Literal["", "suffix", "subset"] = ""
     """What else than all the policy, or the habit, allows to come; the end always does."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """By mode: what the run says, as a regular expression, where it cannot be as on files."""
+    refused: Refusal | None = None
     needs: tuple[str, ...] = ()
 
     @property
@@ -121,6 +131,10 @@ class Ran:
     lines: tuple[str, ...]
     told: str
     disk: Mapping[str, str]
+    wrote: Mapping[str, str] = field(default_factory=dict)
+    """Of programs alone: what was on disk before the consumer began."""
+    channels: Sequence[Mapping[str, Any]] = ()
+    """Of a workflow: its account of the steps of each channel."""
 
 
 SUMS = {cksum(text(k)): f"#{k}" for k in range(40)} | {cksum(b""): "empty"}
@@ -206,7 +220,7 @@ class Bench:
         place, habit = self.place("after"), self.habit
         wrote = execute(place, str(habit.producer.get("cwd", "work")), self.argv(self.producer, habit.producer))
         assert wrote.code == 0, f"{habit.name}: the producer alone\n{wrote.told}"
-        steps = [name for name, kind in wrote.disk.items() if habit.is_step(name) and kind not in ("folder",)]
+        steps = [name for name, what in wrote.disk.items() if habit.is_step(name) and what != "folder"]
         cwd = str(habit.consumer.get("cwd", "work"))
         if habit.endless:
             runs = [Ran(0, (), "", wrote.disk)]
@@ -217,7 +231,7 @@ class Bench:
         assert not any(run.code for run in runs), (
             f"{habit.name}: the consumer alone\n{''.join(run.told for run in runs)}"
         )
-        return Ran(0, tuple(line for run in runs for line in run.lines), "", {**runs[-1].disk, STEPS: "\n".join(steps)})
+        return Ran(0, tuple(line for run in runs for line in run.lines), "", runs[-1].disk, wrote.disk)
 
     def beside(self) -> Ran:
         """Run the consumer on files beside the producer."""
@@ -255,11 +269,11 @@ class Bench:
         if pace == "random":
             env = faults(f"seed={seed},delay=5ms,chance=0.3")
         (place / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
-        return execute(place, ".", [*WILKINS, "run", "--timeout", f"{LIMIT / 2:g}", "workflow.yaml"], env=env)
-
-
-STEPS = "(steps)"
-"""In what `Bench.after` finds on disk: the names that are steps."""
+        limit = LIMIT / (8 if habit.refused else 2)
+        ran = execute(place, ".", [*WILKINS, "run", "--timeout", f"{limit:g}", "workflow.yaml"], env=env)
+        summary = place / "wilkins-runs/latest/summary.json"
+        told = json.loads(summary.read_text()) if summary.exists() else {}
+        return replace(ran, channels=told.get("channels", ()))
 
 
 def execute(
@@ -278,7 +292,7 @@ def execute(
         in_words(line.replace(str(place), ""))
         for log in logs
         for line in log.read_text(errors="replace").splitlines()
-        if line.startswith("= ")
+        if line.startswith("= ") and not line.startswith("=   ")  # as mpiexec says that it failed
     ]
     return Ran(code, tuple(lines), told.replace(str(place), ""), on_disk(place))
 
@@ -302,7 +316,7 @@ def on_disk(place: Path) -> dict[str, str]:
 
 
 def judge(habit: Habit, alone: Ran, ran: Ran, mode: str) -> str:
-    """``same``, or what differs."""
+    """``same``, ``refused``, or what differs."""
     wrong = []
     if ran.code is None:
         wrong.append("did not end")
@@ -312,7 +326,22 @@ def judge(habit: Habit, alone: Ran, ran: Ran, mode: str) -> str:
     wrong += differs(habit, wanted, list(ran.lines))
     if mode in MODES:
         wrong += disk_differs(habit, alone, ran, mode)
+    if not wrong:
+        wrong += unaccounted(ran)
+    elif habit.refused and ran.code and re.search(habit.refused.says, ran.told):
+        return "refused"
     return "; ".join(wrong) or "same"
+
+
+def unaccounted(ran: Ran) -> list[str]:
+    """Channels of which the run does not tell what became of all their steps."""
+    parts = ("read", "skipped", "let_go")
+    return [
+        f"of {channel['published']} steps the run tells that {told}"
+        for channel in ran.channels
+        if channel["published"] != sum(channel[part] for part in parts)
+        for told in [", ".join(f"{channel[part]} were {part.replace('_', ' ')}" for part in parts)]
+    ]
 
 
 def differs(habit: Habit, wanted: list[str], got: list[str]) -> list[str]:
@@ -341,12 +370,17 @@ def in_order(part: Sequence[str], whole: Sequence[str]) -> bool:
 
 
 def disk_differs(habit: Habit, alone: Ran, ran: Ran, mode: str) -> list[str]:
-    """How what lies on disk differs from what should be there."""
-    wanted = {name: what for name, what in alone.disk.items() if name != STEPS}
+    """How what lies on disk differs from what should be there.
+
+    With the steps in memory, files of before stay as they are. With the steps on disk they stay as the producer wrote
+    them, whatever the consumer does to them.
+    """
+    wanted = {name: what for name, what in alone.disk.items() if not (habit.is_step(name) and name in alone.wrote)}
     if mode == "memory":
-        steps = alone.disk[STEPS].splitlines()
-        wanted = {name: what for name, what in wanted.items() if name not in steps}
-        wanted |= {name: content(cksum(lines.encode())) for name, lines in habit.before.items() if habit.is_step(name)}
+        files = {name.rstrip("/"): content(cksum(lines.encode())) for name, lines in habit.before.items()}
+        wanted |= {name: what for name, what in files.items() if habit.is_step(name)}
+    else:
+        wanted |= {name: what for name, what in alone.wrote.items() if habit.is_step(name)}
     parts = []
     for name in sorted(wanted.keys() | ran.disk.keys()):
         one, other = wanted.get(name, "nothing"), ran.disk.get(name, "nothing")
