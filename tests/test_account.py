@@ -397,3 +397,13 @@ def test_many_in_ports_are_told_in_a_few_lines(workflow: Workflow) -> None:
         workflow.task(f"ana{number}", read("state.h5"), rerun="never", inports=[{"filename": "state.h5"}])
     told = said(workflow.run())
     assert told.count("did not read") == 8 and "2 more in-ports had steps that were not read" in told
+
+
+@pytest.mark.nightly
+def test_an_open_where_nobody_published_anything(workflow: Workflow) -> None:
+    """The producer has failed before its first step, and the run goes on without it."""
+    failing = "import os, h5py\nfile = h5py.File('state.h5', 'w')\nos._exit(3)\n"
+    workflow.task("sim", failing, on_failure="continue", outports=[{"filename": "state.h5"}])
+    workflow.reader("state.h5")
+    told = said(workflow.run(1))
+    assert "reader: opened 'state.h5' of its in-port 'state.h5', and took no step of it: sim published none" in told

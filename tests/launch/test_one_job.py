@@ -216,3 +216,17 @@ def _first_word(pid: int) -> str:
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()[1])
+
+
+def test_steps_that_were_not_read_with_strict(case: Case, mpiexec: str) -> None:
+    """All ranks exit alike, and the first one tells."""
+    case.program("once.py", "import h5py\nh5py.File('step0.h5').close()\n")
+    case.workflow(
+        'tasks:\n  - {name: produce, func: ./produce.py, args: ["3"], outports: [{filename: "step*.h5"}]}\n'
+        '  - {name: once, func: ./once.py, rerun: never, inports: [{filename: "step*.h5"}]}\n'
+    )
+    finished = case.run("--strict", before=(mpiexec, "-n", "2"))
+    assert finished.code == 1
+    assert "once: did not read 2 of the 3 steps of 'step*.h5' that produce" in finished.err
+    assert "--strict makes that a failure" in finished.err
+    assert case.summary()["channels"][0]["unread"] == 2
