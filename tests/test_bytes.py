@@ -25,6 +25,8 @@ C_WAYS = [
 ]
 """Of write_ways.c."""
 
+PLACED = ["syscall pwrite", "syscall pwritev", "io_uring"]
+
 SHELL_WAYS = {
     "redirected": "cat source.txt > $name",
     "redirected and static": "./static_child < source.txt > $name",
@@ -140,8 +142,11 @@ def commands(programs: Path) -> dict[str, list[str]]:
     """By the name of the file, what writes it in a way of its own."""
     made = {}
     for way in C_WAYS:
-        name = file_name("c", way)
-        made[name] = [str(programs / "write_ways"), way, name, "source.txt"]
+        # What is written first: little, and so much that the layer makes copies; of that to the end of a page where
+        # what comes then is put at a place of its own.
+        for header in (42, 8192 if way in PLACED else 8234):
+            name = file_name(f"c-{header}", way)
+            made[name] = [str(programs / "write_ways"), way, name, "source.txt", str(header)]
     for way, text in SHELL_WAYS.items():
         name = file_name("sh", way)
         made[name] = ["sh", "-c", f"name={name}; {text}"]
@@ -166,7 +171,7 @@ def prepare(folder: Path, programs: Path) -> None:
 @pytest.mark.needs("gcc", "bash")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 def test_what_is_written_past_the_layer_is_in_the_step(tmp_path: Path, programs: Path, mode: str) -> None:
-    """One program writes a file in each way, alone and coupled: steps, and the files that a port keeps, are the same."""
+    """One program writes a file in each way, alone and coupled: its steps, and the files that a port keeps, agree."""
     ways = commands(programs)
     alone, work, got = tmp_path / "alone", tmp_path / "work", tmp_path / "got"
     for folder in (alone, work):
@@ -264,7 +269,7 @@ os.close(f)
 """,
     "shutil.copyfile": "shutil.copyfile(name, 'copy')\ndata = open('copy', 'rb').read()",
     "cp": "subprocess.run(['cp', name, 'copy'], check=True)\ndata = open('copy', 'rb').read()",
-    "a shell's redirection": "data = subprocess.run(f'cat < {name}', shell=True, stdout=subprocess.PIPE, check=True).stdout",
+    "a shell's redirection": "data = subprocess.check_output(f'cat < {name}', shell=True)",
 }
 
 READER = f"""#!{sys.executable}
@@ -323,3 +328,87 @@ def test_a_step_read_past_the_layer_counts_as_read(tmp_path: Path, programs: Pat
     printed = (tmp_path / "wilkins-runs/latest/read.log").read_text()
     assert ran.code == 0, ran.out + ran.err + printed
     assert printed.splitlines() == [f"{way} read" for way in READ_WAYS]
+
+
+def run_pair(folder: Path, producer: str, consumer: str, pattern: str) -> tuple[int, str, str]:
+    """Run two Python programs on steps of a pattern: exit code, what the consumer printed, and all that was told."""
+    (folder / "work").mkdir()
+    write_program(folder / "producer.py", f"#!{sys.executable}\nimport ctypes, os, subprocess\n{producer}")
+    write_program(folder / "consumer.py", f"#!{sys.executable}\nimport os, time\n{consumer}")
+    port = {"filename": pattern, "flow": {"every": 1, "queue": 9, "when_full": "block"}}
+    tasks = [
+        {"func": "./producer.py", "cwd": str(folder / "work"), "outports": [{"filename": pattern}]},
+        {"func": "./consumer.py", "cwd": str(folder / "work"), "inports": [port]},
+    ]
+    (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}))
+    ran = run_tree([*WILKINS, "run", "--quiet", "workflow.yaml"], 60, folder)
+    records = folder / "wilkins-runs/latest"
+    told = ran.out + ran.err + "".join(path.read_text() for path in sorted(records.glob("*.log")))
+    return ran.code, (records / "consumer.log").read_text(), told
+
+
+def test_a_child_that_outlives_its_task_is_told(tmp_path: Path) -> None:
+    """The step is what is in the file when the task ends, and the log names who still had it open."""
+    producer = """
+os.mkfifo("never"); os.mkfifo("begun")
+f = open("a.bin", "wb")
+subprocess.Popen(["sh", "-c", "echo whole; echo > begun; exec cat never"], stdout=f)
+f.close()
+open("begun").read()
+"""
+    code, printed, told = run_pair(tmp_path, producer, "print(open('a.bin').read())", "a.bin")
+    assert code == 0, told
+    assert printed.split() == ["whole"]
+    assert "'a.bin' was published when its task ended, though process" in told
+    assert "still had it open for writing" in told
+
+
+def test_a_step_whose_program_fails_while_its_child_writes_is_never_there(tmp_path: Path) -> None:
+    producer = """
+os.mkfifo("never"); os.mkfifo("begun")
+f = open("a.bin", "wb")
+subprocess.Popen(["sh", "-c", "echo half; echo > begun; exec cat never"], stdout=f)
+f.close()
+open("begun").read()
+raise SystemExit(3)
+"""
+    code, printed, told = run_pair(tmp_path, producer, "print(os.path.exists('a.bin') and 'there')", "a.bin")
+    assert code == 1
+    assert "there" not in printed, told
+
+
+def test_what_a_shell_appends_to_a_step_makes_the_next_one(tmp_path: Path) -> None:
+    """Each redirection is a file that was opened, changed and closed; to open one alone changes nothing."""
+    producer = """
+script = "echo 1 > a.bin; echo 2 >> a.bin; { echo 3; sh -c 'echo 4'; } >> a.bin; : >> a.bin; touch a.bin"
+script += "; exec sh -c 'echo 5' >> a.bin"
+subprocess.run(["sh", "-c", script], check=True)
+open("over", "w").close()
+"""
+    consumer = """
+while not os.path.exists("over"):
+    time.sleep(0.01)
+try:
+    while True:
+        print(open("a.bin").read().replace(chr(10), ""))
+except FileNotFoundError:
+    pass
+"""
+    code, printed, told = run_pair(tmp_path, producer, consumer, "a.bin")
+    assert code == 0, told
+    assert printed.split() == ["1", "12", "1234", "12345"], told
+
+
+def test_bytes_of_which_nobody_knows_whether_they_are_new_end_the_run(tmp_path: Path) -> None:
+    """A raw system call writes zeros, too, between bytes that were written by the C library."""
+    producer = """
+f = os.open("a.bin", os.O_WRONLY | os.O_CREAT)
+os.write(f, b"x" * 8192)
+libc = ctypes.CDLL(None)
+assert libc.syscall(ctypes.c_long(18), ctypes.c_long(f), bytes([7, 0, 7]), ctypes.c_long(3), ctypes.c_long(100)) == 3
+os.close(f)
+"""
+    code, _, told = run_pair(tmp_path, producer, "open('a.bin').read()", "a.bin")
+    assert code == 1
+    assert "the program python" in told
+    assert "a call that does not come from the C library" in told

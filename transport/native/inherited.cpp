@@ -177,9 +177,9 @@ int leave(const StepFile* step, int fd) {
 }
 
 void take_back(const StepFile* step) {
-    const Board& board = process().board;
-    board.slot(step->token().slot).inherited.store(0, std::memory_order_release);
-    raw::unlink(file_of(board, step->token().slot).text);
+    // The file keeps its name: it could not be given one again, and is about to be asked for once more (a shell looks for a
+    // program in one folder after the other).
+    process().board.slot(step->token().slot).inherited.store(0, std::memory_order_release);
 }
 
 int settle(const Board& board, Arenas& arenas, int task, bool ends) {

@@ -16,7 +16,7 @@ bool is_written(int fd);
 
 // The file behind `fd` gets a name by which others find it, and the step is theirs to publish. Returns 0 or an errno.
 int leave(const StepFile* step, int fd);
-// It is this process's again.
+// It is this process's again, which has to remove the file when it closes the step.
 void take_back(const StepFile* step);
 
 // Publishes what nobody writes any more, of a task (-1: of all). `ends`: the task's program has ended, so its files are complete

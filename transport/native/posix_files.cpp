@@ -481,6 +481,7 @@ int OpenStep::finish_written(int fd) {
         discard_step(step);
     } else {
         if (left_) inherited::take_back(step);
+        if (named_) inherited::remove_file(process().board, step->token().slot);
         close_step(step);
     }
     if (reading >= 0) libc::close(reading);
@@ -517,6 +518,7 @@ void OpenStep::leave_to_next(int fd) {
     if (!writable_ || pending_ == Pending::update || step->state->role != Role::lead || left_) return;
     const int error = inherited::leave(step, fd);
     left_ = !error;
+    named_ = named_ || left_;
     if (error) log_line("error: '%s' cannot be handed to the program that takes the process: %s", match_.name, strerror(error));
 }
 

@@ -117,7 +117,8 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
-    bool left_ = false;  // to the program that is about to take the process
+    bool left_ = false;   // to the program that is about to take the process
+    bool named_ = false;  // once it was
     std::mutex changing_;
 };
 

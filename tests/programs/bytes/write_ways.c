@@ -1,4 +1,5 @@
-/* write_ways WAY NAME SOURCE: writes a header with write(), the bytes of the file SOURCE in a way of its own, and a trailer. */
+/* write_ways WAY NAME SOURCE HEADER: writes HEADER bytes with write(), the bytes of the file SOURCE in a way of its own, and a
+   trailer. */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <fcntl.h>
@@ -28,7 +29,8 @@
 
 extern char **environ;
 
-static const char header[] = "header, written by the C library's write\n", trailer[] = "trailer\n";
+static const char trailer[] = "trailer\n";
+static char header[20000];
 static char bytes[1 << 20];
 static size_t size;
 static int source;
@@ -253,7 +255,10 @@ static int ends_late(int fd, const char *way) {
 }
 
 int main(int argc, char **argv) {
-    REQUIRE(argc == 4);
+    REQUIRE(argc == 5);
+    const size_t first = (size_t)atoi(argv[4]);
+    REQUIRE(first < sizeof(header));
+    for (size_t k = 0; k < first; ++k) header[k] = (char)('a' + k % 23);
     source = open(argv[3], O_RDONLY);
     REQUIRE(source >= 0);
     const ssize_t n = pread(source, bytes, sizeof(bytes) - 1, 0);
@@ -261,7 +266,7 @@ int main(int argc, char **argv) {
     size = (size_t)n;
     const int fd = open(argv[2], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     REQUIRE(fd >= 0 && fcntl(fd, F_SETFD, 0) == 0);
-    REQUIRE(write(fd, header, strlen(header)) == (ssize_t)strlen(header));
+    REQUIRE(write(fd, header, first) == (ssize_t)first);
     if (ends_late(fd, argv[1])) return 0;
     pass(fd, argv[1]);
     REQUIRE(write(fd, trailer, strlen(trailer)) == (ssize_t)strlen(trailer));
