@@ -28,6 +28,8 @@ _LOOKS = {"wait": 0, "now": 1, "always": 2}
 _LISTING = {"now": 0, "end": 1}
 _ANSWERS_WITHIN = 5.0
 """Seconds for which a disk is waited for that is to remove a run's hidden files."""
+Listed = Literal["no", "some", "all"]
+"""What a program has read: also what no listing had shown it, or steps that one had, or after one that showed all."""
 
 _NOT_DONE = 1
 """Of a call for which the board could not be had."""
@@ -166,6 +168,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_task_saw_end": (number, [pointer, number]),
             "wilkins_task_met_failure": (number, [pointer, number]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
+            "wilkins_read_as_listed": (number, [pointer, number]),
             "wilkins_stop": (None, [pointer]),
             "wilkins_last_steps": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
@@ -423,6 +426,15 @@ class Board:
             BoardHeldError: the board could not be asked.
         """
         return int(self._ask(_native().wilkins_steps_opened, task))
+
+    def listed(self, task: int) -> Listed:
+        """What the task has read since its last start, compared with what its program was shown in listings of folders.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        answers: tuple[Listed, ...] = ("no", "some", "all")
+        return answers[int(self._ask(_native().wilkins_read_as_listed, task))]
 
     def port_steps(self, port: int) -> int:
         """Steps published on an out-port, or read on an in-port. As cheap with many tasks, which `report` is not.

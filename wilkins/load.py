@@ -272,6 +272,12 @@ def _check_inport(reader: Reader, task: Task, port: InPort, who: str) -> None:
             f"{who}: 'nreaders' is {port.nreaders}, more than its task's 'nprocs' of {task.nprocs}",
         )
     policy, has_queue = port.flow or port.io_freq or (None, False)
+    if port.listing == "end" and policy and policy.when_full != "block":
+        reader.problem(
+            port.where.of("listing"),
+            f"{who}: with 'listing: end' all steps wait to be listed, so none is dropped; leave out that policy, or "
+            "'listing'",
+        )
     if port.queue and has_queue:
         reader.problem(port.where.of("queue"), f"{who}: the queue is given twice; remove 'queue' or the one in 'flow'")
     elif port.queue and port.queue > 1 and policy and policy.when_full != "block":

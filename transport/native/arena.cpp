@@ -132,6 +132,12 @@ int Arenas::open(int slot, bool writable) const {
 
 uint64_t Arenas::room(int slot) const { return disk::is_file(board_, slot) ? kRoomOnDisk : board_.head().reserve; }
 
+// Are mappings of the slot's arena kept from step to step? Not of a file on disk, which is another one for each, and not where there are
+// slots for a whole series: those would take all addresses.
+bool Arenas::keeps(int slot) const {
+    return !disk::is_file(board_, slot) && !board_.source(board_.slot(slot).source).series;
+}
+
 int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
     const uint64_t table = table_size(room(slot));
     char path[PATH_MAX];
@@ -158,8 +164,8 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     if (fd < 0) return errno;
     int error = ENOMEM;
     uint64_t length = room(slot);
-    // Of a file on disk each step has a mapping of its own: that of one to be read is as long as the step.
-    if (!writable && disk::is_file(board_, slot)) length = std::max<uint64_t>(board_.slot(slot).size.load(), 1);
+    // A mapping that is not kept is of one step: to be read, it is as long as that.
+    if (!writable && !keeps(slot)) length = std::max<uint64_t>(board_.slot(slot).size.load(), 1);
     if (const uint64_t some = writable ? limited_table(table_size(length)) : 0) length = some * kBlock;
     // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
     const uint64_t least = std::min<uint64_t>(length, 64u << 20);
@@ -183,7 +189,7 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
     *out = kept;
     if (kept.bytes) return 0;
     if (int error = map_bytes(slot, writable, out)) return error;
-    if (disk::is_file(board_, slot)) out->kept = false;
+    if (!keeps(slot)) out->kept = false;
     else kept = *out;
     return 0;
 }

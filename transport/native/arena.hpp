@@ -68,6 +68,7 @@ private:
     int map_table(int slot, bool writable, Mapping* kept) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;
     uint64_t room(int slot) const;
+    bool keeps(int slot) const;
     void account(SlotRecord& slot, uint64_t bytes);
     void note_peak();
 

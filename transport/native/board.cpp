@@ -239,12 +239,17 @@ int create_board(const char* folder, const BoardPlan& plan) {
 
     std::vector<std::vector<int>> links(plan.ports.size());
     std::vector<uint32_t> longest(plan.ports.size(), 1);
+    const auto nprocs_of = [&](int port) {
+        return static_cast<uint32_t>(plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(port)].task)].nprocs);
+    };
     for (int c = 0; c < channels; ++c) {
         const auto& channel = plan.channels[static_cast<size_t>(c)];
         links[static_cast<size_t>(channel.outport)].push_back(c);
         links[static_cast<size_t>(channel.inport)].push_back(c);
         auto& most = longest[static_cast<size_t>(channel.outport)];
         most = channel.queue > most ? channel.queue : most;
+        if (plan.ports[static_cast<size_t>(channel.inport)].habits.listing == Lists::end)
+            most = std::max({most, kSeriesSlots / nprocs_of(channel.outport), kLeastSeries});
     }
     std::vector<uint32_t> spare(plan.ports.size(), kSpareSlots);
     int sources = 0, ranks = 0, total_links = 0;
@@ -337,8 +342,8 @@ int create_board(const char* folder, const BoardPlan& plan) {
         const auto& from = plan.tasks[static_cast<size_t>(t)];
         copy_text(task_table[t].name, sizeof(task_table[t].name), from.name);
         task_table[t].nprocs = from.nprocs;
-        task_table[t].first_rank = next_rank;
         task_table[t].folder = from.folder;
+        task_table[t].first_rank = next_rank;
         for (int r = 0; r < from.nprocs; ++r, ++next_rank) {
             rank_table[next_rank].task = t;
             rank_table[next_rank].rank = r;
@@ -404,6 +409,10 @@ int create_board(const char* folder, const BoardPlan& plan) {
             SourceRecord& source = source_table[next_source];
             source.port = p;
             source.rank = r;
+            for (const int c : mine) {
+                const auto& in = plan.ports[static_cast<size_t>(plan.channels[static_cast<size_t>(c)].inport)];
+                if (in.habits.listing == Lists::end) source.series = 1;
+            }
             source.first_slot = next_slot;
             source.slots = each;
             for (int k = 0; k < each; ++k, ++next_slot) {

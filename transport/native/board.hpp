@@ -128,7 +128,7 @@ private:
 
 // What a board is made from.
 struct BoardPlan {
-    struct Task { std::string name; int nprocs; FolderRecord folder = {}; };
+    struct Task { std::string name; int nprocs; Folder folder = {}; };
     struct Port {
         int task;
         Direction direction;

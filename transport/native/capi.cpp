@@ -276,6 +276,14 @@ WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {
     return lock && board->task(task).met_failure != 0;
 } WILKINS_OR(0)
 
+// 1: what the task has read since its last start is what it had listed before; 2: it was shown all that there ever will be; 0: neither.
+WILKINS_API(int, wilkins_read_as_listed(const Watched* board, int task)) {
+    const Briefly lock(*board);
+    if (!lock) return 0;
+    const queue::ReadAsListed read = queue::read_as_listed(*board, task);
+    return read.whole ? 2 : read.some ? 1 : 0;
+} WILKINS_OR(0)
+
 WILKINS_API(unsigned, wilkins_steps_opened(const Watched* board, int task)) {
     const Briefly lock(*board);
     return lock ? queue::steps_opened(*board, task) : 0;

@@ -61,6 +61,8 @@ void attach() {
         p.first_port = i;
         if (!p.last_port) p.last_port = i + 1;
     }
+    p.start = p.board.task(index).folder;
+    if (p.start.none()) p.start = folder_of("");  // the plan did not say
     fault::configure(p.task_name(), p.context.rank);
 }
 

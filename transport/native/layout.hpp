@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 16;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 17;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -21,6 +21,8 @@ inline constexpr int kSegments = 32;                    // files that the board 
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
 inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow to break a circle of waits, if the workflow file does not say
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
+inline constexpr uint32_t kSeriesSlots = 4096;  // slots of an out-port for each in-port that lists whole series, over all its sources,
+inline constexpr uint32_t kLeastSeries = 256;   // but no fewer than so many each
 
 inline constexpr int kStrangers = 12;       // names that match no port, which a task remembers of its program's
 
@@ -36,6 +38,12 @@ enum class First : uint32_t { wait, missing, file };
 // always: as the workflow file says; wait: unless that holds up other work of the task (see store_looks.cpp).
 enum class Looks : uint32_t { wait, now, always };
 enum class Lists : uint32_t { now, end };
+// How a wait ends if nothing that it waits for can come any more.
+enum class WaitKind : uint32_t {
+    plain,     // the run is stuck
+    gives_up,  // the program goes on without
+    to_end,    // as the first; and it waits for the end of the stream, whatever steps there are
+};
 
 // Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
 enum class StandIn : uint32_t {
@@ -90,15 +98,9 @@ struct NameSet {
     NameRange ranges[kNameRanges];
 };
 
-// A folder, whatever it is called.
-struct FolderRecord {
-    uint64_t device;
-    uint64_t inode;  // 0: none is known
-};
-
 struct TaskRecord {
     char name[128];
-    FolderRecord folder;  // in which its programs start
+    Folder folder;  // in which its programs start
     std::atomic<uint32_t> makes;  // its programs have made files of their own that are called like files of its in-ports
     NameSet made;                 // which (see store_match.cpp)
     int32_t nprocs;
@@ -141,12 +143,13 @@ struct RankRecord {
     int32_t task;
     int32_t rank;
     WaitFor wait;  // what a process of this rank waits for now
+    WaitKind wait_kind;
+    uint32_t listed;  // since which start of the task (counted from 1) a listing has been answered that may wait for the first step
     int32_t wait_port;
     int32_t wait_pid;
     uint32_t wait_process;
     int64_t wait_since;  // ns, monotonic
     char wait_name[kNameMax];
-    uint32_t wait_yields;  // it ends by itself where nobody else can end it: that of a look, say
     uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
     Vain vain;
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
@@ -224,6 +227,11 @@ struct PortRecord {
     Answered answers[kAnswers];  // in: each in the place of its number's remainder
     uint32_t told_missing;  // in: that a look was answered so as not to wait for itself is in the log
     uint64_t started_for;  // in: stamp of the step that its task was last started for; 0: none
+    uint64_t listed_to;    // in: since the task's last start, the last publication before its program listed steps; 0: it has listed none
+    uint32_t read_listed;  // in: steps opened since then that were published before the listing,
+    uint32_t read_later;   // and that were not
+    uint32_t listed_whole;  // in: since then, a listing has waited for all steps
+    std::atomic<uint32_t> listed_short;  // in: times that a listing could not wait for a step, since nobody could have brought it
     uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;        // in: offset of Asked[nprocs]
     uint64_t given;        // in: offset of uint64_t[log_room]: the first question that each step may be the answer to
@@ -303,6 +311,7 @@ struct SourceRecord {
     uint64_t next_sequence;
     uint32_t rewrites;  // it has published one name twice
     uint32_t renames;   // it has published two names one after the other
+    uint32_t series;    // a reader waits for all its steps, to list them
     int32_t first_slot;
     int32_t slots;
     uint64_t judged;     // files published so far, in this run, of which is known whether they rewrite a name
@@ -326,6 +335,7 @@ struct SlotRecord {
     uint64_t published_stamp;            // order of publication over the whole run
     int64_t published_ns;                // wall clock
     uint64_t place_hash;                 // of the absolute name
+    Folder folder;                       // in which its producer puts it; stays when the slot is cleared
     uint64_t accounted;                  // bytes counted in the port's `used`
     uint32_t claimed_by;                 // the process that changes, without the board's lock, what lies on disk of it (see claimed); 0: none
     uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it

@@ -9,6 +9,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <ftw.h>
+#include <glob.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -152,8 +154,16 @@ private:
     X(fdopendir, DIR*(int))                                                             \
     X(scandir, int(const char*, struct dirent***, int (*)(const struct dirent*),                     \
                    int (*)(const struct dirent**, const struct dirent**)))                           \
+    X(scandirat, int(int, const char*, struct dirent***, int (*)(const struct dirent*),              \
+                     int (*)(const struct dirent**, const struct dirent**)))                         \
     X(readdir, struct dirent*(DIR*))                                                    \
+    X(readdir_r, int(DIR*, struct dirent*, struct dirent**))                            \
     X(rewinddir, void(DIR*))                                                            \
+    X(telldir, long(DIR*))                                                              \
+    X(seekdir, void(DIR*, long))                                                        \
+    X(glob, int(const char*, int, int (*)(const char*, int), glob_t*))                  \
+    X(ftw, int(const char*, int (*)(const char*, const struct stat*, int), int))        \
+    X(nftw, int(const char*, int (*)(const char*, const struct stat*, int, struct FTW*), int, int)) \
     X(closedir, int(DIR*))
 
 #define WILKINS_DECLARE(name, ...) inline const Function<__VA_ARGS__> name{#name};

@@ -292,6 +292,12 @@ int stat_match(const Match& match, struct stat* st) {
     return describe_open(match, false, st) ? 0 : succeed_or(ENOENT);
 }
 
+int stat_for_program(const char* path, struct stat* st, bool follow) {
+    bool handled;
+    const int result = stat_any(path, st, nullptr, &handled);
+    return handled ? result : follow ? libc::stat(path, st) : libc::lstat(path, st);
+}
+
 namespace {
 
 int fstat_any(int fd, struct stat* st) {

@@ -39,6 +39,9 @@ void describe(const struct stat& st, struct statx* stx);
 // stat of a matching name: 0, or -1 with ENOENT. Never waits, never asks the disk.
 int stat_match(const Match& match, struct stat* st);
 
+// What stat, or lstat if links are not followed, answers the program.
+int stat_for_program(const char* path, struct stat* st, bool follow);
+
 // Has the process loaded an HDF5 whose calls the HDF5 wrappers reach? Then a look through the C library is only a look.
 bool has_shared_hdf5();
 

@@ -11,6 +11,7 @@ struct Process {
     Context context;
     Arenas* arenas = nullptr;  // lives as long as the process
     int rank_index = -1;       // in the board's rank table
+    Folder start;              // where the task's program starts
     int first_port = 0;        // the task's ports lie from here
     int last_port = 0;         // to before here
 

@@ -147,6 +147,22 @@ void task_exited(const Board& board, int task, bool final, bool clean = true,
 // The step the in-port's task would read next, or -1.
 int next_step(const Board& board, int inport);
 
+// Is the step one of those that nobody gives up before its producers have ended (see kept_to_end)?
+bool waits_for_series(const Board& board, const SlotRecord& slot);
+
+// Are all the source's slots taken by such?
+bool full_of_series(const Board& board, int source);
+
+// A rank's program has been shown the steps of the in-port that are there; `whole`: all that will ever be.
+void note_listing(const Board& board, int inport, bool whole);
+
+// Whether what the task has read since its last start is what it had listed before; whether it was shown all that there ever will be.
+struct ReadAsListed {
+    bool some;
+    bool whole;
+};
+ReadAsListed read_as_listed(const Board& board, int task);
+
 // Most steps of one source that one rank has opened since the task was last started.
 uint32_t steps_opened(const Board& board, int task);
 

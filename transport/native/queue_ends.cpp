@@ -94,6 +94,8 @@ void task_started(const Board& board, int index, bool one_step) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         port.ahead = 0;
+        port.listed_to = 0;
+        port.read_listed = port.read_later = port.listed_whole = 0;
         const int offered = one_step ? next_step(board, p) : -1;
         port.started_for = offered < 0 ? 0 : board.slot(offered).stamp;
         forget_questions(board, port);

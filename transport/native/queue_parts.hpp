@@ -99,6 +99,11 @@ inline bool on_channel(const Board& board, const SlotRecord& slot, const Channel
     return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
 }
 
+// Do all steps of the channel stay, since its program waits for the whole series, to list it?
+inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
+    return board.port(channel.inport).habits.listing == Lists::end && can_produce(board, channel.inport);
+}
+
 // Steps of the source that are on the channel, from a number on.
 inline int queued_from(const Board& board, const ChannelRecord& channel, int source_in_port, uint64_t low) {
     int n = 0;
@@ -113,6 +118,7 @@ inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before
 // Would the source's next step, of this name, be one of those of which the channel holds only so many?
 inline bool bounds(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
+    if (inport.habits.listing == Lists::end) return false;  // its program waits for all of them
     if (channel.when_full != WhenFull::block || !keeps(channel, offered(board, channel, source_in_port))) return false;
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
@@ -133,6 +139,7 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, Wanted 
         const int index = board.link(port, k);
         const ChannelRecord& channel = board.channel(index);
         if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
+        if (kept_to_end(board, channel)) return true;
         for (int r = 0; r < channel.readers; ++r) {
             if (wanted(index, s, r) <= slot.sequence) return true;
             const Mark& mark = board.mark(channel, s, r);

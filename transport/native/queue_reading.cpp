@@ -276,6 +276,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
             board.logged(channel, s) = slot.sequence + 1;
         }
     }
+    ++(slot.published_stamp <= inport.listed_to ? inport.read_listed : inport.read_later);
     note_process(board, inport, reader);
     Mark& mark = board.mark(channel, s, reader);
     ++mark.opened;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "answers.hpp"
@@ -75,7 +76,8 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         if (rank.wait == WaitFor::nothing) continue;
         const auto waited = static_cast<uint64_t>(now - rank.wait_since);
         task.waiting += waited;
-        const bool strange = rank.wait == WaitFor::data && queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
+        const bool strange = rank.wait == WaitFor::data && strcmp(rank.wait_name, board.port(rank.wait_port).pattern) != 0 &&
+                             queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
         task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, survey.waits_on(r)});
     }
     if (const int awaited = record.awaits - 1; awaited >= 0 && record.state != TaskState::ended && task.waits.empty())

@@ -51,10 +51,20 @@ bool others_will_free(const Process& p, int port) {
         const SlotRecord& slot = p.board.slot(s);
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (port >= 0 && queue::claimed(p.board, slot)) return true;  // its file on disk is being removed
-        if (slot.state == SlotState::published && queue::needed(p.board, slot, true)) return true;
+        if (slot.state == SlotState::published && queue::needed(p.board, slot, true) && !queue::waits_for_series(p.board, slot)) return true;
         if (queue::unfinished(slot) && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
     }
     return false;
+}
+
+// A step that takes memory until its series is whole, or nullptr.
+const SlotRecord* find_series(const Process& p, int port) {
+    for (int s = 0; s < p.board.head().slots; ++s) {
+        const SlotRecord& slot = p.board.slot(s);
+        if (port >= 0 && p.board.source(slot.source).port != port) continue;
+        if (slot.state == SlotState::published && queue::waits_for_series(p.board, slot)) return &slot;
+    }
+    return nullptr;
 }
 
 }  // namespace
@@ -97,7 +107,17 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                 continue;
             }
             const uint64_t cap = p.board.port(port).cap;
-            if (error == EDQUOT)
+            const SlotRecord* const series = find_series(p, scope);
+            if (series)
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but %s is full of steps such as '%s', which wait to be listed all together "
+                         "('listing: end' on an in-port); %s",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size),
+                         on_disk ? "the disk" : error == EDQUOT ? "what 'memory' allows the port" : p.board.folder(), series->name,
+                         on_disk           ? "free some there, or write to another one"
+                         : error == EDQUOT ? "raise the port's 'memory', or give it 'mode: both', with which they wait on disk"
+                                           : "give their port 'mode: both', with which they wait on disk, or free some shared memory");
+            else if (error == EDQUOT)
                 fail_run(p,
                          "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu)%s, more than the %llu that "
                          "'memory' allows its port; raise it, to several times a step's size",

@@ -6,11 +6,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace wilkins {
 
 inline constexpr size_t kNameMax = 1024;    // longest file name a step can carry, with its terminator
 inline constexpr uint64_t kBlock = 65536;   // bytes per entry of an arena's block table
+
+// A folder of a disk, by whatever name; none: there is no such folder.
+struct Folder {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+
+    bool none() const { return inode == 0; }
+    bool operator==(const Folder& other) const { return inode == other.inode && device == other.device; }
+};
 
 // A name that matches at least one memory port of this process's task.
 struct Match {
@@ -146,9 +158,53 @@ bool on_disk(const Match& match);
 // never the file of a later step.
 bool may_remove_file(const Match& match);
 
-// Calls `each` with the name of every step that a look at the disk would show, unless it is there anyway: what this rank may
-// still read of others, and what its task has written itself and not removed. A name may come more than once.
-void list_steps(void (*each)(const char* name, uint64_t identity, void* user), void* user);
+// A folder as a program names it when it lists it.
+class Listed {
+public:
+    // `path` is normalised. Looks at the disk.
+    Listed(std::string path, const Folder& folder);
+
+    // Looks again whether the folder is there.
+    void look_again();
+
+    // Where a program would have started that calls this folder by the directories of the pattern.
+    Folder start_of(const char* pattern) const;
+
+    std::string path;
+    Folder folder;
+
+private:
+    std::vector<std::pair<int, Folder>> above_;  // by how many levels, where a pattern of the task has directories
+};
+
+// What a folder has to do with steps.
+enum class Content {
+    nothing,
+    files,   // steps were begun there, none of them for this task to read
+    steps,   // in-ports of the task hold there
+    perhaps  // no producer has begun a file there, but one has begun none at all yet
+};
+Content content_of(const Listed& listed);
+
+// Waits until a first step, or with `listing: end` the end, of the in-ports that hold in the folder is there, unless the program has to be
+// answered at once. `perhaps`: also where a producer that has begun no file may yet do so.
+void await_listing(Listed& listed, bool perhaps);
+
+// A step as a listing shows it: the name within the folder, and its number, which stat of the name shows, too.
+struct ListedStep {
+    std::string name;
+    uint64_t identity;
+};
+
+// The steps that an open by a name in this folder would lead to: what this rank may still read of others, and what its task has
+// written there itself and not removed. `by_program`: this listing tells the program what there is to read.
+std::vector<ListedStep> list_steps(const Listed& listed, bool by_program);
+
+// Is the disk's file of a matching name in this folder not what an open would lead to?
+bool is_covered(const Listed& listed, const Match& match);
+
+// Where a name lies: its folder on the disk.
+Folder folder_of(const char* name);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
 // For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does.

@@ -134,6 +134,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     Process& p = process();
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
+    const Folder folder = folder_of(match.name);
     int index = -1;
     uint64_t stamp = 0;
     bool name_has_room = true;
@@ -149,6 +150,14 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 if (index >= 0) break;
                 sweep_dead_readers(p, match.outport);
                 if (queue::drop_kept_back(board, source_index)) continue;
+                if (queue::full_of_series(board, source_index)) {
+                    fail_run(p,
+                             "task '%s' rank %d: %d files of port '%s' wait to be listed all together ('listing: end' on an in-port), more than "
+                             "can be kept at once; give that in-port a 'queue' as long as the series, or let its program read the files one by one",
+                             p.task_name(), p.context.rank, board.source(source_index).slots, port.pattern);
+                    *error = ENOSPC;
+                    return nullptr;
+                }
                 if (queue::full_of_resting(board, source_index)) {
                     fail_run(p,
                              "task '%s' rank %d: %d files of port '%s' are closed but not yet published, more than can rest at once; "
@@ -167,6 +176,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         slot.writer_process = p.board.self();
         slot.stamp = stamp = ++board.head().stamp;
         slot.place_hash = place;
+        slot.folder = folder;
         strcpy(slot.name, match.name);
         WILKINS_FAULT_POINT("create.named");
         slot.state = SlotState::writing;

@@ -189,7 +189,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (answer_first(p_, match_.inport, false) != First::wait) return ENOENT;
     if (inport_.habits.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
-    Wait wait(p_, WaitFor::data, match_.inport, match_.name, true);
+    Wait wait(p_, WaitFor::data, match_.inport, match_.name, WaitKind::gives_up);
     int64_t asked_at = now_ns();
     int64_t pause = kFirstPause;
     for (;;) {

@@ -47,7 +47,7 @@ void explain_long_name(const Process& p, const char* name) {
 }
 
 // Which folder it is, however it is called. False: there is none.
-bool identify(const char* folder, FolderRecord* out) {
+bool identify(const char* folder, Folder* out) {
     struct stat st;
     const int saved = errno;
     const bool there = raw::stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
@@ -56,14 +56,14 @@ bool identify(const char* folder, FolderRecord* out) {
     return there;
 }
 
-bool same(const FolderRecord& one, const FolderRecord& other) {
+bool same(const Folder& one, const Folder& other) {
     return one.inode != 0 && one.inode == other.inode && one.device == other.device;
 }
 
-using Folder = char[kNameMax];
+using FolderName = char[kNameMax];
 
 // The folder above the name's last n components, as the name says it.
-void folder_above(const char* name, int n, Folder& out) {
+void folder_above(const char* name, int n, FolderName& out) {
     auto length = static_cast<size_t>(last_components(name, n) - name);
     while (length > 1 && name[length - 1] == '/') --length;
     memcpy(out, name, length);
@@ -76,7 +76,7 @@ struct Key {
     char text[49];
 };
 
-Key key_of(const FolderRecord& folder, const char* file = "") {
+Key key_of(const Folder& folder, const char* file = "") {
     const uint64_t words[] = {folder.device, folder.inode, hash_text(file)};
     Key key;
     char* at = key.text;
@@ -117,8 +117,8 @@ bool matches_elsewhere(const Called& wanted, char (&name)[kNameMax]) {
     const char* const end = last_components(whole, count_components(rest));
     if (!glob_match(rest, end)) return false;
     const auto head = static_cast<size_t>(rest - pattern);
-    Folder mine, wants;
-    FolderRecord one, other;
+    FolderName mine, wants;
+    Folder one, other;
     folder_above(whole, count_components(rest), mine);
     memcpy(wants, pattern, head);
     wants[head > 1 ? head - 1 : head] = 0;
@@ -154,7 +154,7 @@ uint64_t place_of(int inport, const char* folder) {
 enum class Held { yes, no, not_yet };
 
 // Does the in-port hold in the folder? Not yet known while a producer of it may still begin its first file there.
-Held holds_in(const Process& p, int index, const FolderRecord& folder) {
+Held holds_in(const Process& p, int index, const Folder& folder) {
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
     if (same(folder, board.task(inport.task).folder) || past::knows(board, inport.folders, key_of(folder).text)) return Held::yes;
@@ -184,12 +184,12 @@ bool holds(Process& p, int index, const char* name, bool waits) {
     const PortRecord& inport = p.board.port(index);
     const Called wanted = called(inport);
     if (p.board.task(inport.task).folder.inode == 0 || wanted.pattern[0] == '/' || led_step(name)) return true;
-    Folder folder;
+    FolderName folder;
     folder_above(name, wanted.components, folder);
     const uint64_t place = place_of(index, folder);
     std::atomic<uint64_t>& known = known_places[place >> 8 & 63];
     if (known.load(std::memory_order_relaxed) == place) return true;
-    FolderRecord where;
+    Folder where;
     if (!identify(folder, &where)) return true;
     // The name of no step: what is waited for is that a producer begins its first.
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
@@ -207,8 +207,8 @@ bool holds(Process& p, int index, const char* name, bool waits) {
 
 // The file of this name, as the set of those that the task has made keeps it. False: its folder is not there.
 bool file_key(const char* name, Key* out) {
-    Folder folder;
-    FolderRecord where;
+    FolderName folder;
+    Folder where;
     folder_above(name, 1, folder);
     if (!identify(folder, &where)) return false;
     *out = key_of(where, last_components(name, 1));
@@ -355,7 +355,7 @@ void note_begun(const Process& p, int outport, const char* name) {
     constexpr int kDepths = 8;
     const Board& board = p.board;
     PortRecord& out = board.port(outport);
-    FolderRecord folders[kDepths] = {};
+    Folder folders[kDepths] = {};
     bool there[kDepths] = {}, asked[kDepths] = {};
     const auto each = [&](auto visit) {
         for (int k = 0; k < out.links; ++k) {
@@ -367,7 +367,7 @@ void note_begun(const Process& p, int outport, const char* name) {
     };
     each([&](int, int depth) {
         if (asked[depth]) return;
-        Folder folder;
+        FolderName folder;
         folder_above(name, depth, folder);
         asked[depth] = true;
         there[depth] = identify(folder, &folders[depth]);

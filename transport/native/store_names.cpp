@@ -65,36 +65,6 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     return true;
 }
 
-namespace {
-
-// A file that the task has written, or this process is writing, and has not removed: to the program it is there.
-bool is_own_file(const Process& p, const SlotRecord& slot) {
-    const PortRecord& port = p.board.port(p.board.source(slot.source).port);
-    if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.state == SlotState::free || slot.removed) return false;
-    return slot.state != SlotState::writing || slot.writer_process == p.board.joined();
-}
-
-}  // namespace
-
-void list_steps(void (*each)(const char* name, uint64_t identity, void* user), void* user) {
-    Process& p = process();
-    if (!p.context.active) return;
-    Board::Lock lock(p.board);
-    for (int s = 0; s < p.board.head().slots; ++s) {
-        const SlotRecord& slot = p.board.slot(s);
-        if (is_own_file(p, slot)) each(slot.name, slot.stamp, user);
-        if (slot.state != SlotState::published) continue;
-        for (int i = 0; i < p.board.head().ports; ++i) {
-            const PortRecord& port = p.board.port(i);
-            if (port.task != p.context.task || port.direction != Direction::in) continue;
-            if (!pattern_match(port.pattern, static_cast<int>(port.components), slot.name)) continue;
-            const char* const name = name_for(port, slot);
-            const queue::Found found = queue::find(p.board, i, p.context.rank, name);
-            if (found.slot == s && found.unread && !before_first(p, i)) each(name, slot.stamp, user);
-        }
-    }
-}
-
 int remove_step(const Match& match) {
     Process& p = process();
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
@@ -132,6 +102,7 @@ bool rename_resting(Process& p, const Match& from, const Match& to, int* error) 
     const Board& board = p.board;
     const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
     note_begun(p, to.outport, to.name);
+    const Folder folder = folder_of(to.name);
     Board::Lock lock(board);
     if ((*error = await_renames(p, from.outport, lock))) return true;
     const int index = queue::find_resting(board, from.outport, from.name, place);
@@ -142,6 +113,7 @@ bool rename_resting(Process& p, const Match& from, const Match& to, int* error) 
     const auto take_name = [&] {
         strcpy(slot.name, to.name);
         slot.place_hash = new_place;
+        slot.folder = folder;
         if (replaced >= 0 && board.slot(replaced).state == SlotState::resting) queue::withdraw(board, replaced);
     };
     if (disk::has_files(board, from.outport)) {

@@ -15,7 +15,7 @@ namespace {
 // Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
 class Waiting {
 public:
-    // `yielding`: waits that end by themselves where nobody else can end them count, too.
+    // `yielding`: waits that give up where nobody else can end them count, too.
     Waiting(const Board& board, bool yielding);
     std::string told() const;
     bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
@@ -33,7 +33,7 @@ private:
     // A process that died in a wait waits no more; its task may go on with other programs.
     bool waits(int rank) {
         const RankRecord& record = board_.rank(rank);
-        if (ended(rank) || record.wait == WaitFor::nothing || (record.wait_yields && !yielding_)) return false;
+        if (ended(rank) || record.wait == WaitFor::nothing || (record.wait_kind == WaitKind::gives_up && !yielding_)) return false;
         return !survey_.is_over(record.wait_process);
     }
 
@@ -123,6 +123,7 @@ bool Waiting::has_come(int index) const {
     // A folder: what is waited for is a producer's first file (see store_match.cpp).
     if (const size_t length = strlen(rank.wait_name); length > 0 && rank.wait_name[length - 1] == '/') return false;
     const PortRecord& port = board_.port(rank.wait_port);
+    if (rank.wait_kind == WaitKind::to_end) return !queue::can_produce(board_, rank.wait_port);
     const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
     if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, rank.wait_name)) return true;
     // Who asks for the next step, whatever its name, waits for the pattern (see steps.cpp).

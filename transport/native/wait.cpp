@@ -30,8 +30,8 @@ int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
     return interrupted || board.head().stopped ? EINTR : 0;
 }
 
-Wait::Wait(Process& process, WaitFor what, int port, const char* name, bool yields)
-    : process_(process), what_(what), port_(port), name_(name), yields_(yields) {}
+Wait::Wait(Process& process, WaitFor what, int port, const char* name, WaitKind kind)
+    : process_(process), what_(what), port_(port), name_(name), kind_(kind) {}
 
 Wait::~Wait() {
     if (!since_) return;
@@ -54,11 +54,11 @@ void Wait::tell(Board::Lock& lock) {
         note(begins[static_cast<int>(what_)]);
     }
     me.wait = what_;
+    me.wait_kind = kind_;
     me.wait_port = port_;
     me.wait_pid = getpid();
     me.wait_process = process_.board.self();
     me.wait_since = since_;
-    me.wait_yields = yields_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
     WILKINS_FAULT_POINT("wait.noted");
 }
@@ -72,7 +72,7 @@ int Wait::nap(Board::Lock& lock, int milliseconds) {
 }
 
 bool Wait::is_in_vain(Board::Lock& lock) {
-    yields_ = true;
+    if (kind_ == WaitKind::plain) kind_ = WaitKind::gives_up;
     tell(lock);
     const bool vain = is_stuck(process_.board, process_.rank_index);
     process_.me().wait = WaitFor::nothing;

@@ -13,8 +13,7 @@ int nap(Process& process, int port, Board::Lock& lock, int milliseconds = kNap);
 
 class Wait {
 public:
-    // `yields`: the caller goes on without where nobody else can end the wait (see RankRecord::wait_yields).
-    Wait(Process& process, WaitFor what, int port, const char* name, bool yields = false);
+    Wait(Process& process, WaitFor what, int port, const char* name, WaitKind kind = WaitKind::plain);
     ~Wait();
     Wait(const Wait&) = delete;
     Wait& operator=(const Wait&) = delete;
@@ -30,12 +29,13 @@ public:
 
 private:
     void note(const char* event) const;
+    void show() const;
 
     Process& process_;
     WaitFor what_;
     int port_;
     const char* name_;
-    bool yields_;
+    WaitKind kind_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
 };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from wilkins.errors import ResourceError
 from wilkins.launch.environment import takes_filename
@@ -18,6 +19,8 @@ class BoardPorts:
         self._told_names = {task.index for task in plan.tasks if takes_filename(task)}
         self._coupled = [port for port in plan.ports if port.mode != "plain"]
         self._in_channels = {end for channel in plan.channels for end in (channel.outport, channel.inport)}
+        listed = {port.index for port in plan.ports if port.direction == "in" and port.listing == "end"}
+        self._listed_whole = {channel.outport for channel in plan.channels if channel.inport in listed}
         self._index = {port.index: place for place, port in enumerate(self._coupled)}
 
     def index_of(self, port: PortPlan) -> int | None:
@@ -48,7 +51,7 @@ class BoardPorts:
                 port.direction,
                 port.pattern,
                 port.cap_bytes,
-                port.mode,
+                self._mode(port),
                 port.publish.when,
                 port.publish.count,
                 port.publish.dset or "",
@@ -65,6 +68,10 @@ class BoardPorts:
             )
             for port in self._coupled
         ]
+
+    def _mode(self, port: PortPlan) -> Literal["memory", "both", "file", "plain"]:
+        """Files that are on disk anyway, and wait there for the listing of them all, take no memory as well."""
+        return "file" if port.mode == "both" and port.index in self._listed_whole else port.mode
 
     def _may_stand(self, port: PortPlan) -> bool:
         return port.direction == "in" and port.task in self._told_names and is_wild(port.called)
