@@ -50,6 +50,9 @@ class Facts:
     """Most steps of one source that a rank opened since this start."""
     read: int
     """Steps the task read in all, over its starts."""
+    listed: Literal["no", "some", "all"]
+    """Since this start, its programs read nothing that listings of folders had not shown before (``some``), or were
+    shown all steps that will ever be (``all``)."""
     at_end: bool
     """Since this start, an open failed because the stream had ended."""
     met_failure: bool
@@ -70,11 +73,19 @@ def after_exit(ended: Exit, facts: Facts) -> Verdict:
     if not ended.clean:
         at_end = facts.in_ports > 0 and facts.read > 0 and facts.at_end and ended.by_signal is None
         return "ended at end of stream" if at_end and not facts.strict_end else "failed"
-    if facts.in_ports and facts.rerun != "never":
-        one_step = facts.opened == 1 or (facts.takes_filename and facts.read > 0)
-        if facts.rerun == "always" or one_step:
-            return "again"
+    goes_on = facts.rerun == "always" or _had_one_step(facts) or has_read_listed(facts)
+    if facts.in_ports and facts.rerun != "never" and goes_on:
+        return "again"
     return after_last_exit(facts)
+
+
+def _had_one_step(facts: Facts) -> bool:
+    return facts.listed != "all" and (facts.opened == 1 or (facts.takes_filename and facts.read > 0))
+
+
+def has_read_listed(facts: Facts) -> bool:
+    """The program has listed what was there, read of that, and ended: what came meanwhile is for its next start."""
+    return facts.rerun == "auto" and facts.listed == "some" and facts.opened > 0
 
 
 def after_last_exit(facts: Facts) -> Final:

@@ -104,6 +104,15 @@ def _no_names(run: TaskRun) -> str:
     return f"{words}; a program that it starts, and that is static or runs with other rights, cannot be reached"
 
 
+def listed(run: TaskRun) -> str:
+    """A program had read what it listed, and ended, before its producers did."""
+    return (
+        f"{run.name}: listed a folder, read steps that it was shown and ended; it is started again for those that "
+        "came meanwhile. If it needs all of them at once, give its in-port `listing: end`; if it is done, give it "
+        "`rerun: never`"
+    )
+
+
 def waits(report: dict[str, Any]) -> list[str]:
     """Who waits for whom, one line each, and what could end it."""
     tasks, ports = report["tasks"], report["ports"]

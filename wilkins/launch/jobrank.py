@@ -137,8 +137,8 @@ class JobRank:
         trace = TaskTrace(self._board, task.index, -1 if rank is None else rank)
         return [TaskRun(task, self._board, self._ports, log, self._start, ends, trace, once=rank is not None)]
 
-    def _run_apart(self, starts: int = 0) -> TaskRun:
-        """The task as an MPI job of its own, at every start after so many."""
+    def _run_apart(self, starts: int = 0, *, listed: bool = False) -> TaskRun:
+        """The task as an MPI job of its own, at every start after so many; `listed`: the last had listed its steps."""
         task, board = self._task, self._board
         return TaskRun(
             task,
@@ -149,6 +149,7 @@ class JobRank:
             Ends(board),
             TaskTrace(board, task.index),
             starts=starts,
+            listed=listed,
         )
 
     def _start(self, task: TaskPlan, filename: str | None) -> Program:
@@ -237,13 +238,14 @@ class JobRank:
             return
         clean = HAS_FAILED not in ends
         try:
-            again = clean and MAY_GO_ON in ends and decide.after_exit(Exit(0), run.facts()) == "again"
+            facts = run.facts()
         except BoardHeldError:
             return
+        again = clean and MAY_GO_ON in ends and decide.after_exit(Exit(0), facts) == "again"
         self._judges = False
         self._board.task_exited(self._task.index, final=not again, clean=clean)
         if again:
-            self._supervisor.add(self._run_apart(run.starts))
+            self._supervisor.add(self._run_apart(run.starts, listed=decide.has_read_listed(facts)))
         elif clean and run.outcome not in _FAILURES:
             TaskTrace(self._board, self._task.index).done()
 

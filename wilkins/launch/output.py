@@ -103,6 +103,10 @@ class Log:
         except OSError as error:
             raise refused(self.path, "write there what the task prints", error) from error
 
+    def say(self, message: str) -> None:
+        """Show lines of the launcher about the task."""
+        self._terminal.say(message)
+
     def mute(self) -> None:
         """Show nothing more on the terminal."""
         self._shown = False

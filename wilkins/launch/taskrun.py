@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from wilkins.launch import decide
+from wilkins.launch import decide, explain
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.decide import Exit, Facts, Final, Verdict
 from wilkins.launch.environment import takes_filename
@@ -55,9 +55,10 @@ class TaskRun:
         *,
         once: bool = False,
         starts: int = 0,
+        listed: bool = False,
     ) -> None:
         """`once`: it ends with its first program; whether the task goes on is for others to say. `starts`: how often
-        the task was started before."""
+        the task was started before; `listed`: the last time, its program read what it had listed and ended."""
         self.plan = plan
         self.log = log
         self.state: State = "waiting"
@@ -83,6 +84,8 @@ class TaskRun:
         self._once = once
         self._told_final = False
         self._facts_at_end: Facts | None = None
+        self._listed = listed
+        self._told_listed = False
 
     @property
     def name(self) -> str:
@@ -119,9 +122,16 @@ class TaskRun:
         began = time.monotonic_ns()
         self.program = self._start(self.plan, filename)
         self._trace.started(began)
+        self._tell_listed()
         self.stream = Stream(self.program.output, self.log)
         self.state = "running"
         return True
+
+    def _tell_listed(self) -> None:
+        """Say once that the task is started again for steps that came after its program had listed what was there."""
+        if self._listed and not self._told_listed:
+            self._told_listed = True
+            self.log.say(explain.listed(self))
 
     def _awaited(self) -> list[int]:
         """The in-ports that must offer a step before the next start: the first, or all that were ever read."""
@@ -156,6 +166,7 @@ class TaskRun:
         self.exit, self.unjudged = Exit(self.unjudged or 0), None
         verdict = decide.after_exit(self.exit, facts)
         if verdict == "again":
+            self._listed = decide.has_read_listed(facts)
             self._tell_again()
             if self._once:
                 self.state, self.outcome = "ended", "done"
@@ -244,6 +255,7 @@ class TaskRun:
             in_ports=len(self._in_ports),
             opened=self._board.steps_opened(self.plan.index),
             read=resumed.consumed + sum(map(self._board.port_steps, self._in_ports)),
+            listed=self._board.listed(self.plan.index),
             at_end=self._board.saw_end(self.plan.index),
             met_failure=self._board.met_failure(self.plan.index),
             # What is left of a resumed task may need none of a port.
