@@ -202,6 +202,41 @@ void restarts() {
     CHECK(p.read("out.h5", 0) == 1);
 }
 
+// A program that waits to list the whole series: no queue bounds it, and what was read stays until it is whole.
+void a_whole_series() {
+    Habits whole;
+    whole.listing = Lists::end;
+    Pair p("out*.h5", "out*.h5", 1, 1, 1, 2, WhenFull::block, {}, whole);
+    const auto name = [](int step) { return "out" + std::to_string(step) + ".h5"; };
+    const int slots = p.board.source(0).slots;
+    for (int i = 0; i < 5; ++i) CHECK(p.write(name(i).c_str()));
+    CHECK(p.read("out3.h5") == 3);
+    for (int i = 5; i < slots; ++i) CHECK(p.write(name(i).c_str()));
+    CHECK(queue::full_of_series(p.board, 0));
+    CHECK(queue::take_slot(p.board, 0, true) < 0);
+    queue::task_exited(p.board, 0, true);
+    CHECK(!queue::full_of_series(p.board, 0));
+    CHECK(p.read(name(slots - 1).c_str()) == slots - 1);
+}
+
+// What a program has read since its start, compared with what it was shown.
+void read_as_listed() {
+    Pair p("out*.h5", "out*.h5", 1, 1, 1, 4, WhenFull::block);
+    CHECK(p.write("out0.h5") && p.write("out1.h5"));
+    queue::note_listing(p.board, 1, false);
+    CHECK(!queue::read_as_listed(p.board, 1).some);
+    CHECK(p.read("out0.h5") == 0 && p.read("out1.h5") == 1);
+    CHECK(queue::read_as_listed(p.board, 1).some);
+    CHECK(p.write("out2.h5") && p.read("out2.h5") == 2);
+    CHECK(!queue::read_as_listed(p.board, 1).some);  // it knew that name by itself
+    queue::task_exited(p.board, 1, false);
+    queue::task_started(p.board, 1);
+    CHECK(p.write("out3.h5") && p.read("out3.h5") == 3);
+    CHECK(!queue::read_as_listed(p.board, 1).some);
+    queue::note_listing(p.board, 1, true);
+    CHECK(queue::read_as_listed(p.board, 1).whole);
+}
+
 // A script that was started for one step may open it with several programs; a fixed name stays that step until the next start.
 void started_for_one_step() {
     Pair p("out.h5", "out.h5", 1, 2, 1, 4, WhenFull::block);
@@ -589,6 +624,8 @@ int main() {
     a_rank_reads_only_its_file();
     ends();
     restarts();
+    a_whole_series();
+    read_as_listed();
     started_for_one_step();
     names_that_clash_and_history();
     removing_before_rewriting();

@@ -83,6 +83,36 @@ void two_wait_for_each_other() {
     CHECK(!run.stuck());
 }
 
+// One of two that wait for each other goes on by itself: the run is not stuck, and that one knows.
+void a_listing_that_gives_up() {
+    BoardPlan plan;
+    plan.tasks = {{"a", 1}, {"b", 1}};
+    plan.ports = {{0, Direction::out, "a*.h5", 0}, {0, Direction::in, "b*.h5", 0}, {1, Direction::out, "b*.h5", 0}, {1, Direction::in, "a*.h5", 0}};
+    plan.channels = {{0, 3, 1, 1, WhenFull::block, 1}, {2, 1, 1, 1, WhenFull::block, 1}};
+    Run run(plan);
+    run.wait(0, WaitFor::data, 1, "b*.h5");
+    run.board.rank(0).wait_kind = WaitKind::gives_up;
+    CHECK(!is_stuck(run.board, 0));
+    run.wait(1, WaitFor::data, 3, "a0.h5");
+    CHECK(!run.stuck());
+    CHECK(is_stuck(run.board, 0));
+    run.board.rank(0).wait_kind = WaitKind::plain;
+    CHECK(run.stuck());
+}
+
+// A listing of the whole series: steps that are there do not end its wait, the end of the producer does.
+void a_listing_that_waits_for_the_end() {
+    Run run(pair("out*.h5", "out*.h5"));
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out*.h5");
+    CHECK(!run.stuck());  // it asks for the next step, which is there
+    run.board.rank(1).wait_kind = WaitKind::to_end;
+    CHECK(run.stuck());
+    queue::task_exited(run.board, 0, true);
+    CHECK(!run.stuck());
+}
+
 void a_dead_process_waits_for_nothing() {
     Run run(pair("out*.h5", "out*.h5"));
     const pid_t child = fork();
@@ -183,6 +213,8 @@ void memory_held_by_the_waiting_reader() {
 
 int main() {
     two_wait_for_each_other();
+    a_listing_that_gives_up();
+    a_listing_that_waits_for_the_end();
     a_dead_process_waits_for_nothing();
     skipping_ahead_of_a_full_queue();
     another_producer_may_bring_it();
