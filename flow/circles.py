@@ -1,0 +1,198 @@
+"""Circles of waits in the step store, and how they end: a channel is stretched, a look finds nothing, a step is let go.
+
+A rank can move if one of its processes does not wait, or if a call that waits can be answered by what others that can
+move may do. A rank whose processes are all over moves no more; a task whose are, is started again when a step comes.
+Those left wait for each other only. What is done about it is done where the circle is, not at what hangs on it: among
+ranks each of which waits for all the others, directly or not.
+
+It is a waiting process that finds this out (`relieve`), whenever it looks. In this order:
+
+1. A full channel in the circle is stretched by one step, up to `Store.limit`. A stretch stays.
+
+What follows may cost something, so all processes of the ranks in the circle must be known to wait, or nothing may have
+moved for long (``quiet``): a rank whose one process waits may have others, in a pool.
+
+2. Ranks that have read the same steps are taken to divide them from now on, if that frees room: what one rank has had
+   is given up by those that have had a later one.
+3. A look or a listing of the circle finds nothing: that costs no data.
+4. A step is let go from a full channel of a wildcard port: the oldest that no rank has had, or, where there are fewer
+   than the channel may hold, the oldest that some rank has not had.
+5. The run is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wilkins.flow.machine import Wait
+from wilkins.flow.store import Call, Listed, Missing, Process, Rank, Slot, Step, Store
+
+
+class Stretched(NamedTuple):
+    """The channel may hold so many steps of each source from now on."""
+
+    channel: int
+    bound: int
+
+
+class Divided(NamedTuple):
+    """Ranks that read this in-port are taken to divide its steps."""
+
+    inport: int
+
+
+class LetGo(NamedTuple):
+    """A step that some rank may still have wanted is given up. `waits`: for what, in the circle."""
+
+    channel: int
+    step: Step
+    waits: tuple[tuple[Process, Call], ...]
+
+
+class Stopped(NamedTuple):
+    """Nothing can end these waits."""
+
+    waits: tuple[tuple[Process, Call], ...]
+
+
+Relief = Stretched | Divided | Missing | Listed | LetGo | Stopped
+
+
+def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
+    """A waiting process looks whether it waits in a circle, and does something about it.
+
+    Returns None if it does not, if the circle is for others to end, or if they may yet move.
+    """
+    circle = find_circle(store, who, known=False)
+    if not circle:
+        return None
+    full = [(channel, process) for process in _waiting(store, circle) for channel in _full(store, process)]
+    for channel, _ in full:
+        if store.bound(channel) < store.limit(channel):
+            store.states[channel].stretch += 1
+            return Stretched(channel, store.bound(channel))
+    if not quiet:
+        circle = find_circle(store, who, known=True)
+    if not circle:
+        return None
+    waits = tuple((process, store.waits[process]) for process in _waiting(store, circle))
+    full = [(channel, process) for process, _ in waits for channel in _full(store, process)]
+    for channel, process in full:
+        inport = store.channels[channel].inport
+        if store.ports[inport].shared and _divides(store, channel, process):
+            store.ports[inport].shared = False
+            return Divided(inport)
+    call = store.waits[who]
+    if call.kind in ("look", "list"):
+        nothing = Missing("circle") if call.kind == "look" else Listed((), ())
+        store.answer(who, call, nothing)
+        return nothing
+    if any(call.kind in ("look", "list") for _, call in waits):
+        return None
+    candidates = [(slot, channel) for channel, process in full for slot in _least_wanted(store, channel, process)]
+    if not candidates:
+        return Stopped(waits)
+    slot, channel = min(candidates, key=lambda one: one[0].stamp)
+    slot.on[channel] = "let go"
+    return LetGo(channel, slot.step, waits)
+
+
+def find_circle(store: Store, who: Process, known: bool) -> set[Rank]:
+    """The circle that the process's rank is in, or nothing.
+
+    `known`: a rank counts as one that waits only if all of its processes do.
+    """
+    needs = _needs(store, known)
+    stuck = set(needs)
+    moved = True
+    while moved:
+        moved = False
+        for rank in sorted(stuck):
+            if any(all(group - stuck for group in groups) for groups in needs[rank]):
+                stuck.remove(rank)
+                moved = True
+    if who.of not in stuck:
+        return set()
+    others = {rank: {other for groups in needs[rank] for group in groups for other in group & stuck} for rank in stuck}
+    # A rank of which nothing is left waits for nobody.
+    circle = {rank for rank in _reach(who.of, others) if needs[rank]}
+    return circle if all(who.of in _reach(rank, others) for rank in circle) else set()
+
+
+Groups = list[set[Rank]]
+"""What ends a wait: one rank of each group moves. None: it can end now."""
+
+
+def _needs(store: Store, known: bool) -> dict[Rank, list[Groups]]:
+    """Of each rank that waits, what would end the wait of each of its processes."""
+    processes: dict[Rank, list[Process]] = {
+        (task, rank): [] for task, count in enumerate(store.tasks) if task not in store.ended for rank in range(count)
+    }
+    for process in store.living:
+        processes[process.of].append(process)
+    running = {process.task for process in store.living}
+    needs = {}
+    for rank, own in processes.items():
+        waiting = [process for process in own if process in store.waits]
+        if not own and rank[0] not in running:
+            feeders = {
+                one for k, port in enumerate(store.inports) if port.task == rank[0] for one in _producers(store, k)
+            }
+            needs[rank] = [[feeders] if store.next_step(rank[0]) is None else []]
+        elif len(waiting) == len(own) or (waiting and not known):
+            needs[rank] = [_groups(store, process) for process in waiting]
+    return needs
+
+
+def _groups(store: Store, who: Process) -> Groups:
+    call = store.waits[who]
+    if call.kind == "create":
+        return [_readers(store, channel) for channel in store.blocking(who, call)]
+    return [_producers(store, call.port)] if isinstance(store.decide(who, call), Wait) else []
+
+
+def _reach(start: Rank, others: dict[Rank, set[Rank]]) -> set[Rank]:
+    """The ranks that a rank waits for, directly or not."""
+    found: set[Rank] = set()
+    ahead = [start]
+    while ahead:
+        new = others[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
+
+
+def _waiting(store: Store, ranks: set[Rank]) -> list[Process]:
+    return sorted(process for process in store.waits if process.of in ranks and process in store.living)
+
+
+def _full(store: Store, who: Process) -> list[int]:
+    call = store.waits[who]
+    return store.blocking(who, call) if call.kind == "create" else []
+
+
+def _readers(store: Store, channel: int) -> set[Rank]:
+    port = store.inports[store.channels[channel].inport]
+    return {(port.task, rank) for rank in range(port.readers)}
+
+
+def _producers(store: Store, inport: int) -> set[Rank]:
+    return {source.rank for _, source in store.reading_from[inport] if source.rank[0] not in store.ended}
+
+
+def _divides(store: Store, channel: int, who: Process) -> bool:
+    """Whether the producer lacks room for steps that some rank has had."""
+    source = store.source(store.waits[who].port, who.rank)
+    return len(store.unhad(channel, source)) < store.bound(channel)
+
+
+def _least_wanted(store: Store, channel: int, who: Process) -> Iterator[Slot]:
+    """The step that the channel may let go to make room for the producer."""
+    port = store.inports[store.channels[channel].inport]
+    if port.in_order or port.listing == "end":
+        return
+    source = store.source(store.waits[who].port, who.rank)
+    unhad = store.unhad(channel, source)
+    slots = unhad if len(unhad) >= store.bound(channel) else store.needed(channel, source)
+    yield from [slot for slot in slots if not slot.holds[store.channels[channel].inport]][:1]

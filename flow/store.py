@@ -1,0 +1,688 @@
+"""Reference state machine of the step store: tasks with ranks, in-ports and their sources, names. No I/O.
+
+`wilkins.flow.machine` is one channel of one source, in order. Here whole tasks meet: each event is a call of a process
+(it creates or publishes a file, opens a name, looks at one, lists, closes, ends), and each answer is what the native
+layer would do: go on, wait, or be told that the file is missing. `wilkins.flow.circles` decides what happens when calls
+wait for each other only.
+
+A *wildcard port* is an in-port of which programs name the files; any other one is *in order*. What a rank has *had* is
+the set of steps that it has opened. The rules for wildcard ports:
+
+- A step stays until its room is needed. Opening a later one gives up nothing, but for steps that another rank of the
+  task has had, in a port of which no step was had by two ranks (`InPortState.shared`): so ranks that divide the files
+  do not keep each other's, and ranks that all read all files lose none, in whatever order they come.
+- A producer waits while `queue` of its steps were had by no rank (in order: not by all), or so many and `SPARE_STEPS`
+  more are needed by some rank. Where that closes a circle of waits, the channel is stretched.
+- Steps that all ranks are done with are retained and replaced by later ones, least recently opened first; the one that
+  a rank has opened last of a source is not.
+- A name that a rank has had, and asks for again, may be begun anew by its source. While that is open (the source has
+  begun no other file since, has not ended and does not wait for data), the answer waits. Once a source has published a
+  name twice, its names are streams: each open is the oldest step of the name that the rank neither had nor gave up.
+- A name that was published and is gone for good is missing at once, and stretches nothing.
+- A look waits as an open does, and takes nothing.
+- Ranks that make the same calls of a port, one by one, get the same answers (`InPortState.log`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+from wilkins.flow.machine import SPARE_STEPS, Go, Wait
+from wilkins.flow.policy import FlowPolicy
+
+DEFAULT_REORDER = 16
+"""Steps up to which a channel is stretched where calls would wait for each other."""
+
+Rank = tuple[int, int]
+"""Task, and rank within it."""
+
+
+class Process(NamedTuple):
+    """A process of a task's rank. A rank begins with its process 0."""
+
+    task: int
+    rank: int = 0
+    number: int = 0
+
+    @property
+    def of(self) -> Rank:
+        """The rank that it belongs to."""
+        return self.task, self.rank
+
+
+@dataclass(frozen=True, slots=True)
+class OutPort:
+    """Files that a task writes."""
+
+    task: int
+    pattern: str
+    retained: int = 1
+    """Steps of one source that fit into the memory which is kept for those that were had."""
+
+
+@dataclass(frozen=True, slots=True)
+class InPort:
+    """Files that a task reads. A pattern without wildcards, or `fixed`, makes it in order."""
+
+    task: int
+    pattern: str
+    readers: int = 1
+    """Ranks that read it, the first ones."""
+    reorder: int = DEFAULT_REORDER
+    looks: Literal["wait", "now"] = "wait"
+    listing: Literal["now", "end"] = "now"
+    memory: int | None = None
+    """Steps of one source that fit into the memory that its channels may be stretched to; None: any number."""
+    fixed: bool = False
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each open is the next step, whatever its name."""
+        return self.fixed or not any(sign in self.pattern for sign in "*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """An edge from an out-port to an in-port, by their indices."""
+
+    outport: int
+    inport: int
+    policy: FlowPolicy = FlowPolicy()
+
+
+class Step(NamedTuple):
+    """The file that a source has published as its `sequence`-th, from 0."""
+
+    outport: int
+    rank: int
+    sequence: int
+    name: str
+
+
+class Call(NamedTuple):
+    """What a process asks for: of a port, by its index."""
+
+    kind: Literal["create", "open", "look", "list"]
+    port: int
+    name: str
+
+
+class Published(NamedTuple):
+    """The file is a step. `kept`: the channels it goes to; `dropped`: what these gave up for it."""
+
+    step: Step
+    kept: tuple[int, ...]
+    dropped: tuple[tuple[int, Step], ...] = ()
+
+
+class Opened(NamedTuple):
+    """The process reads this step now."""
+
+    step: Step
+
+
+class Seen(NamedTuple):
+    """The file is there: an open would be this step."""
+
+    step: Step
+
+
+class Listed(NamedTuple):
+    """Names that an open would find, in the order of publication."""
+
+    names: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+class Missing(NamedTuple):
+    """There is no such file: its producers have ended, it is gone for good, or the look may not wait (``now``: as the
+    port says; ``circle``: all would wait for each other)."""
+
+    why: Literal["ended", "passed", "now", "circle"]
+
+
+Answer = Go | Wait | Opened | Seen | Listed | Missing
+
+
+class Account(NamedTuple):
+    """What became of the files of an out-port on a channel, in numbers of steps."""
+
+    published: int
+    read: int
+    """Had by some rank."""
+    skipped: int
+    dropped: int
+    let_go: int
+    unread: int
+
+
+Fate = Literal["kept", "skipped", "dropped", "let go"]
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A published step and where it went."""
+
+    step: Step
+    stamp: int
+    """Order of publication over all sources."""
+    on: dict[int, Fate]
+    """By channel."""
+    had: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Ranks that have had it, by in-port."""
+    gone: set[int] = field(default_factory=set)
+    """In-ports whose task has had it before it was started again."""
+    there: bool = True
+    """Not replaced by a later step."""
+    holds: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """How often it is open, by in-port."""
+    used: int = 0
+    """When it was opened last."""
+
+    def had_by(self, inport: int, rank: int) -> bool:
+        """Whether the rank has had it, in this start of its task or before."""
+        return rank in self.had[inport] or inport in self.gone
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """A rank that writes an out-port."""
+
+    outport: int
+    rank: Rank
+    slots: list[Slot] = field(default_factory=list)
+    """Of all steps, by number."""
+    present: list[Slot] = field(default_factory=list)
+    """Of those that were not replaced."""
+    names: dict[str, list[Slot]] = field(default_factory=lambda: defaultdict(list))
+    writing: list[tuple[Process, str, int]] = field(default_factory=list)
+    """Files that are begun: by whom, their names, and when."""
+    rewrites: bool = False
+    """It has published one name twice."""
+    renames: bool = False
+    """It has published two names one after the other."""
+
+
+@dataclass(slots=True, eq=False)
+class ChannelState:
+    """What changes of a channel."""
+
+    stretch: int = 0
+    offered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Steps published so far that match the in-port, by source."""
+
+
+@dataclass(slots=True, eq=False)
+class InPortState:
+    """How far the ranks of a task are with an in-port."""
+
+    latest: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """By rank: the highest stamp that it has had."""
+    last: dict[tuple[int, int, int], Slot] = field(default_factory=dict)
+    """By rank, out-port and rank of the source: what it opened last."""
+    shared: bool = False
+    """Two ranks have had the same step."""
+    log: list[tuple[Call, Answer]] = field(default_factory=list)
+    """Calls and their answers, as the first rank to make each got it."""
+    position: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """By rank: how far it has come in the log."""
+    apart: set[int] = field(default_factory=set)
+    """Ranks whose calls were other ones than the log's."""
+    delivered: list[Slot] = field(default_factory=list)
+    """Of a port in order: its steps as they are handed out, the same to all ranks."""
+
+
+class Found(NamedTuple):
+    """What a name means: a step, or none (`passed`: and it will not come)."""
+
+    slot: Slot | None
+    passed: bool = False
+
+
+class Store:
+    """All tasks of a run. `tasks` are their numbers of ranks."""
+
+    def __init__(
+        self, tasks: Sequence[int], outports: Sequence[OutPort], inports: Sequence[InPort], channels: Sequence[Channel]
+    ) -> None:
+        self.tasks = list(tasks)
+        self.outports = list(outports)
+        self.inports = list(inports)
+        self.channels = list(channels)
+        self.sources = [
+            Source(index, (port.task, rank)) for index, port in enumerate(outports) for rank in range(tasks[port.task])
+        ]
+        self.states = [ChannelState() for _ in channels]
+        self.ports = [InPortState() for _ in inports]
+        self.writing_to = [
+            [k for k, one in enumerate(channels) if one.outport == port] for port in range(len(outports))
+        ]
+        self.reading_from = [
+            [
+                (k, source)
+                for k, channel in enumerate(channels)
+                if channel.inport == port
+                for source in self.sources
+                if source.outport == channel.outport
+            ]
+            for port in range(len(inports))
+        ]
+        self.living = {Process(task, rank) for task, ranks in enumerate(tasks) for rank in range(ranks)}
+        self.ended: set[int] = set()
+        self.waits: dict[Process, Call] = {}
+        self.clock = 0
+
+    # Events.
+
+    def create(self, who: Process, name: str) -> Answer:
+        """The process begins a file."""
+        return self._ask(who, Call("create", self._port(self.outports, who, name), name))
+
+    def publish(self, who: Process, name: str) -> Published:
+        """The process has closed a file that it began: it is the source's next step."""
+        port = self._port(self.outports, who, name)
+        source = self.source(port, who.rank)
+        source.writing.remove(next(one for one in source.writing if one[:2] == (who, name)))
+        self.clock += 1
+        slot = Slot(Step(port, who.rank, len(source.slots), name), self.clock, {})
+        kept = []
+        dropped: list[tuple[int, Step]] = []
+        for index in self._offers(port, name):
+            channel = self.channels[index]
+            before = self.states[index].offered[who.rank]
+            self.states[index].offered[who.rank] = before + 1
+            waiting = self.unhad(index, source)
+            full = channel.policy.when_full == "drop-newest" and len(waiting) >= channel.policy.queue
+            if not channel.policy.keeps(before):
+                slot.on[index] = "skipped"
+            elif full:
+                slot.on[index] = "dropped"
+            else:
+                slot.on[index] = "kept"
+                kept.append(index)
+                surplus = channel.policy.when_full == "drop-oldest" and len(waiting) >= channel.policy.queue
+                for oldest in waiting[: 1 if surplus else 0]:
+                    oldest.on[index] = "dropped"
+                    dropped.append((index, oldest.step))
+        if source.names[name]:
+            source.rewrites = True
+        elif source.slots:
+            source.renames = True
+        source.slots.append(slot)
+        source.present.append(slot)
+        source.names[name].append(slot)
+        return Published(slot.step, tuple(kept), tuple(dropped))
+
+    def open(self, who: Process, name: str) -> Answer:
+        """The process opens a file to read it."""
+        return self._ask(who, Call("open", self._port(self.inports, who, name), name))
+
+    def look(self, who: Process, name: str) -> Answer:
+        """The process asks whether a file is there."""
+        return self._ask(who, Call("look", self._port(self.inports, who, name), name))
+
+    def list_steps(self, who: Process, inport: int) -> Answer:
+        """The process asks what files of an in-port are there."""
+        return self._ask(who, Call("list", inport, ""))
+
+    def close(self, who: Process, step: Step) -> None:
+        """A process has closed a step that it opened."""
+        self.slot(step).holds[self._port(self.inports, who, step.name)] -= 1
+
+    def fork(self, who: Process) -> None:
+        """A further process of a rank begins."""
+        self.living.add(who)
+
+    def exit(self, who: Process) -> list[Published]:
+        """The process is over. The files that it has left open are published in the order in which it began them."""
+        left = [(begun, name) for source in self.sources for process, name, begun in source.writing if process == who]
+        published = [self.publish(who, name) for _, name in sorted(left)]
+        self.living.discard(who)
+        return published
+
+    def end(self, task: int) -> None:
+        """The task is over: no file of it will come, and it is done with all files."""
+        self.ended.add(task)
+        for source in self.sources:
+            if source.rank[0] == task:
+                source.writing.clear()
+        self._forget_processes(task)
+
+    def restart(self, task: int) -> None:
+        """The task's program is over, and is started again: what any of its ranks has had, all have had."""
+        for index, port in enumerate(self.inports):
+            if port.task != task:
+                continue
+            for _, source in self.reading_from[index]:
+                for slot in source.slots:
+                    if slot.had.pop(index, None):
+                        slot.gone.add(index)
+            state = self.ports[index]
+            self.ports[index] = InPortState(shared=state.shared, delivered=state.delivered)
+        self._forget_processes(task)
+        self.living |= {Process(task, rank) for rank in range(self.tasks[task])}
+
+    def retry(self, who: Process) -> Answer:
+        """The process, which waits, looks again whether it may go on."""
+        return self._ask(who, self.waits[who])
+
+    # What is so.
+
+    def source(self, outport: int, rank: int) -> Source:
+        """A rank's source of an out-port."""
+        return next(one for one in self.sources if one.outport == outport and one.rank[1] == rank)
+
+    def slot(self, step: Step) -> Slot:
+        """Where a step is, or was."""
+        return self.source(step.outport, step.rank).slots[step.sequence]
+
+    def bound(self, channel: int) -> int:
+        """Steps of a source that may wait on the channel, as far as it is stretched now."""
+        return self.channels[channel].policy.queue + self.states[channel].stretch
+
+    def limit(self, channel: int) -> float:
+        """Steps up to which the channel may be stretched."""
+        port = self.inports[self.channels[channel].inport]
+        memory = float("inf") if port.memory is None else port.memory
+        if port.listing == "end":
+            return memory
+        return min(max(port.reorder, self.channels[channel].policy.queue), memory)
+
+    def unhad(self, channel: int, source: Source) -> list[Slot]:
+        """Steps of the source that wait on the channel: that no rank of the task has had; in order, not all."""
+        inport = self.channels[channel].inport
+        enough = self.inports[inport].readers if self.inports[inport].in_order else 1
+        return [
+            slot for slot in self._kept(channel, source) if inport not in slot.gone and len(slot.had[inport]) < enough
+        ]
+
+    def needed(self, channel: int, source: Source) -> list[Slot]:
+        """Steps of the source that some rank may still open from the channel, or has open."""
+        inport = self.channels[channel].inport
+        return [slot for slot in self._kept(channel, source) if slot.holds[inport] or self._wanted(inport, slot)]
+
+    def gives_up(self, inport: int, rank: int, slot: Slot) -> bool:
+        """Whether the rank has left the step, which it has not had, to another rank that has."""
+        state = self.ports[inport]
+        if state.shared or self.inports[inport].in_order or not slot.had[inport]:
+            return False
+        return state.latest[rank] > slot.stamp
+
+    def blocking(self, who: Process, call: Call) -> list[int]:
+        """The channels that keep the process from creating the file."""
+        source = self.source(call.port, who.rank)
+        return [index for index in self._offers(call.port, call.name) if self._full(index, source)]
+
+    def can_produce(self, inport: int) -> bool:
+        """Whether a further step may come."""
+        return any(source.rank[0] not in self.ended for _, source in self.reading_from[inport])
+
+    def next_step(self, task: int) -> Step | None:
+        """The oldest step that no rank of the task has had: for which its program is started again."""
+        slots = [
+            slot
+            for inport, port in enumerate(self.inports)
+            if port.task == task
+            for channel, source in self.reading_from[inport]
+            for slot in self._kept(channel, source)
+            if inport not in slot.gone and not slot.had[inport]
+        ]
+        return min(slots, key=lambda slot: slot.stamp).step if slots else None
+
+    def account(self, index: int) -> Account:
+        """What became of all steps that were published for the channel."""
+        inport = self.channels[index].inport
+        count: dict[str, int] = defaultdict(int)
+        for channel, source in self.reading_from[inport]:
+            for slot in source.slots:
+                if channel == index and index in slot.on:
+                    count["read" if inport in slot.gone or slot.had[inport] else slot.on[index]] += 1
+        parts = [count[fate] for fate in ("read", "skipped", "dropped", "let go", "kept")]
+        return Account(sum(parts), *parts)
+
+    def decide(self, who: Process, call: Call) -> Answer:
+        """What the process is answered now. Changes nothing."""
+        if call.kind == "create":
+            return Wait("room") if self.blocking(who, call) else Go()
+        state = self.ports[call.port]
+        if (place := self._place(call.port, who.rank)) is not None and place < len(state.log):
+            known, answer = state.log[place]
+            if known == call:
+                return answer
+        if call.kind == "list":
+            return self._list(call.port, who.rank)
+        found = self.find(call.port, who.rank, call.name)
+        if call.kind == "look":
+            if found.slot is None and (had := self._had(call.port, who.rank, call.name)):
+                found = Found(had)
+            if found.slot is not None:
+                return Seen(found.slot.step)
+            if self._may_not_wait(call.port) and not found.passed and self.can_produce(call.port):
+                return Missing("now")
+        elif found.slot is not None:
+            return Opened(found.slot.step)
+        if found.passed:
+            return Missing("passed")
+        if not self.can_produce(call.port):
+            return Missing("ended")
+        return Wait("data")
+
+    def find(self, inport: int, rank: int, name: str) -> Found:
+        """The step that the rank gets if it opens the name now."""
+        if self.inports[inport].in_order:
+            return Found(self._next_in_order(inport, rank))
+        unread: list[Slot] = []
+        again: list[Slot] = []
+        passed = False
+        for channel, source in self.reading_from[inport]:
+            named = source.names.get(name, [])
+            kept = [slot for slot in named if slot.on.get(channel) == "kept"]
+            own = [
+                slot
+                for slot in kept
+                if slot.there
+                and not slot.had_by(inport, rank)
+                and not (source.rewrites and self.gives_up(inport, rank, slot))
+            ]
+            if own:
+                unread.append(own[0])
+            elif not named or source.rewrites:
+                continue
+            elif known := [slot for slot in kept if slot.had_by(inport, rank)]:
+                if not self._is_settled(inport, rank, source, known[-1]):
+                    continue
+                if known[-1].there and inport not in known[-1].gone:
+                    again.append(known[-1])
+                else:
+                    passed = True
+            elif name not in self._begun(source):
+                passed = True
+        best = min(unread or again, key=lambda slot: slot.stamp, default=None)
+        return Found(best, best is None and passed)
+
+    # How it comes about.
+
+    def _ask(self, who: Process, call: Call) -> Answer:
+        answer = self.decide(who, call)
+        if isinstance(answer, Wait):
+            self.waits[who] = call
+        else:
+            self.answer(who, call, answer)
+        return answer
+
+    def answer(self, who: Process, call: Call, answer: Answer) -> None:
+        """Let the process go on with this answer."""
+        self.waits.pop(who, None)
+        if call.kind == "create":
+            source = self.source(call.port, who.rank)
+            self._replace_one(source)
+            self.clock += 1
+            source.writing.append((who, call.name, self.clock))
+            return
+        state = self.ports[call.port]
+        if (place := self._place(call.port, who.rank)) is not None:
+            if place == len(state.log):
+                state.log.append((call, answer))
+            if state.log[place][0] == call:
+                state.position[who.rank] = place + 1
+            else:
+                state.apart.add(who.rank)
+        if isinstance(answer, Opened):
+            self._take(call.port, who.rank, self.slot(answer.step))
+
+    def _take(self, inport: int, rank: int, slot: Slot) -> None:
+        state = self.ports[inport]
+        if self.inports[inport].in_order and slot not in state.delivered:
+            state.delivered.append(slot)
+        slot.had[inport].add(rank)
+        state.shared |= len(slot.had[inport]) > 1
+        state.latest[rank] = max(state.latest[rank], slot.stamp)
+        state.last[rank, slot.step.outport, slot.step.rank] = slot
+        self.clock += 1
+        slot.used = self.clock
+        slot.holds[inport] += 1
+
+    def _list(self, inport: int, rank: int) -> Answer:
+        slots = [
+            slot
+            for channel, source in self.reading_from[inport]
+            for slot in self._kept(channel, source)
+            if self.find(inport, rank, slot.step.name).slot is slot
+        ]
+        slots.sort(key=lambda slot: slot.stamp)
+        listed = Listed(tuple(slot.step.name for slot in slots), tuple(slot.step for slot in slots))
+        whole = self.inports[inport].listing == "end"
+        began = bool(slots or self.ports[inport].latest[rank]) and not whole
+        if began or not self.can_produce(inport) or (self._may_not_wait(inport) and not whole):
+            return listed
+        return Wait("data")
+
+    def _may_not_wait(self, inport: int) -> bool:
+        """Whether a look at a file that is not there is answered at once."""
+        if self.inports[inport].looks == "now":
+            return True
+        for channel, source in self.reading_from[inport]:
+            if self.channels[channel].policy.when_full != "block" and any(channel in slot.on for slot in source.slots):
+                return True
+        return False
+
+    def _had(self, inport: int, rank: int, name: str) -> Slot | None:
+        """The step of the name that the rank has had, if it is retained."""
+        any_name = self.inports[inport].in_order
+        named = [
+            slot
+            for channel, source in self.reading_from[inport]
+            for slot in self._kept(channel, source)
+            if rank in slot.had[inport] and (any_name or slot.step.name == name)
+        ]
+        return max(named, key=lambda slot: slot.stamp, default=None)
+
+    def _is_settled(self, inport: int, rank: int, source: Source, known: Slot) -> bool:
+        """Whether the source does not begin the name anew, which the rank has had, as far as it may know."""
+        latest = self._latest(inport, rank, source)
+        if known is latest and inport not in known.gone and source.renames:
+            return True
+        begun = self._begun(source)
+        if known.step.name in begun:
+            return False
+        if begun or source.slots[-1] is not latest or source.rank[0] in self.ended:
+            return True
+        processes = [who for who in self.living if who.of == source.rank]
+        return all(who in self.waits and self.waits[who].kind != "create" for who in processes)
+
+    def _latest(self, inport: int, rank: int, source: Source) -> Slot:
+        return next(slot for slot in reversed(source.slots) if slot.had_by(inport, rank))
+
+    def _begun(self, source: Source) -> set[str]:
+        """Names of files that the source has begun, or waits to begin."""
+        waiting = {
+            call.name
+            for who, call in self.waits.items()
+            if call.kind == "create" and call.port == source.outport and who.of == source.rank
+        }
+        return waiting | {name for _, name, _ in source.writing}
+
+    def _next_in_order(self, inport: int, rank: int) -> Slot | None:
+        state = self.ports[inport]
+        for slot in state.delivered:
+            if not slot.had_by(inport, rank):
+                return slot
+        fresh = [
+            slot
+            for channel, source in self.reading_from[inport]
+            for slot in self._kept(channel, source)
+            if slot not in state.delivered
+        ]
+        return min(fresh, key=lambda slot: slot.stamp, default=None)
+
+    def _full(self, channel: int, source: Source) -> bool:
+        port = self.inports[self.channels[channel].inport]
+        policy = self.channels[channel].policy
+        if port.task in self.ended:
+            return False
+        begun = len(source.writing)
+        if len(self.needed(channel, source)) + begun >= self.bound(channel) + SPARE_STEPS:
+            return True
+        if policy.when_full != "block" or not policy.keeps(self.states[channel].offered[source.rank[1]]):
+            return False
+        return len(self.unhad(channel, source)) >= self.bound(channel)
+
+    def _wanted(self, inport: int, slot: Slot) -> bool:
+        """Whether some rank may still open the step, which is on a channel to the in-port."""
+        port, had = self.inports[inport], slot.had[inport]
+        if port.task in self.ended or inport in slot.gone or len(had) == port.readers:
+            return False
+        return any(rank not in had and not self.gives_up(inport, rank, slot) for rank in range(port.readers))
+
+    def _replace_one(self, source: Source) -> None:
+        """Takes the place of a step that all ranks are done with, if as many are there as are retained."""
+        channels = self.writing_to[source.outport]
+        ports = [self.channels[index].inport for index in channels]
+        whole = any(self.inports[port].listing == "end" for port in ports)
+        if len(source.present) < self.outports[source.outport].retained or whole:
+            return
+        kept = {slot for index in channels for slot in self.needed(index, source)}
+        for port in ports:
+            kept.update(self.ports[port].last.values())
+            kept.update(self._logged(port))
+        if free := [slot for slot in source.present if slot not in kept]:
+            oldest = min(free, key=lambda slot: (slot.used, slot.stamp))
+            oldest.there = False
+            source.present.remove(oldest)
+
+    def _logged(self, inport: int) -> Iterator[Slot]:
+        """Steps that ranks were given, or shown, which others have yet to ask for."""
+        state, readers = self.ports[inport], self.inports[inport].readers
+        ranks = [state.position[rank] for rank in range(readers) if rank not in state.apart]
+        if readers < 2 or not ranks:
+            return
+        for _, answer in state.log[min(ranks) :]:
+            if isinstance(answer, Opened | Seen):
+                yield self.slot(answer.step)
+            elif isinstance(answer, Listed):
+                yield from map(self.slot, answer.steps)
+
+    def _place(self, inport: int, rank: int) -> int | None:
+        """How far the rank has come in the log of the in-port, while it makes the same calls as others."""
+        state = self.ports[inport]
+        if self.inports[inport].in_order or self.inports[inport].readers < 2 or rank in state.apart:
+            return None
+        return state.position[rank]
+
+    def _kept(self, channel: int, source: Source) -> Iterator[Slot]:
+        return (slot for slot in source.present if slot.on.get(channel) == "kept")
+
+    def _offers(self, outport: int, name: str) -> list[int]:
+        """The channels that a file of this name is published for."""
+        return [k for k in self.writing_to[outport] if fnmatchcase(name, self.inports[self.channels[k].inport].pattern)]
+
+    def _port(self, ports: Sequence[OutPort | InPort], who: Process, name: str) -> int:
+        return next(k for k, port in enumerate(ports) if port.task == who.task and fnmatchcase(name, port.pattern))
+
+    def _forget_processes(self, task: int) -> None:
+        self.living = {who for who in self.living if who.task != task}
+        self.waits = {who: call for who, call in self.waits.items() if who.task != task}
