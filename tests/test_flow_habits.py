@@ -1,0 +1,207 @@
+"""Whatever programs do with names, the step store's rules lose, double and mix up nothing, and no circle lasts.
+
+Random habits run on the reference machine; machines with a broken rule must be found out. ``WILKINS_HABITS=n`` runs n
+of them with a fresh seed (`make fuzz`); a failure prints the scenario, which `Run` takes as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from flow_habits import Broken, Run, Scenario, scenarios
+from hypothesis import HealthCheck, Phase, find, given, seed, settings
+
+from wilkins.flow import FlowPolicy
+from wilkins.flow.circles import Relief, relieve
+from wilkins.flow.store import Found, Process, Published, Slot, Source, Store
+
+FRESH = os.environ.get("WILKINS_HABITS")
+
+
+def habits(examples: int) -> settings:
+    """So many scenarios, each as long as it takes."""
+    return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+@habits(150)
+@given(scenarios())
+def test_a_few_habits(scenario: Scenario) -> None:
+    Run(scenario).run()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0 if FRESH else 900)
+@seed(random.randrange(2**32) if FRESH else 0)
+@habits(int(FRESH or 3000))
+@given(scenarios())
+def test_many_habits(scenario: Scenario) -> None:
+    Run(scenario).run()
+
+
+class NeverStretches(Store):
+    """A full channel stays as it is: readers in another order lose steps."""
+
+    def limit(self, channel: int) -> float:
+        return self.channels[channel].policy.queue
+
+
+class GivesUpWhatLiesBefore(Store):
+    """Opening a later name gives up all earlier ones."""
+
+    def gives_up(self, inport: int, rank: int, slot: Slot) -> bool:
+        return self.ports[inport].latest[rank] > slot.stamp
+
+    def unhad(self, channel: int, source: Source) -> list[Slot]:
+        inport = self.channels[channel].inport
+        return [slot for slot in super().unhad(channel, source) if not self.gives_up(inport, 0, slot)]
+
+
+class GivesUpWhatOthersHad(Store):
+    """A rank gives up what another has had, also where all ranks read all."""
+
+    def gives_up(self, inport: int, rank: int, slot: Slot) -> bool:
+        self.ports[inport].shared = False
+        return super().gives_up(inport, rank, slot)
+
+
+class GivesUpNothing(Store):
+    """Ranks that divide the files wait for each other's."""
+
+    def gives_up(self, inport: int, rank: int, slot: Slot) -> bool:  # noqa: ARG002
+        return False
+
+
+class ForgetsAtRestart(Store):
+    """What a program has had is there for its next start."""
+
+    def restart(self, task: int) -> None:
+        super().restart(task)
+        for source in self.sources:
+            for slot in source.slots:
+                slot.gone.clear()
+
+
+class ReplacesTheLast(Store):
+    """What a rank has opened last is replaced as anything that it has had."""
+
+    def _replace_one(self, source: Source) -> None:
+        for state in self.ports:
+            state.last.clear()
+        super()._replace_one(source)
+
+
+class ReplacesTheOldest(Store):
+    """The oldest step is replaced, whoever needs it."""
+
+    def _replace_one(self, source: Source) -> None:
+        if len(source.present) >= self.outports[source.outport].retained:
+            source.present.pop(0).there = False
+
+
+class NeverSeesNamesRepeat(Store):
+    """A name that is published again is a file as any other."""
+
+    def publish(self, who: Process, name: str) -> Published:
+        published = super().publish(who, name)
+        for source in self.sources:
+            source.rewrites = False
+        return published
+
+
+class ReadsAgainAtOnce(Store):
+    """A name that the rank has had is the old step, also where its source may begin it anew."""
+
+    def _is_settled(self, inport: int, rank: int, source: Source, known: Slot) -> bool:  # noqa: ARG002
+        return True
+
+
+class WaitsForWhatIsGone(Store):
+    """A name that is gone for good is waited for."""
+
+    def find(self, inport: int, rank: int, name: str) -> Found:
+        return Found(super().find(inport, rank, name).slot)
+
+
+class ForgetsWhatItLeavesOpen(Store):
+    """A file that is open when its program ends is none."""
+
+    def exit(self, who: Process) -> list[Published]:
+        self.living.discard(who)
+        return []
+
+
+class LooksDoNotWait(Store):
+    """A look answers at once."""
+
+    def _may_not_wait(self, inport: int) -> bool:  # noqa: ARG002
+        return True
+
+
+def never(*_: object) -> Relief | None:
+    """Nobody looks for circles."""
+    return None
+
+
+def lets_go_first(store: Store, who: Process, quiet: bool = False) -> Relief | None:
+    """A step is let go before the channel is stretched."""
+    whole = store.inports
+    store.inports = [replace(port, memory=0) for port in whole]
+    try:
+        return relieve(store, who, quiet)
+    finally:
+        store.inports = whole
+
+
+def takes_one_for_all(store: Store, who: Process, _: bool = False) -> Relief | None:
+    """A rank of which one process waits is taken to wait, so that a pool loses what its others come for."""
+    return relieve(store, who, quiet=True)
+
+
+MUTANTS: list[tuple[type[Store], Callable[..., Relief | None]]] = [
+    *((machine, relieve) for machine in Store.__subclasses__()),
+    *((Store, relief) for relief in (never, lets_go_first, takes_one_for_all)),
+]
+
+
+def is_found_out(scenario: Scenario, machine: type[Store], relief: Callable[..., Relief | None]) -> bool:
+    """Whether a rule does not hold."""
+    try:
+        Run(scenario, machine, relief).run()
+    except Broken:
+        return True
+    return False
+
+
+@pytest.mark.usual(
+    "NeverStretches", "GivesUpWhatOthersHad", "ForgetsAtRestart", "ReplacesTheOldest", "ReadsAgainAtOnce", "never"
+)
+@pytest.mark.parametrize(
+    ("machine", "relief"),
+    MUTANTS,
+    ids=[machine.__name__ if machine is not Store else relief.__name__ for machine, relief in MUTANTS],
+)
+def test_a_broken_rule_is_found_out(machine: type[Store], relief: Callable[..., Relief | None]) -> None:
+    drawn = scenarios()
+    if machine is GivesUpWhatOthersHad:  # few scenarios have what it takes: ranks with orders of their own, large steps
+        drawn = drawn.map(
+            lambda one: replace(
+                one,
+                spread="own order",
+                readers=2,
+                order="window",
+                habit="open",
+                left_out=0,
+                second="none",
+                policy=FlowPolicy(),
+                looks="wait",
+                reorder=16,
+                retained=1,
+                seed=one.seed | 1,
+            )
+        )
+    options = settings(habits(4000), phases=[Phase.generate])
+    find(drawn, lambda one: is_found_out(one, machine, relief), settings=options, random=random.Random(1))
