@@ -325,8 +325,8 @@ class TestCycles:
     """Steering: the simulation reads what the analysis wrote."""
 
     def test_a_simulation_that_looks_before_it_opens(self, streams: Streams) -> None:
-        """Where a cycle closes, `os.path.exists` does not wait: the first iterations go on without; every command arrives
-        once, in order."""
+        """Where a cycle closes, `os.path.exists` does not wait: the first iterations go on without; every command
+        arrives once, in order."""
         streams.program(
             "sim.py",
             "import os, time, h5py\nlast = -1\nfor step in range(400):\n"

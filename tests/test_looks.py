@@ -1,4 +1,4 @@
-"""Programs that look at a name (stat, access, H5Fis_accessible) before they open it: which looks wait, what they show."""
+"""Programs that look at a name (stat, access, H5Fis_accessible) before they open it: who waits, and what is shown."""
 
 from __future__ import annotations
 
@@ -237,35 +237,39 @@ read("s1.h5")
     assert flow.got() == [0, 1]
 
 
-ONE_SHOT = """
-if os.path.exists("steer.h5"):
-    read("steer.h5")
-pathlib.Path("looked").touch()
+TWO_INPUTS = """
+if not os.path.exists("late.h5"):
+    sys.exit("late.h5 is missing")
+read("late.h5")
 for i in range(4):
     read(f"s{i}.h5")
 """
 
 
-def test_a_look_does_not_hold_up_the_producer_of_another_port(flow: Workflow) -> None:
-    """One that asks whether there are new settings, while the steps of its main input fill their queue."""
+def test_a_look_waits_though_the_queue_of_another_port_is_full(flow: Workflow) -> None:
+    """One producer is ahead of the reader and waits for it; what the reader asks for first is another one's."""
     writer(flow, 4)
-    writer(flow, 1, "steer.h5", "steering", before=UNTIL_LOOKED.format(at=0))
-    flow.task("reader", HEAD + ONE_SHOT, inports=[{"filename": "s[0-9].h5"}, {"filename": "steer.h5"}])
-    flow.run()
-    assert flow.got() == [0, 1, 2, 3]
-
-
-def test_with_looks_wait_a_look_waits_all_the_same(flow: Workflow) -> None:
-    """With `looks: wait` on its in-port, the settings are waited for all the same."""
-    writer(flow, 4)
-    writer(flow, 1, "steer.h5", "steering", before="waits.until_waits(0)\nwaits.until_waits(2)\n")
-    flow.task(
-        "reader",
-        HEAD + "waits.until_waits(0)\n" + ONE_SHOT,
-        inports=[{"filename": "s[0-9].h5"}, {"filename": "steer.h5", "looks": "wait"}],
-    )
+    writer(flow, 1, "late.h5", "late", before="waits.until_waits(0)\nwaits.until_waits(2)\n")
+    flow.task("reader", HEAD + TWO_INPUTS, inports=[{"filename": "s[0-9].h5"}, {"filename": "late.h5"}])
     flow.run()
     assert flow.got() == [0, 0, 1, 2, 3]
+
+
+def test_with_looks_wait_a_look_waits_where_steps_are_dropped_too(flow: Workflow) -> None:
+    writer(flow, 2, before="waits.until_waits(1)")
+    flow.task(
+        "reader",
+        HEAD
+        + """
+for i in range(2):
+    if not os.path.exists(f"s{i}.h5"):
+        sys.exit(f"s{i}.h5 is missing")
+    read(f"s{i}.h5")
+""",
+        inports=[{"filename": "s*.h5", "io_freq": "latest", "looks": "wait"}],
+    )
+    flow.run()
+    assert flow.got() == [0, 1]
 
 
 OPTIONAL = """
@@ -353,29 +357,31 @@ print("all six")
     assert flow.got() == [0, 1, 2]
 
 
-POOL = """
-import multiprocessing
-
-def work(i):
-    if not os.path.exists(f"s{i}.h5"):
-        sys.exit(f"s{i}.h5 is missing")
-    read(f"s{i}.h5")
-
-if __name__ == "__main__":
-    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
-        pool.map(work, range(6), 1)
+TWO_PROCESSES = """
+if os.fork() == 0:
+    assert os.path.exists("s0.h5")
+    pathlib.Path("there").touch()
+    waits.until_waits(0)
+    waits.until_waits(1)
+    sum(range(10**7))
+    for i in range(3):
+        read(f"s{i}.h5")
+    os._exit(0)
+while not os.path.exists("there"):
+    time.sleep(0.01)
+if not os.path.exists("s3.h5"):
+    sys.exit("s3.h5 is missing")
+os.wait()
+read("s3.h5")
 """
 
 
-@pytest.mark.usual("fork")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_pool_of_readers_that_look_first(flow: Workflow, method: str) -> None:
-    """While one worker waits, what it waits for hangs on the others: no look says that a file is missing."""
-    writer(flow, 6)
-    flow.task("reader", HEAD + POOL, inports=[{"filename": "s*.h5"}])
-    flow.tasks[-1]["args"] = [method]
+def test_a_look_waits_for_another_process_of_its_rank(flow: Workflow) -> None:
+    """As the workers of a pool do: what one looks for comes when the other has read what is there."""
+    writer(flow, 4)
+    flow.task("reader", HEAD + TWO_PROCESSES, inports=[{"filename": "s*.h5"}])
     flow.run()
-    assert sorted(map(int, (flow.folder / "got.txt").read_text().split())) == list(range(6))
+    assert flow.got() == [0, 1, 2, 3]
 
 
 @pytest.fixture
@@ -409,3 +415,70 @@ def test_ranks_that_look_alike_are_answered_alike(tmp_path: Path, board: Board) 
     for rank in (1, 0):
         assert run(1, rank, "sh", "-c", look).split() == ["there"] * 3
     assert run(1, 1, "cat", "s0.bin") == "one\n"
+
+
+POLL = """
+i = 0
+while i < COUNT:
+    while not os.path.exists(f"s{i}.h5"):
+        time.sleep(0.05)
+    read(f"s{i}.h5")
+    i += 1
+"""
+
+
+def test_a_program_that_polls_for_what_will_not_come_is_ended(flow: Workflow) -> None:
+    """It has no other work, so the run ends without it, and says so."""
+    writer(flow, 2)
+    flow.task("reader", HEAD + POLL.replace("COUNT", "3"), inports=[{"filename": "s*.h5", "poll_end": "1s"}])
+    ran = flow.run()
+    assert flow.got() == [0, 1]
+    assert "ended while polling" in ran.out + ran.err
+    assert "task reader asks again and again for 's2.h5'" in ran.err
+
+
+def test_a_script_that_polls_for_what_will_not_come_is_ended(flow: Workflow) -> None:
+    """So is one of the shell, whose looks are those of other programs."""
+    writer(flow, 1)
+    reader(flow, "cat s0.h5 > copy0.dat; while ! test -f s1.h5; do sleep 0.2; done", poll_end="1s")
+    ran = flow.run()
+    assert "ended while polling" in ran.out + ran.err
+
+
+@pytest.mark.parametrize("work", ["print(step, flush=True)", "sum(range(3 * 10**6))"])
+def test_a_program_that_does_more_than_poll_is_only_told_of(flow: Workflow, work: str) -> None:
+    """One that writes or computes between its looks ends by itself."""
+    writer(flow, 1)
+    flow.task(
+        "reader",
+        HEAD
+        + f"""
+read("s0.h5")
+until = time.monotonic() + 5
+step = 0
+while time.monotonic() < until or step < 20:
+    assert not os.path.exists("s1.h5")
+    step += 1
+    {work}
+    time.sleep(0.01)
+open("got.txt", "a").write("-1")
+""",
+        inports=[{"filename": "s*.h5", "poll_end": "1s"}],
+        rerun="never",
+    )
+    ran = flow.run()
+    assert flow.got() == [0, -1]
+    assert "ended while polling" not in ran.out + ran.err
+    assert "asks again and again for 's1.h5'" in ran.err
+
+
+def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> None:
+    """A name that is written differently: its look waits in the end as an open would; the run does not last for ever."""
+    writer(flow, 6)
+    flow.task(
+        "reader",
+        HEAD + 'while not os.path.exists("s_0.h5"):\n    time.sleep(0.05)\n',
+        inports=[{"filename": "s*.h5", "poll_end": "1s"}],
+    )
+    ran = flow.run(4)
+    assert "s_0.h5" in ran.err

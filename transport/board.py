@@ -479,9 +479,12 @@ class Board:
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
                                    "seconds",
                                    "strange": bool,              # no producer has a file of such a name, but others
+                                   "looks": bool,                # it looks at the name, and does not open it
                                    "on": [[task, first rank, last rank], ...]}],
                     "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
-                    "strangers": [name, ...]}],   # some that its programs used, and that may be meant for its ports
+                    "strangers": [name, ...],     # some that its programs used, and that may be meant for its ports
+                    "polls": [{"rank", "port", "name", "looks",          # looks in vain since its last step,
+                               "seconds"}]}],                            # the first so long ago
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
                     "waits_first": bool, "waits_looks": bool,    # its first open, and looks, wait for a step

@@ -184,8 +184,8 @@ class InPort(Port):
         choice("wait", "now"),
         default=None,
         doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it "
-        "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, drops steps, or its wait would "
-        "hold up another port.",
+        "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, and where it drops steps and has "
+        "had one.",
     )
     listing: Literal["now", "end"] = key(
         choice("now", "end"),

@@ -19,7 +19,12 @@ SharedAnswer::SharedAnswer(const Board& board, int inport, int reader, const cha
     const PortRecord& port = board.port(inport);
     int together = 0;
     for (int link = 0; link < port.links; ++link) together = std::max(together, board.channel(board.link(port, link)).readers);
-    if (together > 1) number_ = ++board.looked(port, reader).questions;
+    if (together < 2) return;
+    Looked& looked = board.looked(port, reader);
+    const uint64_t number = ++looked.questions;
+    const Answered& answer = port.answers[number % kAnswers];
+    if (answer.number > number || (answer.number == number && answer.name != name_)) looked.apart = 1;
+    if (!looked.apart) number_ = number;
 }
 
 SharedAnswer::Known SharedAnswer::known() const {

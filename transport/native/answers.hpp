@@ -9,8 +9,9 @@ namespace wilkins {
 // Of a name as the in-port's programs say it: of the components that its pattern has.
 uint64_t hash_name(const PortRecord& inport, const char* name);
 
-// The n-th question of a rank about an in-port, about `name`. Where several ranks of a task read the port together, the n-th question of
-// each has the same answer if it is about the same name: that of the rank which was answered first.
+// The n-th question of a rank about an in-port, about `name`. Where several ranks of a task ask the same, one question after the other, the n-th
+// of each has the same answer: that of the rank which was answered first. A rank that asks otherwise goes by itself from then on, and so does one that
+// comes when the answer is forgotten.
 class SharedAnswer {
 public:
     SharedAnswer(const Board& board, int inport, int reader, const char* name);
@@ -28,7 +29,7 @@ public:
 private:
     const Board& board_;
     int inport_;
-    uint64_t number_ = 0;  // 0: the rank reads alone
+    uint64_t number_ = 0;  // 0: the rank asks by itself
     uint64_t name_;
 };
 

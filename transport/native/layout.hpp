@@ -183,6 +183,7 @@ struct Looked {
     Look had;            // the step that it has opened last, of which it has not let go; identity 0: there is none
     uint64_t had_name;   // hash of the name
     int32_t had_slot;
+    uint32_t apart;  // it has asked otherwise than other ranks of its task
 };
 
 // The answer to the question of this number of each rank (see answers.hpp).

@@ -19,13 +19,19 @@ struct Wait {
     WaitFor what;
     uint64_t nanoseconds;
     std::string name;
-    bool strange;
+    bool strange, looks;
     std::vector<Ranks> on;
 };
 
 struct Flush {
     int rank, pid, port;
     uint64_t nanoseconds;
+};
+
+struct Poll {
+    int rank, port;
+    uint64_t looks, nanoseconds;
+    std::string name;
 };
 
 struct Task {
@@ -36,6 +42,7 @@ struct Task {
     std::vector<Wait> waits;
     std::vector<Flush> flushes;
     std::vector<std::string> strangers;
+    std::vector<Poll> polls;
 };
 
 struct Port {
@@ -63,7 +70,7 @@ struct Facts {
 
 Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     const TaskRecord& record = board.task(index);
-    Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}};
+    Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}, {}};
     for (int k = 0; k < kStrangers; ++k)
         if (const Stranger& place = board.strangers(index)[k]; place.whole.load(std::memory_order_acquire)) task.strangers.push_back(place.name);
     for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {
@@ -73,15 +80,17 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         task.moved += rank.moved_bytes.load();
         if (const int64_t since = rank.flush_since; since != 0 && rank.wait == WaitFor::nothing)
             task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, static_cast<uint64_t>(now - since)});
+        if (const Vain& vain = rank.vain; vain.looks > 0 && vain.files == rank.files)
+            task.polls.push_back({rank.rank, vain.port, vain.looks, static_cast<uint64_t>(now - vain.since), vain.name});
         if (rank.wait == WaitFor::nothing) continue;
         const auto waited = static_cast<uint64_t>(now - rank.wait_since);
         task.waiting += waited;
         const bool strange = rank.wait == WaitFor::data && strcmp(rank.wait_name, board.port(rank.wait_port).pattern) != 0 &&
                              queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
-        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, survey.waits_on(r)});
+        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, rank.wait_kind == WaitKind::gives_up, survey.waits_on(r)});
     }
     if (const int awaited = record.awaits - 1; awaited >= 0 && record.state != TaskState::ended && task.waits.empty())
-        task.waits.push_back({0, 0, awaited, WaitFor::data, static_cast<uint64_t>(now - record.awaits_since), board.port(awaited).pattern, false,
+        task.waits.push_back({0, 0, awaited, WaitFor::data, static_cast<uint64_t>(now - record.awaits_since), board.port(awaited).pattern, false, false,
                               survey.producers(awaited)});
     return task;
 }
@@ -150,6 +159,7 @@ void append(const Board& board, std::string& out, const Wait& wait) {
     append_json(out, wait.name.c_str());
     seconds(out, "seconds", wait.nanoseconds);
     field(out, "strange", wait.strange);
+    field(out, "looks", wait.looks);
     out += ",\"on\":[";
     append(board, out, wait.on);
     out += "]}";
@@ -158,6 +168,14 @@ void append(const Board& board, std::string& out, const Wait& wait) {
 void append(std::string& out, const Flush& flush) {
     out += "{\"rank\":" + std::to_string(flush.rank) + ",\"pid\":" + std::to_string(flush.pid) + ",\"port\":" + std::to_string(flush.port);
     seconds(out, "seconds", flush.nanoseconds);
+    out += "}";
+}
+
+void append(std::string& out, const Poll& poll) {
+    out += "{\"rank\":" + std::to_string(poll.rank) + ",\"port\":" + std::to_string(poll.port) + ",\"name\":";
+    append_json(out, poll.name.c_str());
+    field(out, "looks", poll.looks);
+    seconds(out, "seconds", poll.nanoseconds);
     out += "}";
 }
 
@@ -187,6 +205,11 @@ void append(const Board& board, std::string& out, const TaskRecord& record, cons
     for (const std::string& name : task.strangers) {
         if (&name != &task.strangers.front()) out += ',';
         append_json(out, name.c_str());
+    }
+    out += "],\"polls\":[";
+    for (const Poll& poll : task.polls) {
+        if (&poll != &task.polls.front()) out += ',';
+        append(out, poll);
     }
     out += "]}";
 }

@@ -62,7 +62,8 @@ private:
     bool sees_had(bool in_memory, Sight* sight) const;
     bool answers_at_once() const;
     bool has_begun() const;
-    bool holds_up_other() const;
+    bool asks_again() const;
+    bool writers_wait_for_room() const;
     bool closes_circle(Wait& wait, Board::Lock& lock);
     bool may_move_unseen() const;
     uint64_t movement() const;
@@ -117,28 +118,31 @@ bool Question::has_begun() const {
     return false;
 }
 
-// Do steps that this rank has yet to read fill the queue of another in-port of its task?
-bool Question::holds_up_other() const {
-    for (int i = p_.first_port; i < p_.last_port; ++i) {
-        const PortRecord& port = board_.port(i);
-        if (i == match_.inport || port.task != p_.context.task || port.direction != Direction::in) continue;
-        if (!may_read(board_, i, p_.context.rank) || !queue::has_choice(board_, i, p_.context.rank)) continue;
-        for (int link = 0; link < port.links; ++link) {
-            const ChannelRecord& channel = board_.channel(board_.link(port, link));
-            for (int s = 0; channel.when_full == WhenFull::block && s < board_.port(channel.outport).sources; ++s)
-                if (queue::queued(board_, channel, s) >= queue::bound(board_, channel)) return true;
-        }
-    }
-    return false;
-}
-
-// Looks that do not wait: where the workflow file, or a cycle, says so; where steps are dropped, once there was one, since the reader is to go
-// at its own pace; and where the rank has other steps to read that hold up their producer.
+// Looks that do not wait: where the workflow file, or a cycle, says so; and where steps are dropped, once there was one, since the reader is
+// to go at its own pace.
 bool Question::answers_at_once() const {
     if (inport_.habits.looks != Looks::wait) return inport_.habits.looks == Looks::now;
     for (int link = 0; link < inport_.links; ++link)
         if (board_.channel(board_.link(inport_, link)).when_full != WhenFull::block) return has_begun();
-    return holds_up_other();
+    return false;
+}
+
+// Has the rank done nothing but ask in vain for this name for so long that it is not going to go on without?
+bool Question::asks_again() const {
+    const Vain& vain = p_.me().vain;
+    return vain.looks > 1 && vain.files == p_.me().files && strcmp(vain.name, match_.name) == 0 &&
+           now_ns() - vain.since >= int64_t{inport_.habits.poll_end_ms} * 1'000'000;
+}
+
+// Do all wait for room that could write for the in-port?
+bool Question::writers_wait_for_room() const {
+    for (int link = 0; link < inport_.links; ++link) {
+        const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(inport_, link)).outport).task);
+        if (task.state == TaskState::ended) continue;
+        for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
+            if (board_.rank(r).wait != WaitFor::room) return false;
+    }
+    return true;
 }
 
 // Grows when anything on the board moves that could end a wait.
@@ -189,7 +193,10 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (answer_first(p_, match_.inport, false) != First::wait) return ENOENT;
     if (inport_.habits.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
-    Wait wait(p_, WaitFor::data, match_.inport, match_.name, WaitKind::gives_up);
+    // Who asks again and again is not told once more that nothing is there where all wait for it: it waits as one that opens the name, so that
+    // what has to be done for that one is done.
+    const bool insists = asks_again();
+    Wait wait(p_, WaitFor::data, match_.inport, match_.name, insists ? WaitKind::plain : WaitKind::gives_up);
     int64_t asked_at = now_ns();
     int64_t pause = kFirstPause;
     for (;;) {
@@ -206,9 +213,9 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
         // A look decides nothing about what a name stands for, and where another one does, no other comes.
         const bool never = queue::may_stand_in(board_, inport_, match_.name) || (stands_in(inport_) && !means(inport_, match_.name, ""));
-        bool over = never || found.passed || ended || answers_at_once();
+        bool over = never || found.passed || ended || (answers_at_once() && !(insists && writers_wait_for_room()));
         const int64_t now = now_ns();
-        if (!over && now - asked_at >= pause * 1'000'000) {
+        if (!over && !insists && now - asked_at >= pause * 1'000'000) {
             over = closes_circle(wait, lock);
             asked_at = now;
             pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;

@@ -18,6 +18,7 @@ from wilkins.launch.hooks import run_hooks
 from wilkins.launch.leftfiles import tell_left_files
 from wilkins.launch.options import RunOptions
 from wilkins.launch.output import Log, Terminal, tell_left
+from wilkins.launch.polling import Polls
 from wilkins.launch.process import Program
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
@@ -71,13 +72,15 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         )
         for task in plan.tasks
     ]
+    polls = Polls(plan)
     supervisor = Supervisor(
         crew,
         board,
         terminal,
         timeout=options.timeout,
         on_segment=guard.note,
-        hints=lambda report: summary.old_names(plan, report),
+        hints=lambda report: [*summary.old_names(plan, report), *polls.told(report)],
+        polls=polls,
     )
     code = supervisor.run()
     ends = [end_of(task) for task in crew]

@@ -61,7 +61,7 @@ class Facts:
     """Patterns of memory ports no start of the task ever used."""
 
 
-Final = Literal["done", "ended at end of stream", "failed", "untouched"]
+Final = Literal["done", "ended at end of stream", "ended while polling", "failed", "untouched"]
 Verdict = Literal["again"] | Final
 """``again``: to be started once more as soon as its streams bring another step."""
 

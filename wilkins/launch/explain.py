@@ -151,9 +151,16 @@ def _flushes(report: dict[str, Any], index: int) -> list[str]:
 
 def cures(report: dict[str, Any]) -> list[str]:
     """Keys of the workflow file that would end the waits, each with the value and the port to give it to."""
-    waiting = [(index, wait) for index, task in enumerate(report["tasks"]) for wait in task["waits"]]
+    tasks, ports = report["tasks"], report["ports"]
+    waiting = [(index, wait) for index, task in enumerate(tasks) for wait in task["waits"]]
     lines = [*_cures_of_cycles(report, waiting), *_cures_of_skips(report, waiting)]
     for index, wait in waiting:
+        if wait.get("looks"):
+            who, port = tasks[index]["name"], ports[wait["port"]]
+            lines.append(
+                f"  {who} only looks at {wait['name']!r}: if it may go on without that file, give its in-port "
+                f"{port['pattern']!r} `looks: now`"
+            )
         if wait["for"] != "data":
             lines += _cures_of_room(report, waiting, index, wait)
         elif wait["strange"]:

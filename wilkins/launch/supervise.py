@@ -18,6 +18,7 @@ from wilkins.launch import explain, process
 from wilkins.launch.decide import Verdict
 from wilkins.launch.leftovers import Segments
 from wilkins.launch.output import Stream, Terminal
+from wilkins.launch.polling import Polls
 from wilkins.launch.taskrun import TaskRun
 from wilkins.transport.board import Board, BoardHeldError
 
@@ -114,10 +115,12 @@ class Supervisor:
         on_stop: Callable[[Stop], None] | None = None,
         on_segment: Callable[[Path], None] | None = None,
         hints: Callable[[dict[str, Any]], list[str]] | None = None,
+        polls: Polls | None = None,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
         when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
-        finds in a report what the user should be told while the run goes on, once."""
+        finds in a report what the user should be told while the run goes on, once; `polls` finds programs that do
+        nothing but ask for what will not come, which are ended."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -142,6 +145,7 @@ class Supervisor:
         self._told_held = False
         self._inherited = False
         self._hints = hints
+        self._polls = polls
         self._hinted: set[str] = set()
         self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
 
@@ -381,7 +385,7 @@ class Supervisor:
                     self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures]))
                 self._held, self._held_since = None, float("inf")
             if now >= self._next_moved and self._stop is None:
-                self._next_moved = now + _CHECK_MOVED
+                self._next_moved = now + (min(_CHECK_MOVED, self._polls.every_s) if self._polls else _CHECK_MOVED)
                 self._check_moved(now)
         except BoardHeldError as error:
             self._note_held(now, error)
@@ -399,6 +403,13 @@ class Supervisor:
             if hint not in self._hinted:
                 self._hinted.add(hint)
                 self._terminal.say(hint)
+        for run in self.crew:
+            if self._polls is None or run.program is None:
+                continue
+            pid = run.program.pid
+            if self._polls.only_polls(report, run.plan.index, [pid, *process.descendants(pid)], now):
+                process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
+                run.polls_in_vain = True
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
             self._moved, self._moved_at, self._explained = moved, now, False
