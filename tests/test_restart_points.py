@@ -237,3 +237,19 @@ def test_a_task_may_have_had_more_than_is_made_again_by_now(tmp_path: Path) -> N
     told = (Point("a", {"n*.h5": 5}), Point("more than there ever was", {"n*.h5": 6}))
     found = points(resumed, 2, "publish norm 0 n*.h5 n2.h5 2", told)
     assert [counts(point) for point in found] == [([5], [])]
+
+
+def test_a_later_step_that_was_read_first_is_no_point(tmp_path: Path) -> None:
+    """One number says what was had: a point between two steps read the other way round would lose the first."""
+    plan = planned(tmp_path, CHAIN)
+    written = "\n".join(f"publish sim 0 u*.h5 u{number}.h5 {number}" for number in range(4))
+    found = points(
+        plan, 1, written + "\n" + "\n".join(f"open norm 0 u*.h5 u{number}.h5 {number}" for number in (0, 2, 1, 3))
+    )
+    assert [counts(point)[0] for point in found] == [[1], [3]]
+    lost = "open norm 0 u*.h5 u2.h5 2\ndrop norm -1 u*.h5 u1.h5 1\nopen norm 0 u*.h5 u3.h5 3\nend norm 0 - 0 0"
+    found = points(plan, 1, f"{written}\nopen norm 0 u*.h5 u0.h5 0\n{lost}")
+    assert [counts(point)[0] for point in found] == [[1], [3], [4]]
+    skipped = written.replace("publish sim 0 u*.h5 u1", "skip norm -1 u*.h5 u1.h5 1\npublish sim 0 u*.h5 u1")
+    found = points(plan, 1, f"{skipped}\nopen norm 0 u*.h5 u0.h5 0\n{lost}")
+    assert [counts(point)[0] for point in found] == [[1], [3], [4]]

@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 from wilkins.flow.recovery import Position
 from wilkins.flow.trace import Event
-from wilkins.patterns import intersect
+from wilkins.patterns import intersect, is_wild
 from wilkins.plan import Plan, PortPlan, TaskPlan
 from wilkins.resume.point import Joined, RestartPoint, Stream
 from wilkins.transport import points
@@ -26,8 +26,16 @@ class _Rank:
     consumed: dict[Joined, int] = field(default_factory=dict)
     before: list[tuple[dict[Joined, int], dict[Stream, int]]] = field(default_factory=list)
     """What it had consumed and published before each step, and after each good end."""
-    opened: dict[int, list[tuple[Joined, int] | None]] = field(default_factory=lambda: defaultdict(list))
-    """By in-port: the steps in the order in which it opened them, each with its number; None: from whom is unclear."""
+    left: dict[Joined, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Steps that it has not had, though later ones."""
+    opened: dict[int, list[tuple[Joined, int, bool] | None]] = field(default_factory=lambda: defaultdict(list))
+    """By in-port: the steps in the order in which it opened them, each with its number, and whether the rank had had
+    all before it then; None: from whom is unclear."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether it has had all steps up to some of each stream, so that one number for each says which."""
+        return not any(self.left.values())
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class _Task:
 class _Order:
     """The order in which a task opened the steps of an in-port, as far as all its ranks had the same ones."""
 
-    def __init__(self, first: Mapping[Joined, int], steps: Sequence[tuple[Joined, int]]) -> None:
+    def __init__(self, first: Mapping[Joined, int], steps: Sequence[tuple[Joined, int, bool]]) -> None:
         self._first = first
         """How far it was at the beginning."""
         self._steps = steps
@@ -71,10 +79,10 @@ class _Order:
             return None
         if count < self._count:
             self._count, self._reached = 0, dict(self._first)
-        for joined, number in islice(self._steps, self._count, count):
+        for joined, number, _ in islice(self._steps, self._count, count):
             self._reached[joined] = max(self._reached.get(joined, 0), number + 1)
         self._count = count
-        return dict(self._reached)
+        return dict(self._reached) if count == 0 or self._steps[count - 1][2] else None
 
 
 class History:
@@ -105,6 +113,7 @@ class History:
                     self._begins[port.index, rank] = begin
                     self._count(port.task, (port.index, rank), begin)
         self._names: dict[Stream, list[str]] = defaultdict(list)
+        self._lost: dict[int, set[tuple[str, int]]] = defaultdict(set)
         self._who: dict[tuple[str, int], dict[int, list[Stream]]] = defaultdict(lambda: defaultdict(list))
         self._matching: dict[Joined, list[int]] = defaultdict(lambda: [0])
         self._orders: dict[int, _Order] = {}
@@ -163,6 +172,8 @@ class History:
                 self._publish(event, task)
             case "open":
                 self._open(event, task)
+            case "skip" | "drop":
+                self._lose(event, task)
             case "file":
                 self._file(event, task)
             case "end":
@@ -195,7 +206,8 @@ class History:
         self._names[stream].append(event.name)
         self._who[event.name, event.sequence][port].append(stream)
         rule = self._plan.tasks[task].restart
-        if rule and rule.files and self._plan.ports[port].mode == "memory" and intersect(event.pattern, rule.files):
+        in_memory = self._plan.ports[port].mode == "memory"
+        if rule and rule.files and in_memory and intersect(event.pattern, rule.files) and self._is_even(task):
             self._checkpoints[stream, event.sequence] = self._by_rank(task, event.rank, {})
 
     def _open(self, event: Event, task: int) -> None:
@@ -205,15 +217,40 @@ class History:
         state = self._tasks[task]
         rank = state.ranks[event.rank]
         found = self._from(port, event)
-        rank.opened[port].append((found[0], event.sequence) if len(found) == 1 else None)
         if len(found) != 1:
+            rank.opened[port].append(None)
             state.unclear = f"step {event.sequence} of {event.name!r} may have come from any of several producers"
             return
         if event.rank == min(state.ranks):
             state.opened += 1
             state.loops = state.loops or state.opened > 1
         self._between(task, event.rank)
+        self._leave(rank, found[0], event.sequence)
         rank.consumed[found[0]] = max(rank.consumed.get(found[0], 0), event.sequence + 1)
+        rank.opened[port].append((found[0], event.sequence, rank.is_even))
+
+    def _leave(self, rank: _Rank, joined: Joined, number: int) -> None:
+        """Notes which steps a rank has left for later as it opens this one, where names mean steps."""
+        place, stream = joined
+        inport = self._plan.ports[self._plan.channels[place].inport]
+        rank.left[joined].discard(number)
+        if inport.stands or not is_wild(inport.pattern):
+            return
+        names, begin = self._names[stream], self._begins.get(stream, 0)
+        for earlier in range(max(rank.consumed.get(joined, 0), begin), min(number, begin + len(names))):
+            name = names[earlier - begin]
+            if (name, earlier) not in self._lost[inport.index] and intersect(inport.pattern, name):
+                rank.left[joined].add(earlier)
+
+    def _lose(self, event: Event, task: int) -> None:
+        """A step is not for the task any more."""
+        port = self._ports.get((task, "in", event.pattern))
+        if port is None:
+            return
+        self._lost[port].add((event.name, event.sequence))
+        for joined in self._from(port, event):
+            for rank in self._tasks[task].ranks.values():
+                rank.left[joined].discard(event.sequence)
 
     def _from(self, inport: int, event: Event) -> list[Joined]:
         """From whom a step that was opened may have come: over the port's channels, or over who wrote such a step."""
@@ -233,12 +270,15 @@ class History:
         if rule and rule.how != "each-step":
             return
         own = self._own(self._plan.tasks[task])
-        of_rank.before.append((dict(of_rank.consumed), own))
+        # (Between two steps of which the later was read first is no point to go back to.)
+        of_rank.before.append((dict(of_rank.consumed) if of_rank.is_even else {}, own))
 
     def _file(self, event: Event, task: int) -> None:
         rule = self._plan.tasks[task].restart
         port = self._ports.get((task, "out", event.pattern))
         if port is None or rule is None or not rule.files or not intersect(rule.files, event.name):
+            return
+        if not self._is_even(task):
             return
         stream = port, event.rank
         point = self._by_rank(task, event.rank, {stream: self.published.get(stream, 0) + 1})
@@ -246,6 +286,9 @@ class History:
         state = self._tasks[task]
         state.files.pop(event.sequence, None)
         state.files[event.sequence] = _with_file(point, event.name, event.sequence)
+
+    def _is_even(self, task: int) -> bool:
+        return all(rank.is_even for rank in self._tasks[task].ranks.values())
 
     def _by_rank(self, task: int, rank: int, more: Mapping[Stream, int]) -> RestartPoint:
         """The point at which a rank of the task is now."""
