@@ -14,7 +14,8 @@ def most_steps(policies: Iterable[FlowPolicy], publish: PublishRule = PublishRul
     On each channel that are those queued and the one that its reader has open, with another one that is being written.
     Channels that get every step and hold the producer up share theirs: none is further behind than its queue lets it
     be. Others may each need other ones. A rule by which a file is not published at its first close, or as a copy, has
-    one more. A reader is taken to hold one step at a time, or one while it opens the next, its ranks in step.
+    one more. A reader is taken to hold one step at a time, or one while it opens the next, its ranks in step, and to
+    take steps in an order for which no queue has to grow.
     """
     shared = separate = 0
     for policy in policies:

@@ -10,18 +10,24 @@ from pathlib import Path
 
 from wilkins.errors import count_of
 from wilkins.flow.footprint import most_steps
+from wilkins.flow.machine import SPARE_STEPS
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import Event
 from wilkins.graph import PortRef, Wiring, instance_name
 from wilkins.launch.summary import size as size_text
 from wilkins.load import Document
-from wilkins.spec import TaskModel
+from wilkins.patterns import is_wild
+from wilkins.spec import InPort, TaskModel
 from wilkins.transport.board import SHARED_MEMORY
 
 BLOCK = 64 << 10
 """Bytes by which the memory of a step grows (`kBlock` of the native layer)."""
 _BESIDE = 4 << 10
 """Bytes that a file has beside its data, or more: its headers."""
+_RETAINED = 32 << 20
+"""Bytes that a source's steps may take for the sake of those that could be opened again (`kRetained` natively)."""
+_REORDER = 16
+"""Steps that a queue may grow to, if the workflow file does not say (`kReorder` natively)."""
 Port = tuple[str, str]
 """Name of a task's instance, and pattern of an out-port."""
 
@@ -98,13 +104,27 @@ def footprints(
                 if was is None:
                     unknown += 1
                     continue
-                steps = was.sources * most_steps(policies, outport.publish)
+                inports = [
+                    document.workflow.tasks[link.inport.task].inports[link.inport.port]
+                    for link in wiring.links
+                    if link.outport == reference and any(writer == instance for writer, _ in link.pairs)
+                ]
+                at_once = most_steps(policies, outport.publish)
+                steps = was.sources * (at_once + max(_retained(inport, was.size, at_once) for inport in inports))
                 if made is not None:
                     steps = min(steps, made[port])
                 cap = document.workflow.memory if outport.memory is None else outport.memory
                 queue = max(policy.queue for policy in policies)
                 found.append(Footprint(port, str(outport.where.position), was.size, steps, queue, cap))
     return found, unknown
+
+
+def _retained(inport: InPort, size: int, at_once: int) -> int:
+    """Steps of one source that stay beside those that are needed, since the in-port's names mean steps."""
+    if inport.as_ is not None or not is_wild(inport.filename):
+        return 0
+    fit = _RETAINED // (-(-(size + _BESIDE) // BLOCK) * BLOCK) - at_once
+    return max(min(fit, SPARE_STEPS + _REORDER), inport.reorder or 0, 0)
 
 
 def written(events: Sequence[Event]) -> dict[Port, Written]:
