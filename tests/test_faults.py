@@ -158,6 +158,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
     "annex": (CROWD,),
     "attach": (TOGETHER,),
+    "circle": (),  # whoever waits gets there first; each effect is one store (tests/native/stuck_test.cpp)
     "clear": (SIM,),
     "close": (SIM,),
     "close.before-free": (SIM, LOOK),

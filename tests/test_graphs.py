@@ -425,9 +425,10 @@ class TestWaitsForTheNextStart:
         streams.program("writes.py", self.WRITES)
         streams.program("reads.py", self.READS)
         names = ", ".join(f"{{filename: '{port}'}}" for port in ports)
+        short = names.replace("'}", "', reorder: 0}")
         told = streams.run(
             f"  - {{name: sim, func: ./writes.py, args: {writes}, outports: [{names}]}}\n"
-            f"  - {{name: con, func: ./reads.py, args: '{reads}', inports: [{names}]}}\n",
+            f"  - {{name: con, func: ./reads.py, args: '{reads}', inports: [{short}]}}\n",
             code=4,
             timeout=25,
         )

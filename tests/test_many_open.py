@@ -49,5 +49,5 @@ def test_more_open_than_there_is_memory_for(tmp_path: Path) -> None:
     """Their writer cannot go on, nor can the reader: the run says who has how many open, and what would help."""
     finished = run(tmp_path, queue=2)
     assert finished.code == 4, finished.out + finished.err
-    assert "ana has 14 steps of 's*.h5' open at once: let it close those that it has done with" in finished.err
-    assert "give the in-port 's*.h5' of ana a longer queue, such as `queue: 28`" in finished.err
+    assert "ana has 28 steps of 's*.h5' open at once: let it close those that it has done with" in finished.err
+    assert "give the in-port 's*.h5' of ana a longer queue, such as `queue: 56`" in finished.err

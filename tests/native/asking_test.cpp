@@ -84,7 +84,7 @@ private:
         auto& answers = answers_[static_cast<size_t>(rank)];
         if (!answers.empty() && answers.back() == kEnded) return;
         const bool waits = answers.size() % 5 == 4;
-        queue::leave(board_, 1, rank, true);
+        queue::leave(board_, 1, rank);
         const int choice = queue::next_choice(board_, 1, rank);
         if (waits) {
             if (choice < 0 && queue::can_produce(board_, 1)) return;  // its turn comes again

@@ -78,16 +78,172 @@ void by_name() {
     for (const char* name : {"plt0.h5", "plt1.h5", "plt2.h5"}) CHECK(p.write(name));
     CHECK(p.read("other/plt1.h5") == 1);
     CHECK(p.read("plt1.h5") == 1);   // again, while it is held
-    CHECK(p.read("plt0.h5") == -2);  // passed over
     CHECK(p.read("plt9.h5") == -1);  // may still come
     CHECK(p.read("plt2.h5") == 2);
-    for (int i = 0; i < 40; ++i) {
+    CHECK(p.read("plt0.h5") == 0);  // a later one was opened, and nothing is lost by that
+    for (int i = 0; i < 60; ++i) {
         char name[32];
         snprintf(name, sizeof(name), "plt1%02d.h5", i);
         CHECK(p.write(name));
         CHECK(p.read(name) == i + 3);
     }
-    CHECK(p.read("plt1.h5") == -2);  // long gone: it will not come again
+    CHECK(p.read("plt1.h5") == -1);  // long gone, unless the next file has the name
+    CHECK(p.write("plt200.h5"));
+    CHECK(p.read("plt1.h5") == -2);
+    CHECK(p.read("plt200.h5") == 63);
+}
+
+// The producer writes steps of this name and the reader opens them, each in an order of its own.
+void any_order_within_the_queue() {
+    Pair p("*.h5", "*.h5", 1, 1, 1, 4, WhenFull::block);
+    int sequence = 0;
+    for (int i = 0; i < 50; ++i, sequence += 4) {
+        const auto name = [&](int k) { return "s-" + std::to_string(4 * i + k) + ".h5"; };
+        for (int k = 0; k < 4; ++k) CHECK(p.write(name(k).c_str()));
+        CHECK(!p.write("more.h5"));
+        for (int k : {2, 0, 3, 1}) CHECK(p.read(name(k).c_str()) == sequence + k);
+    }
+}
+
+// Ranks that share the files among them give the others' up, one after the other; the queue is for what none has had.
+void every_rank_its_share() {
+    Pair p("plt*.h5", "plt*.h5", 1, 3, 1, 2, WhenFull::block);
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    for (int i = 0; i < 200; ++i) {
+        CHECK(p.write(name(i).c_str()));
+        if (i % 3 == 0) CHECK(queue::queued(p.board, p.board.channel(0), 0) == 1);
+        CHECK(p.read(name(i).c_str(), i % 3) == i);
+    }
+    CHECK(p.board.port(1).steps == 200);
+}
+
+// A rank that is far behind the others of its task loses nothing, and holds the producer up in the end.
+void one_rank_is_late() {
+    Pair p("plt*.h5", "plt*.h5", 1, 2, 1, 2, WhenFull::block);
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    int ahead = 0;
+    for (; p.write(name(ahead).c_str()); ++ahead) {
+        CHECK(ahead < 40);
+        CHECK(p.read(name(ahead).c_str(), 0) == ahead);
+    }
+    CHECK(ahead == 2 + kSpareSlots);
+    for (int i = 0; i < ahead; ++i) CHECK(p.read(name(i).c_str(), 1) == i);
+    CHECK(p.write(name(ahead).c_str()));
+}
+
+// Two ranks read all, each file's second part before its first, and none loses what the other has had.
+void the_other_way_round_by_two_ranks() {
+    Pair p("*.h5", "*.h5", 1, 2, 1, 2, WhenFull::block);
+    for (int s = 0; s < p.board.source(0).slots; ++s) p.board.slot(s).reserved.store(kRetained);  // such large ones are not kept for long
+    int sequence = 0;
+    for (int i = 0; i < 30; ++i, sequence += 3) {
+        const std::string mesh = "mesh" + std::to_string(i) + ".h5", part = "part" + std::to_string(i) + ".h5";
+        CHECK(p.write(mesh.c_str()) && p.write(part.c_str()));
+        CHECK(p.read(part.c_str(), 0) == sequence + 1 && p.read(mesh.c_str(), 0) == sequence);
+        CHECK(p.read(part.c_str(), 1) == sequence + 1);  // is not past the mesh, though the other rank has had it
+        const std::string next = "next" + std::to_string(i) + ".h5";
+        CHECK(p.write(next.c_str()));
+        CHECK(p.read(mesh.c_str(), 1) == sequence);
+        CHECK(p.read(next.c_str(), 0) == sequence + 2 && p.read(next.c_str(), 1) == sequence + 2);
+    }
+}
+
+// Steps that all have had can be opened again by their names, as long as there is room; what was opened least recently goes first.
+void two_passes() {
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block);
+    const int slots = p.board.source(0).slots;
+    for (int i = 0; i < slots; ++i) CHECK(p.write(name(i).c_str()) && p.read(name(i).c_str()) == i);
+    CHECK(p.read(name(0).c_str()) == -1);  // may yet be written anew
+    queue::task_exited(p.board, 0, true);
+    for (int i = 0; i < slots; ++i) CHECK(p.read(name(i).c_str()) == i);
+
+    Pair q("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block);
+    for (int i = 0; i < slots; ++i) CHECK(q.write(name(i).c_str()) && q.read(name(i).c_str()) == i);
+    CHECK(q.write(name(slots).c_str()));
+    CHECK(q.read(name(0).c_str()) == -2 && q.read(name(1).c_str()) == 1);
+    CHECK(q.read(name(slots).c_str()) == slots);
+    CHECK(q.write(name(slots + 1).c_str()));
+    CHECK(q.read(name(1).c_str()) == 1 && q.read(name(2).c_str()) == -2);
+}
+
+// Large steps are not kept, unless the workflow file says how many.
+void memory_of_what_was_had() {
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    for (const uint32_t given : {0u, 5u}) {
+        Habits habits;
+        if (given) habits.reorder = given, habits.reorder_given = 1;
+        Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block, {}, habits);
+        int arenas = 0;
+        for (int i = 0; i < 100; ++i) {
+            const int slot = queue::take_slot(p.board, 0, false);
+            CHECK(slot >= 0);
+            SlotRecord& record = p.board.slot(slot);
+            if (record.reserved.exchange(kRetained / 2) == 0) ++arenas;
+            record.state = SlotState::writing;
+            strcpy(record.name, name(i).c_str());
+            queue::publish(p.board, slot);
+            CHECK(p.read(name(i).c_str()) == i);
+        }
+        CHECK(arenas == (given ? static_cast<int>(given) + 1 : 2));
+        CHECK(p.write(name(100).c_str()));
+        CHECK(p.read(name(99).c_str()) == 99);
+        CHECK(p.read(name(95).c_str()) == (given ? 95 : -2));
+    }
+}
+
+// A name that its rank has had, and a later one after it, may be written anew: the next file tells.
+void going_back() {
+    Pair p("r.*", "r.*", 1, 1, 1, 2, WhenFull::block);
+    CHECK(p.write("r.1") && p.write("r.2"));
+    CHECK(p.read("r.1") == 0 && p.read("r.2") == 1);
+    CHECK(p.read("r.1") == -1);
+    const int slot = queue::take_slot(p.board, 0, false);
+    p.board.slot(slot).state = SlotState::writing;
+    strcpy(p.board.slot(slot).name, "r.1");
+    CHECK(p.read("r.1") == -1);
+    queue::publish(p.board, slot);
+    CHECK(p.read("r.1") == 2 && p.read("r.1") == -1);
+    CHECK(p.read("r.2") == -1);  // its names repeat
+    CHECK(p.write("r.2"));
+    CHECK(p.read("r.2") == 3);
+
+    Pair q("r.*", "r.*", 1, 1, 1, 2, WhenFull::block);
+    CHECK(q.write("r.1") && q.write("r.2"));
+    CHECK(q.read("r.1") == 0 && q.read("r.2") == 1);
+    q.board.rank(0).wait = WaitFor::data;
+    CHECK(q.read("r.1") == 0);
+    q.board.rank(0).wait = WaitFor::nothing;
+    CHECK(q.read("r.1") == -1);
+    CHECK(q.write("r.3"));
+    CHECK(q.read("r.1") == 0 && q.read("r.3") == 2);
+}
+
+// What a rank of a program has had, the next start of it does not get by name, and finds in no list; what none has had, it does.
+void started_again() {
+    Pair p("plt*.h5", "plt*.h5", 1, 2, 1, 4, WhenFull::block);
+    for (const char* name : {"plt0.h5", "plt1.h5", "plt2.h5"}) CHECK(p.write(name));
+    CHECK(p.read("plt2.h5", 0) == 2 && p.read("plt0.h5", 1) == 0);
+    queue::task_exited(p.board, 1, false);
+    queue::task_started(p.board, 1);
+    for (int reader : {0, 1}) CHECK(p.read("plt2.h5", reader) == -2 && p.read("plt0.h5", reader) == -2);
+    CHECK(p.board.slot(queue::next_step(p.board, 1)).sequence == 1);
+    for (int reader : {0, 1}) CHECK(p.read("plt1.h5", reader) == 1);
+}
+
+// A program removes what it has read, in the end, also what has made room meanwhile; what it has not read is let go.
+void removing_what_was_read() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 4, WhenFull::block);
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    const int many = 2 * p.board.source(0).slots;
+    for (int i = 0; i < many; ++i) CHECK(p.write(name(i).c_str()) && p.read(name(i).c_str()) == i);
+    CHECK(p.write("plt-unread.h5"));
+    for (int i = 0; i < many; ++i) CHECK(queue::let_go(p.board, 1, 0, name(i).c_str()));
+    CHECK(p.read(name(many - 1).c_str()) == -2);
+    CHECK(p.write("plt-more.h5"));
+    CHECK(queue::let_go(p.board, 1, 0, "plt-unread.h5"));
+    CHECK(p.read("plt-unread.h5") == -2 && p.read("plt-more.h5") == many + 1);
+    CHECK(!queue::let_go(p.board, 1, 0, "plt-never.h5"));
 }
 
 // A name under a pattern with wildcards that its producer rewrites is a stream too; nothing depends on who is faster.
@@ -112,7 +268,8 @@ void rewritten_name_under_a_pattern() {
     queue::publish(q.board, slot);
     CHECK(q.read("plt1.h5") == 1);
     CHECK(q.read("plt1.h5") == 1);
-    CHECK(q.read("plt0.h5") == -2);
+    CHECK(q.read("plt0.h5") == -1);  // unless that is the next file
+    CHECK(q.write("plt2.h5") && q.read("plt0.h5") == 0);
 
     Pair r("*.h5", "*.h5", 1, 1, 1, 2, WhenFull::block);
     CHECK(r.write("out.h5"));
@@ -483,7 +640,7 @@ void opened_twice_per_step() {
 void chosen_in_order() {
     Pair p("x*.h5", "x*.h5", 2, 2, 1, 2, WhenFull::block);
     const auto next = [&](int reader) {
-        queue::leave(p.board, 1, reader, true);
+        queue::leave(p.board, 1, reader);
         const int slot = queue::choose(p.board, 1, reader);
         return slot < 0 ? std::string("none") : std::string(p.board.slot(slot).name);
     };
@@ -491,13 +648,12 @@ void chosen_in_order() {
     CHECK(next(1) == "none");
     CHECK(p.write("xb0.h5", 1) && p.write("xb1.h5", 1) && p.write("xa0.h5", 0));
     CHECK(next(0) == "xb0.h5" && next(0) == "xb1.h5" && next(0) == "xa0.h5" && next(0) == "none");
-    CHECK(!p.write("xb2.h5", 1));  // the other rank has them all to come, also those of a source it has not turned to
+    CHECK(p.write("xb2.h5", 1));  // the other rank has them all to come, also those of a source it has not turned to
     CHECK(next(1) == "xb0.h5" && next(1) == "xb1.h5");
-    CHECK(p.write("xb2.h5", 1));
     CHECK(next(1) == "xa0.h5" && next(1) == "xb2.h5" && next(0) == "xb2.h5");
     CHECK(p.read("xb2.h5") == 2 && p.read("xb2.h5") == 2);  // the name means the step until the next is asked for
     CHECK(p.read("xb1.h5") == -2);
-    queue::leave(p.board, 1, 0, false);
+    queue::leave(p.board, 1, 0);
     CHECK(p.read("xb2.h5") == -2);
 }
 
@@ -509,10 +665,10 @@ void chosen_of_one_name() {
     for (int i = 0; i < 30; ++i) CHECK(p.write("x.h5"));
     CHECK(p.read("x.h5") == 0 && p.read("x.h5") == 0);
     CHECK(queue::let_go(p.board, 1, 0, "x.h5"));  // removed by the program
-    queue::leave(p.board, 1, 0, true);
+    queue::leave(p.board, 1, 0);
     CHECK(queue::choose(p.board, 1, 0) >= 0);
     CHECK(p.read("x.h5") == 30);
-    queue::leave(p.board, 1, 0, false);
+    queue::leave(p.board, 1, 0);
     CHECK(p.read("x.h5") == -1);
 }
 
@@ -618,6 +774,15 @@ int main() {
     following_the_lead();
     bounded_queue();
     by_name();
+    any_order_within_the_queue();
+    every_rank_its_share();
+    one_rank_is_late();
+    the_other_way_round_by_two_ranks();
+    two_passes();
+    memory_of_what_was_had();
+    going_back();
+    started_again();
+    removing_what_was_read();
     rewritten_name_under_a_pattern();
     fixed_name_is_a_stream();
     every_and_drop();

@@ -1,12 +1,15 @@
 // Waits that nothing can end are found; every other wait is left alone.
 #include "stuck.hpp"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
 
 #include "check.hpp"
+#include "circle.hpp"
 #include "queue.hpp"
 
 using namespace wilkins;
@@ -140,12 +143,32 @@ void skipping_ahead_of_a_full_queue() {
     run.wait(2, WaitFor::data, 1, "out9.h5");
     CHECK(run.stuck());
     run.go_on(2);
-    CHECK(run.stuck());  // rank 1 of the reader cannot help rank 0
+    CHECK(!run.stuck());  // rank 1 of the reader may open what fills the queue
     run.go_on(1);
     CHECK(!run.stuck());
     run.wait(1, WaitFor::data, 1, "out0.h5");
     run.wait(2, WaitFor::data, 1, "out0.h5");
     CHECK(!run.stuck());  // it is there
+}
+
+// In order, a rank cannot help another one of its task.
+void a_stream_that_one_rank_does_not_read() {
+    BoardPlan plan = pair("out.h5", "out.h5", 1, 2);
+    plan.tasks.push_back({"other", 1});
+    plan.ports.push_back({2, Direction::out, "x.h5", 0});
+    plan.ports.push_back({1, Direction::in, "x.h5", 0});
+    plan.ports.push_back({2, Direction::in, "out.h5", 0});
+    plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 2});
+    plan.channels.push_back({0, 4, 1, 1, WhenFull::block, 1});
+    Run run(plan);
+    run.write(0, "out.h5");
+    run.wait(0, WaitFor::room, 0, "out.h5");
+    run.wait(1, WaitFor::data, 3, "x.h5");
+    run.read(4, "out.h5");
+    run.wait(3, WaitFor::data, 4, "out.h5");
+    CHECK(run.stuck());  // rank 1 of the reader goes on
+    run.wait(1, WaitFor::data, 1, "out.h5");
+    CHECK(!run.stuck());
 }
 
 // One of several producers that can move is enough.
@@ -166,7 +189,7 @@ void another_producer_may_bring_it() {
 void every_arena_held_open() {
     Run run(pair("out*.h5", "out*.h5"));
     char name[32];
-    for (int i = 0; i <= kSpareSlots; ++i) {
+    for (int i = 0; i < run.board.source(0).slots; ++i) {
         snprintf(name, sizeof(name), "out%02d.h5", i);
         run.write(0, name);
         run.read(1, name);
@@ -209,6 +232,88 @@ void memory_held_by_the_waiting_reader() {
     CHECK(!run.stuck());
 }
 
+void end(Run& run) {
+    run.board.head().circle_next = 0;
+    end_circle(run.board);
+}
+
+// Those that wait stretch a queue as far as it goes; of wildcard names they let go what no rank has had.
+void a_circle_that_a_longer_queue_ends() {
+    for (const char* name : {"out*.h5", "out.h5"}) {
+        BoardPlan plan = pair(name, name);
+        plan.ports.push_back({0, Direction::out, "end.h5", 0});
+        plan.ports.push_back({1, Direction::in, "end.h5", 0});
+        plan.ports[1].habits.reorder = 4;
+        plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
+        Run run(plan);
+        const bool stream = strcmp(name, "out.h5") == 0;
+        const auto step = [&](int i) { return stream ? std::string(name) : "out" + std::to_string(i) + ".h5"; };
+        run.wait(1, WaitFor::data, 3, "end.h5");
+        for (int i = 0; i < 4; ++i) {
+            end(run);  // (the producer can move)
+            CHECK(run.board.channel(0).stretched == static_cast<uint32_t>(i > 0 ? i : 0));
+            run.write(0, step(i).c_str());
+            run.wait(0, WaitFor::room, 0, step(i + 1).c_str());
+            CHECK(run.stuck());
+            CHECK(is_stuck(run.board, 1) == (i == 3) && find_lasting(run.board).empty() == (i < 3 || !stream));
+            if (i == 3) break;
+            CHECK(!queue::has_room(run.board, 0, step(i + 1).c_str()));
+            end(run);
+            CHECK(queue::has_room(run.board, 0, step(i + 1).c_str()));
+            run.go_on(0);
+        }
+        end(run);
+        CHECK(run.board.channel(0).stretched == 3);
+        CHECK(run.board.channel(0).let_go == (stream ? 0 : 1));
+        CHECK(queue::has_room(run.board, 0, step(4).c_str()) == !stream);
+        if (!stream) CHECK(queue::find(run.board, 1, 0, "out0.h5").passed && queue::find(run.board, 1, 0, "out1.h5").slot >= 0);
+    }
+}
+
+// Where a process of a rank is not known to wait, that rank waits only when nothing has moved for long.
+void a_process_that_may_go_on() {
+    BoardPlan plan = pair("out*.h5", "out*.h5");
+    plan.ports[1].habits.reorder = 1;
+    Run run(plan);
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out9.h5", run.board.self());
+    run.board.rank(1).members[0] = {run.board.self(), 1};
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        note_member(run.board, 1, false);
+        pause();
+    }
+    while (run.board.rank(1).members[1].process == 0) usleep(1000);
+    end(run);
+    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).empty());
+    run.board.head().moved_at -= 2 * kUnsureNs;
+    end(run);
+    CHECK(run.board.channel(0).let_go == 1);
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, nullptr, 0) == child);
+}
+
+// Steps go from one task to another that waits with others in a circle: that one's steps are not let go for the sake of the circle.
+void what_hangs_on_a_circle() {
+    BoardPlan plan = pair("out*.h5", "out*.h5");
+    plan.tasks.push_back({"far", 1});
+    plan.ports.push_back({2, Direction::out, "far*.h5", 0});
+    plan.ports.push_back({1, Direction::in, "far*.h5", 0});
+    for (auto& port : plan.ports) port.habits.reorder = 1;
+    plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
+    Run run(plan);
+    run.write(1, "far0.h5");
+    run.wait(2, WaitFor::room, 2, "far1.h5");
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out9.h5");
+    CHECK(run.stuck());
+    end(run);
+    CHECK(run.board.channel(0).let_go == 1 && run.board.channel(1).let_go == 0);
+}
+
 }  // namespace
 
 int main() {
@@ -217,9 +322,13 @@ int main() {
     a_listing_that_waits_for_the_end();
     a_dead_process_waits_for_nothing();
     skipping_ahead_of_a_full_queue();
+    a_stream_that_one_rank_does_not_read();
     another_producer_may_bring_it();
     every_arena_held_open();
     a_step_for_who_asks_for_the_next();
     memory_held_by_the_waiting_reader();
+    a_circle_that_a_longer_queue_ends();
+    a_process_that_may_go_on();
+    what_hangs_on_a_circle();
     puts("stuck: ok");
 }

@@ -68,7 +68,7 @@ bool valid(const BoardPlan& plan) {
         const auto& in = plan.ports[static_cast<size_t>(channel.inport)];
         if (out.direction != Direction::out || in.direction != Direction::in) return false;
         if (channel.every < 1 || channel.offset >= channel.every || channel.queue < 1 || channel.queue > kLongestQueue || channel.readers < 1) return false;
-        if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs) return false;
+        if (channel.readers > plan.tasks[static_cast<size_t>(in.task)].nprocs || in.habits.reorder > kLongestQueue) return false;
     }
     const auto has_rank = [&](int port, int rank) {
         return rank >= 0 && rank < plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(port)].task)].nprocs;
@@ -221,6 +221,7 @@ Taken Board::take(NamedLock& lock, int64_t until) const {
 void Board::ring(int port) const {
     auto& bell = this->port(port).bell;
     bell.fetch_add(1, std::memory_order_release);
+    ++head().moves;
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -247,11 +248,15 @@ int create_board(const char* folder, const BoardPlan& plan) {
         links[static_cast<size_t>(channel.outport)].push_back(c);
         links[static_cast<size_t>(channel.inport)].push_back(c);
         auto& most = longest[static_cast<size_t>(channel.outport)];
-        most = channel.queue > most ? channel.queue : most;
-        if (plan.ports[static_cast<size_t>(channel.inport)].habits.listing == Lists::end)
-            most = std::max({most, kSeriesSlots / nprocs_of(channel.outport), kLeastSeries});
+        const auto& habits = plan.ports[static_cast<size_t>(channel.inport)].habits;
+        most = std::max({most, channel.queue, habits.reorder});
+        if (habits.listing == Lists::end) most = std::max({most, kSeriesSlots / nprocs_of(channel.outport), kLeastSeries});
     }
     std::vector<uint32_t> spare(plan.ports.size(), kSpareSlots);
+    std::vector<uint64_t> readers(plan.ports.size());
+    for (const auto& channel : plan.channels) {
+        readers[static_cast<size_t>(channel.outport)] += static_cast<uint64_t>(channel.readers);
+    }
     int sources = 0, ranks = 0, total_links = 0;
     int64_t slots = 0;
     std::vector<int64_t> port_slots(plan.ports.size());
@@ -261,7 +266,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         int n = plan.tasks[static_cast<size_t>(plan.ports[static_cast<size_t>(p)].task)].nprocs;
         sources += n;
         if (rests(plan.ports[static_cast<size_t>(p)].habits)) spare[static_cast<size_t>(p)] += kRestingSlots;
-        port_slots[static_cast<size_t>(p)] = int64_t{n} * (longest[static_cast<size_t>(p)] + spare[static_cast<size_t>(p)]);
+        port_slots[static_cast<size_t>(p)] = int64_t{n} * (int64_t{longest[static_cast<size_t>(p)]} + spare[static_cast<size_t>(p)]);
         slots += port_slots[static_cast<size_t>(p)];
     }
     if (slots > INT_MAX) return EOVERFLOW;
@@ -286,7 +291,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         at_offered.push_back(out.take(sizeof(uint64_t) * n));
         at_channel_firsts.push_back(out.take(sizeof(uint64_t) * n));
     }
-    std::vector<uint64_t> at_positions, at_log, at_firsts, at_looked, at_asked, at_given, at_on;
+    std::vector<uint64_t> at_positions, at_log, at_firsts, at_looked, at_asked, at_given, at_latest, at_on, at_had;
     std::vector<uint32_t> log_room(plan.ports.size());
     for (const auto& channel : plan.channels)
         log_room[static_cast<size_t>(channel.inport)] += static_cast<uint32_t>(port_slots[static_cast<size_t>(channel.outport)]);
@@ -299,8 +304,11 @@ int create_board(const char* folder, const BoardPlan& plan) {
         at_firsts.push_back(in ? out.take(sizeof(FirstOpens) * n) : 0);
         at_looked.push_back(in ? out.take(sizeof(Looked) * n) : 0);
         at_asked.push_back(in ? out.take(sizeof(Asked) * n) : 0);
+        at_latest.push_back(in ? out.take(sizeof(uint64_t) * n) : 0);
         at_given.push_back(in ? out.take(sizeof(uint64_t) * log_room[static_cast<size_t>(p)]) : 0);
-        at_on.push_back(in ? 0 : out.take(static_cast<uint64_t>(port_slots[static_cast<size_t>(p)]) * links[static_cast<size_t>(p)].size()));
+        const auto in_slots = in ? 0 : static_cast<uint64_t>(port_slots[static_cast<size_t>(p)]);
+        at_on.push_back(in ? 0 : out.take(in_slots * links[static_cast<size_t>(p)].size()));
+        at_had.push_back(in ? 0 : out.take(in_slots * readers[static_cast<size_t>(p)]));
     }
     const uint64_t size = align_up(out.end(), 4096);
 
@@ -389,9 +397,13 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.habits = from.habits;
         port.first_link = next_link;
         port.links = static_cast<int32_t>(mine.size());
+        int32_t readers_before = 0;
         for (size_t k = 0; k < mine.size(); ++k) {
             link_table[next_link++] = mine[k];
-            if (from.direction == Direction::out) channel_table[mine[k]].place = static_cast<int32_t>(k);
+            if (from.direction == Direction::in) continue;
+            channel_table[mine[k]].place = static_cast<int32_t>(k);
+            channel_table[mine[k]].had_place = readers_before;
+            readers_before += channel_table[mine[k]].readers;
         }
         port.positions = at_positions[static_cast<size_t>(p)];
         port.log = at_log[static_cast<size_t>(p)];
@@ -400,11 +412,12 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.looked = at_looked[static_cast<size_t>(p)];
         port.asked = at_asked[static_cast<size_t>(p)];
         port.given = at_given[static_cast<size_t>(p)];
+        port.latest = at_latest[static_cast<size_t>(p)];
         if (from.direction == Direction::in) continue;
         port.first_source = next_source;
         port.sources = plan.tasks[static_cast<size_t>(from.task)].nprocs;
         const int each = static_cast<int>(longest[static_cast<size_t>(p)] + spare[static_cast<size_t>(p)]);
-        uint64_t on = at_on[static_cast<size_t>(p)];
+        uint64_t on = at_on[static_cast<size_t>(p)], had = at_had[static_cast<size_t>(p)];
         for (int r = 0; r < port.sources; ++r, ++next_source) {
             SourceRecord& source = source_table[next_source];
             source.port = p;
@@ -418,7 +431,9 @@ int create_board(const char* folder, const BoardPlan& plan) {
             for (int k = 0; k < each; ++k, ++next_slot) {
                 slot_table[next_slot].source = next_source;
                 slot_table[next_slot].on = on;
+                slot_table[next_slot].had = had;
                 on += mine.size();
+                had += readers[static_cast<size_t>(p)];
             }
         }
     }

@@ -40,6 +40,10 @@ public:
     uint64_t& offered(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.offered, source); }
     uint64_t& first(const ChannelRecord& channel, int source) const { return at<uint64_t>(channel.firsts, source); }
     uint8_t& on(const SlotRecord& slot, int place) const { return at<uint8_t>(slot.on, place); }
+    uint8_t& had(const SlotRecord& slot, const ChannelRecord& channel, int reader) const {
+        return at<uint8_t>(slot.had, channel.had_place + reader);
+    }
+    uint64_t& latest(const PortRecord& port, int rank) const { return at<uint64_t>(port.latest, rank); }
     uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
     Asked& asked(const PortRecord& port, int rank) const { return at<Asked>(port.asked, rank); }
     uint64_t& given(const PortRecord& port, uint32_t n) const { return at<uint64_t>(port.given, static_cast<int>(n % port.log_room)); }

@@ -19,7 +19,7 @@
 #include "report.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
-#include "stuck.hpp"
+#include "circle.hpp"
 #include "trace.hpp"
 
 using namespace wilkins;
@@ -329,7 +329,7 @@ WILKINS_API(size_t, wilkins_stuck(const Watched* board, char* text, size_t room)
     {
         Briefly lock(*board);
         if (lock) lock->write_events();
-        if (lock) found = find_stuck(*board);
+        if (lock) found = find_lasting(*board);
     }
     return hand_out(found, text, room);
 } WILKINS_OR(kNoText)

@@ -49,7 +49,7 @@ WILKINS_API(int, wilkins_channels_take(int index, int waits, StepFile** step)) {
     uint64_t stamp;
     {
         Board::Lock lock(board);
-        queue::leave(board, index, rank, true);
+        queue::leave(board, index, rank);
         Wait wait(p, WaitFor::data, index, board.port(index).pattern);
         for (;;) {
             if (board.head().stopped) return EINTR;

@@ -88,7 +88,7 @@ WILKINS_API(int, wilkins_device_held(int index, uint64_t stamp, Reader* holders,
         const ChannelRecord& channel = board.channel(board.link(port, k));
         if (!board.on(slot, channel.place) || !queue::alive(board, channel)) continue;
         for (int r = 0; r < channel.readers; ++r)
-            if (queue::wanted_from(board, channel, s, r) <= slot.sequence) return -1;
+            if (!queue::is_past(board, channel, s, r, slot)) return -1;
     }
     int ranks = 0;
     for (int r = 0; r < board.head().ranks; ++r) {

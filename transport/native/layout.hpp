@@ -10,16 +10,18 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 17;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 18;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
+inline constexpr int kMembers = 16;                     // processes of a rank of which is known whether they wait
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
 inline constexpr int kNameRanges = 16;                  // of a NameSet
 inline constexpr int kSegments = 32;                    // files that the board may grow by
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
 inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow to break a circle of waits, if the workflow file does not say
+inline constexpr uint64_t kRetained = 32u << 20;  // bytes that a source's arenas may take for the sake of steps that all have had
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
 inline constexpr uint32_t kSeriesSlots = 4096;  // slots of an out-port for each in-port that lists whole series, over all its sources,
 inline constexpr uint32_t kLeastSeries = 256;   // but no fewer than so many each
@@ -139,6 +141,12 @@ struct Vain {
     char name[kNameMax];
 };
 
+// A process of a rank that has used its ports.
+struct Member {
+    uint32_t process;
+    uint32_t waits;
+};
+
 struct RankRecord {
     int32_t task;
     int32_t rank;
@@ -152,6 +160,8 @@ struct RankRecord {
     char wait_name[kNameMax];
     uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
     Vain vain;
+    uint32_t more_members;  // than there is room for
+    Member members[kMembers];
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;
@@ -239,6 +249,8 @@ struct PortRecord {
     uint32_t given_end;    // in: steps given to the rank that has got most
     uint64_t questions;    // in: of the rank that has asked most
     uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet
+    uint32_t in_common;    // in: two ranks of its task have had one step, so what another rank has had is not given up
+    uint64_t latest;       // in: offset of uint64_t[nprocs]: published_stamp of the last published step that each rank has had
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
@@ -281,6 +293,8 @@ struct ChannelRecord {
     uint64_t dropped;
     uint64_t skipped;  // steps that are not for this channel (`every`, `offset`)
     uint64_t let_go;   // steps given up that no rank has had, since a set of waits would have lasted for ever
+    uint32_t stretched;  // steps by which the queue has grown to break circles of waits
+    int32_t had_place;   // of its first reader, among those of all channels of the out-port (see Had)
     uint64_t marks;    // offset of Mark[sources][readers]
     uint64_t firsts;   // offset of uint64_t[sources]: steps of lower numbers are not kept; the consumer had them in the run before
     uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see queue.cpp)
@@ -293,16 +307,25 @@ enum Kept : uint32_t {
     kOpened,      // opened; its name (a fixed one) now means the next step, but to remove it means this one
     kOpensAgain,  // may be opened again by name
     kCurrent,     // what its name means until the rank asks for the next name (see queue::choose)
-    kInOrder,     // nothing was opened yet, and all is going to be read in order
     kHalfOpened,  // opened less often than its program opens each step: the next open means it again
 };
 
-// How far a reading rank has got on one source.
+// What a rank has had of a step whose name means it, in a port that is not read in order. All that is set says that the rank does not
+// need it any more.
+enum Had : uint8_t {
+    kHad = 1,   // opened it
+    kLeft = 2,  // it was given up for the rank, to end a circle of waits
+    kPast = 4,  // its name does not mean it again: let go, or opened before the task's last start
+};
+
+// How far a reading rank has got on one source. Of a port that is read in order, every step below `next` was opened or passed over; of
+// others, the slots say which were (see Had).
 struct Mark {
-    uint64_t next;    // every step below was opened or passed over
-    uint32_t keep;    // what step next-1 still is to the reader: a Kept
+    uint64_t next;    // one past the highest number opened or passed over
+    uint64_t last;    // one past the number of the step opened last
+    uint32_t keep;    // what that step still is to the reader: a Kept
     uint32_t opened;  // steps opened since the task's last start
-    uint32_t opens;   // of step next-1
+    uint32_t opens;   // of the step opened last
 };
 
 struct SourceRecord {
@@ -320,7 +343,7 @@ struct SourceRecord {
     NameSet names;       // published
 };
 
-inline constexpr uint8_t kOn = 1, kHad = 2;  // see SlotRecord::on
+inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on
 
 // A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
 struct SlotRecord {
@@ -352,7 +375,9 @@ struct SlotRecord {
     uint64_t digest;                     // of the file as the last of them holds it
     std::atomic<uint64_t> changes;       // grows with every write
     uint64_t snapshot_changes;           // what it was at the last snapshot
-    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kHad if some rank has had it
+    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kCounted if some rank has had it
+    uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
+    uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last
     char name[kNameMax];
 };
 
@@ -395,6 +420,12 @@ struct BoardRecord {
     char events[kTraceRoom];                  // a ring: byte k is at k % kTraceRoom
     uint64_t stamp;
     uint64_t publications;
+    uint64_t opens;
+    uint64_t moves;        // grows with all that may end a wait or begin one
+    int64_t moved_at;      // ns, monotonic: when a step was last begun, published or opened
+    uint64_t circle_seen;  // what `moves` was when waits were last looked over,
+    int64_t circle_next;   // and when they may be again
+    uint32_t circle_sure;  // ... as if those did not wait of which that is unsure
     uint64_t reserve;  // address space per arena
     uint64_t memory;
     uint64_t memory_peak;

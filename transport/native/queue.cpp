@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <cstring>
+
 #include "fault.hpp"
 #include "match.hpp"
 #include "past_names.hpp"
@@ -12,30 +14,32 @@
 
 namespace wilkins::queue {
 
-uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int reader) {
-    if (stands_by(board, channel, reader)) return UINT64_MAX;
-    const Mark& own = board.mark(channel, source, reader);
-    return follows(board, channel, own) ? farthest(board, channel, reader) : own.next;
+bool has_had(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+    if (in_order(board.port(channel.inport))) return board.mark(channel, source, reader).next > slot.sequence;
+    return (board.had(slot, channel, reader) & kHad) != 0;
+}
+
+bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+    return is_done(board, channel, source, reader, slot) || stands_by(board, channel, reader);
 }
 
 bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
-    return needed_by(board, slot, pressed, [&](int channel, int source, int reader) {
-        return wanted_from(board, board.channel(channel), source, reader);
-    });
+    return needed_by(board, slot, pressed, [&](int channel, int reader) { return stands_by(board, board.channel(channel), reader); });
 }
 
-int queued(const Board& board, const ChannelRecord& channel, int source_in_port) {
-    if (!alive(board, channel)) return 0;
-    uint64_t low = UINT64_MAX;
-    for (int r = 0; r < channel.readers; ++r) {
-        const uint64_t next = reach(board, channel, source_in_port, r);
-        low = next < low ? next : low;
-    }
-    return queued_from(board, channel, source_in_port, low);
+namespace {
+
+Queued look_at_queue(const Board& board, const ChannelRecord& channel, int s) {
+    if (!alive(board, channel)) return {};
+    return count_queued(board, channel, s, [&](int reader) { return stands_by(board, channel, reader); });
 }
+
+}  // namespace
+
+int queued(const Board& board, const ChannelRecord& channel, int source_in_port) { return look_at_queue(board, channel, source_in_port).waiting; }
 
 bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
-    return bounds(board, channel, source_in_port, name) && queued(board, channel, source_in_port) >= bound(board, channel);
+    return is_for(board, channel, source_in_port, name) && fills(board, channel, look_at_queue(board, channel, source_in_port));
 }
 
 bool has_room(const Board& board, int source_index, const char* name) {
@@ -50,13 +54,56 @@ bool has_room(const Board& board, int source_index, const char* name) {
 
 bool claimed(const Board& board, const SlotRecord& slot) { return slot.claimed_by != 0 && !board.is_over(slot.claimed_by); }
 
+namespace {
+
+// Nobody needs the step. May a rank have it all the same, by its name?
+bool may_come_again(const Board& board, const SourceRecord& source, const SlotRecord& slot) {
+    if (slot.state != SlotState::published || source.rewrites) return false;
+    const PortRecord& port = board.port(source.port);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (!board.on(slot, channel.place) || !alive(board, channel) || in_order(board.port(channel.inport))) continue;
+        for (int r = 0; r < channel.readers; ++r)
+            if (!(board.had(slot, channel, r) & kPast)) return true;
+    }
+    return false;
+}
+
+// May the source have memory for one more, beside so many that nobody needs? As many as the workflow file says, or as fit.
+bool may_retain(const Board& board, const SourceRecord& source, int kept) {
+    const PortRecord& port = board.port(source.port);
+    uint64_t taken = 0, largest = 0;
+    each_slot(board, source, [&](int, const SlotRecord& slot) {
+        const uint64_t bytes = slot.reserved.load();
+        taken += bytes;
+        largest = bytes > largest ? bytes : largest;
+    });
+    if (port.cap && port.used + largest > port.cap) return false;
+    if (taken + largest <= kRetained) return true;
+    for (int k = 0; k < port.links; ++k) {
+        const Habits& habits = board.port(board.channel(board.link(port, k)).inport).habits;
+        if (habits.reorder_given && kept < static_cast<int>(habits.reorder)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 int take_slot(const Board& board, int source_index, bool pressed) {
-    int best = -1;
-    each_slot(board, board.source(source_index), [&](int k, SlotRecord& slot) {
+    const SourceRecord& source = board.source(source_index);
+    int best = -1, oldest = -1, kept = 0;
+    each_slot(board, source, [&](int k, SlotRecord& slot) {
         if (needed(board, slot, pressed) || slot.peers > 0 || claimed(board, slot)) return;
+        if (may_come_again(board, source, slot)) {
+            ++kept;
+            if (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at) oldest = k;
+            return;
+        }
         // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
         if (best < 0 || slot.reserved.load() > board.slot(best).reserved.load()) best = k;
     });
+    const bool grows = best >= 0 && board.slot(best).reserved.load() == 0;
+    if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
     if (best < 0) return best;
     board.slot(best).claimed_by = 0;
     clear_slot(board, best);
@@ -77,8 +124,13 @@ void clear_slot(const Board& board, int index) {
     slot.handed_over = 0;
     slot.closes = 0;
     slot.snapshots = 0;
+    slot.opened_at = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);
-    for (int k = 0; k < port.links; ++k) board.on(slot, k) = 0;
+    for (int k = 0; k < port.links; ++k) {
+        board.on(slot, k) = 0;
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        memset(&board.had(slot, channel, 0), 0, static_cast<size_t>(channel.readers));
+    }
 }
 
 namespace {
@@ -107,10 +159,11 @@ struct Unopened {
 };
 
 Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const SourceRecord& source) {
+    const bool ordered = in_order(board.port(channel.inport));
     const uint64_t high = highest(board, channel, s);
     Unopened found;
     each_slot(board, source, [&](int k, const SlotRecord& slot) {
-        if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+        if (!on_channel(board, slot, channel) || (ordered ? slot.sequence < high : is_had(board, channel, s, slot))) return;
         if (is_looked_at(board, channel, k)) return;
         ++found.count;
         if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = k;
@@ -204,6 +257,7 @@ void publish(const Board& board, int index) {
     }
     slot.sequence = sequence;
     slot.published_stamp = ++board.head().publications;
+    board.head().moved_at = now_ns();
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     slot.published_ns = static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;

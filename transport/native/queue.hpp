@@ -11,10 +11,14 @@ namespace wilkins::queue {
 // because a name might be opened again do not count.
 bool needed(const Board& board, const SlotRecord& slot, bool pressed);
 
-// The first step of the source (numbered within its port) that the rank has not got to.
-uint64_t reach(const Board& board, const ChannelRecord& channel, int source, int reader);
+// Has the rank nothing more to do with a step of the source (numbered within its port): had it, given it up, or stands by?
+bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
 
-// Steps of the source that are published on the channel and not yet opened by every reading rank that is alive.
+// Has the rank opened the step?
+bool has_had(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
+
+// Steps of the source that are published on the channel and fill its queue: in an in-port that is read in order, those that some reading rank
+// has not opened; in others, those that none has.
 int queued(const Board& board, const ChannelRecord& channel, int source_in_port);
 
 // Can the source create a step of this name now without breaking a channel's bound?
@@ -28,7 +32,8 @@ bool full(const Board& board, const ChannelRecord& channel, int source_in_port, 
 // to take, and a file that rests is withdrawn, since nobody knows what it is called (see settle_claims).
 bool claimed(const Board& board, const SlotRecord& slot);
 
-// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory. -1 if there is none.
+// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory, and of steps that could be opened again by name
+// keeps what fits (see kRetained); of these, the one opened least recently goes first. -1 if there is none.
 int take_slot(const Board& board, int source, bool pressed);
 
 // Takes the slot's step away from everyone; its arena's memory stays.
@@ -66,10 +71,10 @@ void opened_in_part(const Board& board, int inport, int ranks);
 // it would have read too, are gone.
 bool comes_late(const Board& board, int inport, int reader, const Found& found);
 
-// Rank `reader` opens what `find` returned: moves its mark and lets earlier steps go.
+// Rank `reader` opens what `find` returned. In order, it is past all earlier steps; by name, past those that another rank has had.
 void take(const Board& board, int inport, int reader, const Found& found);
 
-// Rank `reader` opens the step that another rank of its task has chosen, and is done with all before it.
+// Rank `reader` opens the step that another rank of its task has chosen.
 void follow_lead(const Board& board, int inport, int reader, int slot);
 
 // Rank `reader` removes the name: the step of it that it has opened last, else the next one it would open. So a consumer that
@@ -105,8 +110,8 @@ void finish(const Board& board, int inport, int reader, int slot);
 // Has the rank opened the one step for which its program was started? There is no next one for it.
 bool has_its_step(const Board& board, int inport, int reader);
 
-// The rank is done with what it has opened on the in-port. `for_next`: it will go on to choose.
-void leave(const Board& board, int inport, int reader, bool for_next);
+// The rank is done with what it has opened on the in-port.
+void leave(const Board& board, int inport, int reader);
 
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);

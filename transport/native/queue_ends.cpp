@@ -1,6 +1,8 @@
 // Who holds which step, and what the start and the end of a program change.
 #include "queue.hpp"
 
+#include <cstring>
+
 #include "answers.hpp"
 #include "fault.hpp"
 #include "queue_parts.hpp"
@@ -85,6 +87,7 @@ void task_started(const Board& board, int index, bool one_step) {
     TaskRecord& task = board.task(index);
     task.state = TaskState::running;
     WILKINS_FAULT_POINT("start.running");
+    board.head().moved_at = now_ns();
     ++task.starts;
     task.saw_end = 0;
     task.awaits = 0;
@@ -112,14 +115,17 @@ void task_started(const Board& board, int index, bool one_step) {
 
 namespace {
 
-// The ranks of a program that was started for one step move on together.
+// What one rank of a program has had, the next start finds all to have had.
 void align_marks(const Board& board, const PortRecord& port) {
     uint32_t farthest = 0;
     for (int r = 0; r < board.task(port.task).nprocs; ++r) {
         uint32_t position = board.position(port, r);
         farthest = position > farthest ? position : farthest;
     }
-    for (int r = 0; r < board.task(port.task).nprocs; ++r) board.position(port, r) = farthest;
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) {
+        board.position(port, r) = farthest;
+        board.latest(port, r) = 0;
+    }
     for (int k = 0; k < port.links; ++k) {
         const ChannelRecord& channel = board.channel(board.link(port, k));
         const int sources = board.port(channel.outport).sources;
@@ -129,6 +135,10 @@ void align_marks(const Board& board, const PortRecord& port) {
                 board.mark(channel, s, r).next = high;
                 board.mark(channel, s, r).keep = kGone;
             }
+            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || in_order(port) || !is_had(board, channel, s, slot)) return;
+                memset(&board.had(slot, channel, 0), kHad | kPast, static_cast<size_t>(channel.readers));
+            });
         }
     }
 }

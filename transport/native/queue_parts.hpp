@@ -18,12 +18,6 @@ inline bool alive(const Board& board, const ChannelRecord& channel) {
     return board.task(board.port(channel.inport).task).state != TaskState::ended;
 }
 
-// A rank that never opened anything of this source follows, there, the farthest it has got on the channel's other sources.
-// (By name only; a fixed name is read in order.)
-inline bool follows(const Board& board, const ChannelRecord& channel, const Mark& own) {
-    return own.next == 0 && own.keep != kInOrder && !in_order(board.port(channel.inport));
-}
-
 // Has the rank opened a step on this in-port since its task was last started?
 inline bool has_opened(const Board& board, const PortRecord& inport, int reader) {
     for (int link = 0; link < inport.links; ++link) {
@@ -40,15 +34,6 @@ inline bool stands_by(const Board& board, const ChannelRecord& channel, int read
     return channel.in_part && !has_opened(board, board.port(channel.inport), reader);
 }
 
-inline uint64_t farthest(const Board& board, const ChannelRecord& channel, int reader) {
-    uint64_t most = 0;
-    for (int s = 0; s < board.port(channel.outport).sources; ++s) {
-        const uint64_t next = board.mark(channel, s, reader).next;
-        most = next > most ? next : most;
-    }
-    return most;
-}
-
 // Steps of the source so far whose names match the channel's in-port. The word's upper half says which step was counted last: the
 // one that is published next, if a process died while it published it.
 inline uint64_t offered(const Board& board, const ChannelRecord& channel, int source) {
@@ -57,13 +42,20 @@ inline uint64_t offered(const Board& board, const ChannelRecord& channel, int so
     return (word & UINT32_MAX) - (word >> 32 == ((next + 1) & UINT32_MAX) ? 1 : 0);
 }
 
-// The first step that the rank may still want. One that follows may yet turn to this source's present step.
-inline uint64_t wanted_from(const Board& board, const ChannelRecord& channel, int source, int reader) {
-    if (stands_by(board, channel, reader)) return UINT64_MAX;
-    const Mark& own = board.mark(channel, source, reader);
-    if (!follows(board, channel, own)) return own.next;
-    const uint64_t most = farthest(board, channel, reader);
-    return most > 0 ? most - 1 : 0;
+// Has a rank of the channel's task opened the step?
+inline bool is_had(const Board& board, const ChannelRecord& channel, int source, const SlotRecord& slot) {
+    for (int r = 0; r < channel.readers; ++r)
+        if (has_had(board, channel, source, r, slot)) return true;
+    return false;
+}
+
+// Has the rank, which does not stand by, opened the channel's step, or left it to another rank of its task? It has left those that another one
+// has had, once it has had one that was published later; unless ranks read the same steps, each in its own order.
+inline bool is_done(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+    const PortRecord& inport = board.port(channel.inport);
+    if (in_order(inport)) return board.mark(channel, source, reader).next > slot.sequence;
+    if (board.had(slot, channel, reader) != 0) return true;
+    return !inport.in_common && slot.published_stamp < board.latest(inport, reader) && is_had(board, channel, source, slot);
 }
 
 // One past the last step of the source that any reading rank has opened.
@@ -104,32 +96,53 @@ inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
     return board.port(channel.inport).habits.listing == Lists::end && can_produce(board, channel.inport);
 }
 
-// Steps of the source that are on the channel, from a number on.
-inline int queued_from(const Board& board, const ChannelRecord& channel, int source_in_port, uint64_t low) {
-    int n = 0;
-    const SourceRecord& source = board.source(board.port(channel.outport).first_source + source_in_port);
-    each_slot(board, source, [&](int, const SlotRecord& slot) { n += on_channel(board, slot, channel) && slot.sequence >= low; });
-    return n;
+// Steps of the source on the channel: those that fill its queue, and those that some rank is not done with. Of a port that is read in order
+// these are the same; of another one, a step that any rank has had fills no queue.
+struct Queued {
+    int waiting = 0;
+    int unfinished = 0;
+};
+
+// `stands_by`: for a reader, as the function of that name.
+template <class StandsBy>
+Queued count_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by) {
+    Queued found;
+    const bool ordered = in_order(board.port(channel.inport));
+    each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
+        if (!on_channel(board, slot, channel)) return;
+        bool done = true;
+        for (int r = 0; r < channel.readers && done; ++r) done = is_done(board, channel, s, r, slot) || stands_by(r);
+        if (done) return;
+        ++found.unfinished;
+        found.waiting += ordered || !is_had(board, channel, s, slot);
+    });
+    return found;
 }
 
 // Is one of those that the channel keeps the step before which so many were offered to it?
 inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before % channel.every == channel.offset; }
 
 // Would the source's next step, of this name, be one of those of which the channel holds only so many?
-inline bool bounds(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
+inline bool is_for(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
     if (inport.habits.listing == Lists::end) return false;  // its program waits for all of them
-    if (channel.when_full != WhenFull::block || !keeps(channel, offered(board, channel, source_in_port))) return false;
+    if (!keeps(channel, offered(board, channel, source_in_port))) return false;
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
 
 inline int bound(const Board& board, const ChannelRecord& channel) {
-    return static_cast<int>(channel.queue + board.port(channel.inport).ahead);
+    return static_cast<int>(channel.queue + channel.stretched + board.port(channel.inport).ahead);
 }
 
-// See needed. `wanted`: for a channel (its index), source and reader, as wanted_from.
-template <class Wanted>
-bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, Wanted wanted) {
+// So many steps keep the source from beginning another one. A rank that is far behind the others of its task holds it up, too.
+inline bool fills(const Board& board, const ChannelRecord& channel, const Queued& queued) {
+    const int most = bound(board, channel);
+    return (channel.when_full == WhenFull::block && queued.waiting >= most) || queued.unfinished >= most + kSpareSlots;
+}
+
+// See needed. `stands_by`: for a channel (its index) and reader, as the function of that name.
+template <class StandsBy>
+bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsBy stands_by) {
     if (slot.state == SlotState::free) return false;
     if (unfinished(slot) || slot.holds > 0) return true;
     const SourceRecord& source = board.source(slot.source);
@@ -141,9 +154,9 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, Wanted 
         if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
         if (kept_to_end(board, channel)) return true;
         for (int r = 0; r < channel.readers; ++r) {
-            if (wanted(index, s, r) <= slot.sequence) return true;
+            if (!is_done(board, channel, s, r, slot) && !stands_by(index, r)) return true;
             const Mark& mark = board.mark(channel, s, r);
-            if (mark.next != slot.sequence + 1) continue;
+            if (mark.last != slot.sequence + 1) continue;
             if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && mark.keep == kOpensAgain)) return true;
         }
     }

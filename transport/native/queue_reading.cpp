@@ -1,6 +1,7 @@
 // The state machine of steps, as consumers meet it: which step an open means, and how far each rank has got.
 #include "queue.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "fault.hpp"
@@ -29,7 +30,7 @@ bool half_opened(const Board& board, const PortRecord& inport, const Found& foun
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     const SlotRecord& slot = board.slot(found.slot);
     const Mark& mark = board.mark(channel, place_in_port(board, board.source(slot.source)), reader);
-    return mark.keep == kHalfOpened && mark.next == slot.sequence + 1;
+    return mark.keep == kHalfOpened && mark.last == slot.sequence + 1;
 }
 
 Found find_after(const Board& board, int index, int reader, uint32_t position);
@@ -77,20 +78,37 @@ Found find_after(const Board& board, int index, int reader, uint32_t position) {
     return found;
 }
 
-// May a rank that has opened the source's step `slot` open its name again and get the same step? Not if the producer
-// rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
-// file, except where the producer itself waits for data or has ended.
-bool opens_again(const Board& board, const SourceRecord& source, const SlotRecord& slot) {
-    if (source.rewrites || source.renames) return !source.rewrites;
+// What a source does next, as far as it tells.
+enum class Begins { unknown, same, other };  // a file of the name that is asked for, or not
+
+Begins begins_next(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
     const TaskRecord& task = board.task(board.port(source.port).task);
     const RankRecord& producer = board.rank(task.first_rank + source.rank);
-    if (task.state == TaskState::ended || producer.wait == WaitFor::data) return true;
-    if (producer.wait == WaitFor::room && strcmp(producer.wait_name, slot.name) != 0) return true;
-    bool other = false;
-    each_slot(board, source, [&](int, const SlotRecord& next) {
-        other = other || (unfinished(next) && strcmp(next.name, slot.name) != 0);
+    if (task.state == TaskState::ended || producer.wait == WaitFor::data) return Begins::other;
+    Begins next = Begins::unknown;
+    if (producer.wait == WaitFor::room) next = means(inport, name, producer.wait_name) ? Begins::same : Begins::other;
+    each_slot(board, source, [&](int, const SlotRecord& slot) {
+        if (!unfinished(slot)) return;
+        if (means(inport, name, slot.name)) next = Begins::same;
+        else if (next == Begins::unknown) next = Begins::other;
     });
-    return other;
+    return next;
+}
+
+// May a rank that has opened the source's step of this name open the name again and get the same step? Not if the producer
+// rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
+// file, except where the producer itself waits for data or has ended.
+bool opens_again(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
+    if (source.rewrites || source.renames) return !source.rewrites;
+    return begins_next(board, inport, source, name) == Begins::other;
+}
+
+// The same, where the rank has opened a later step of the source. The first name that repeats may be this one, however many have not, so
+// the answer waits for a file that is begun after all that the rank has had.
+bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord& source, const Mark& mark, const char* name) {
+    if (source.rewrites) return false;
+    const Begins next = begins_next(board, inport, source, name);
+    return next == Begins::other || (next == Begins::unknown && source.next_sequence > mark.next);
 }
 
 Found find_by_name(const Board& board, int index, int reader, const char* name) {
@@ -104,20 +122,28 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
         for (int s = 0; s < out.sources; ++s) {
             const SourceRecord& source = board.source(out.first_source + s);
             const Mark& mark = board.mark(channel, s, reader);
-            bool again = false;
+            bool again = false, past = false;
             each_slot(board, source, [&](int k, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
-                if (slot.sequence < mark.next) {
-                    if ((mark.keep != kOpensAgain && mark.keep != kHalfOpened) || slot.sequence + 1 != mark.next) return;
+                const uint8_t had = board.had(slot, channel, reader);
+                if (had & kPast) {
+                    past = true;
+                } else if (had & kHad) {
                     again = true;
-                    const bool one_step = board.task(inport.task).one_step && opens_again(board, source, slot);
-                    if (mark.keep == kHalfOpened || one_step) owed = {k, link, false, false};
-                    else if (found.slot < 0 && opens_again(board, source, slot)) found = {k, link, false, false};
+                    const bool is_last = mark.last == slot.sequence + 1;
+                    const bool allowed = mark.next == slot.sequence + 1 ? opens_again(board, inport, source, name)
+                                                                        : goes_back(board, inport, source, mark, name);
+                    if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed))) owed = {k, link, false, false};
+                    else if (found.slot < 0 && allowed) found = {k, link, false, false};
+                } else if (source.rewrites && is_done(board, channel, s, reader, slot)) {
+                    return;  // given up: of a name that repeats, the rank gets the next one
                 } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
                     found = {k, link, true, false};
                 }
             });
-            if (found.slot < 0 && !again && !source.rewrites) passed = passed || in_history(board, source, name, static_cast<int>(inport.components));
+            if (found.slot >= 0 || again || source.rewrites || !in_history(board, source, name, static_cast<int>(inport.components))) continue;
+            if (past || mark.opened == 0) passed = passed || begins_next(board, inport, source, name) != Begins::same;
+            else passed = passed || goes_back(board, inport, source, mark, name);
         }
     }
     if (owed.slot >= 0) return owed;
@@ -153,7 +179,7 @@ Found find_chosen(const Board& board, const PortRecord& inport, int reader, cons
         if (mark.keep != kCurrent) return;
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
-            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && means(inport, name, slot.name)) found = {k, link, false, true};
+            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last && means(inport, name, slot.name)) found = {k, link, false, true};
         });
     });
     return found;
@@ -167,10 +193,10 @@ Found find_choice(const Board& board, int index, int reader) {
         found = find_in_order(board, index, reader);
         if (!found.unread) return {};
     } else {
-        each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+        each_mark(board, inport, reader, [&](int link, int s, const Mark&) {
             const ChannelRecord& channel = board.channel(board.link(inport, link));
             each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || slot.sequence < mark.next) return;
+                if (!on_channel(board, slot, channel) || is_done(board, channel, s, reader, slot)) return;
                 if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
             });
         });
@@ -201,24 +227,37 @@ int choose(const Board& board, int index, int reader, bool polled) {
 
 int next_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot; }
 
+namespace {
+
+// The name of the step that the rank has opened last does not mean it again.
+void forget_last(const Board& board, const PortRecord& inport, const ChannelRecord& channel, int s, int reader, Mark& mark) {
+    mark.keep = kGone;
+    if (in_order(inport)) return;
+    each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
+        if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) board.had(slot, channel, reader) |= kPast;
+    });
+}
+
+}  // namespace
+
 void finish(const Board& board, int index, int reader, int slot_index) {
     const SlotRecord& slot = board.slot(slot_index);
     const PortRecord& inport = board.port(index);
     each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
-        if (mark.keep != kCurrent || mark.next != slot.sequence + 1 || board.port(channel.outport).first_source + s != slot.source) return;
-        mark.keep = kGone;
+        if (mark.keep != kCurrent || mark.last != slot.sequence + 1 || board.port(channel.outport).first_source + s != slot.source) return;
+        forget_last(board, inport, channel, s, reader, mark);
         board.ring(channel.outport);
     });
 }
 
-void leave(const Board& board, int index, int reader, bool for_next) {
+void leave(const Board& board, int index, int reader) {
     const PortRecord& inport = board.port(index);
-    each_mark(board, inport, reader, [&](int link, int, Mark& mark) {
-        if (mark.next == 0) mark.keep = for_next ? kInOrder : kGone;
-        else if (mark.keep != kGone) mark.keep = kGone;
-        else return;
-        board.ring(board.channel(board.link(inport, link)).outport);
+    each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
+        if (mark.keep == kGone) return;
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        forget_last(board, inport, channel, s, reader, mark);
+        board.ring(channel.outport);
     });
 }
 
@@ -243,8 +282,8 @@ void count_open(const Board& board, const PortRecord& inport, const ChannelRecor
 // Some rank has had the step.
 void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slot) {
     uint8_t& on = board.on(slot, channel.place);
-    if (on & kHad) return;
-    on |= kHad;
+    if (on & kCounted) return;
+    on |= kCounted;
     ++channel.read;
 }
 
@@ -253,19 +292,26 @@ void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slo
 void take(const Board& board, int index, int reader, const Found& found) {
     PortRecord& inport = board.port(index);
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
-    const SlotRecord& slot = board.slot(found.slot);
+    SlotRecord& slot = board.slot(found.slot);
     const int s = place_in_port(board, board.source(slot.source));
+    Mark& mark = board.mark(channel, s, reader);
+    slot.opened_at = ++board.head().opens;
+    board.head().moved_at = now_ns();
     if (!found.unread) {
-        Mark& mark = board.mark(channel, s, reader);
-        if (mark.keep == kHalfOpened) count_open(board, inport, channel, mark);
-        return;
+        if (in_order(inport) || mark.last == slot.sequence + 1) {
+            if (mark.keep == kHalfOpened) count_open(board, inport, channel, mark);
+            return;
+        }
+        mark.last = slot.sequence + 1;
+        mark.opens = 0;
+        return count_open(board, inport, channel, mark);
     }
-    bool first = true;
-    for (int r = 0; r < channel.readers; ++r) first = first && board.mark(channel, s, r).next <= slot.sequence;
     count_had(board, board.channel(board.link(inport, found.link)), slot);
-    if (first) {
+    if (!is_had(board, channel, s, slot)) {
         ++inport.steps;
         inport.bytes += slot.size.load();
+    } else {
+        inport.in_common = 1;
     }
     if (in_order(inport)) {
         if (found.position == inport.log_end) {
@@ -278,13 +324,15 @@ void take(const Board& board, int index, int reader, const Found& found) {
     }
     ++(slot.published_stamp <= inport.listed_to ? inport.read_listed : inport.read_later);
     note_process(board, inport, reader);
-    Mark& mark = board.mark(channel, s, reader);
     ++mark.opened;
     WILKINS_FAULT_POINT("take.kept");
-    mark.next = slot.sequence + 1;
+    board.had(slot, channel, reader) = kHad;
+    mark.next = std::max(mark.next, slot.sequence + 1);
+    mark.last = slot.sequence + 1;
     WILKINS_FAULT_POINT("take.marked");
     // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
     if (in_order(inport)) board.position(inport, reader) = found.position + 1;
+    else board.latest(inport, reader) = std::max(board.latest(inport, reader), slot.published_stamp);
     trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
     mark.opens = 0;
@@ -322,8 +370,8 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
         Mark& mark = board.mark(channel, s, reader);
-        if (mark.keep == kHalfOpened && mark.next == slot.sequence + 1) count_open(board, inport, channel, mark);
-        if (slot.sequence < mark.next) continue;
+        if (mark.keep == kHalfOpened && mark.last == slot.sequence + 1) count_open(board, inport, channel, mark);
+        if (in_order(inport) ? slot.sequence < mark.next : (board.had(slot, channel, reader) & kHad) != 0) continue;
         Found found = {slot_index, link, true, false, false, inport.log_end};
         for (uint32_t n = in_order(inport) ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
             const Delivery& entry = board.delivery(inport, n);
@@ -332,6 +380,21 @@ void follow_lead(const Board& board, int index, int reader, int slot_index) {
         take(board, index, reader, found);
     }
 }
+
+namespace {
+
+// Was a step of this name published, of a source whose names do not repeat?
+bool was_there(const Board& board, const PortRecord& inport, const char* name) {
+    bool any = false;
+    for (int link = 0; link < inport.links && !in_order(inport); ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            any = any || (!board.source(s).rewrites && in_history(board, board.source(s), name, static_cast<int>(inport.components)));
+    }
+    return any;
+}
+
+}  // namespace
 
 bool let_go(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
@@ -344,10 +407,14 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
         for (int s = 0; s < out.sources; ++s) {
             Mark& mark = board.mark(channel, s, reader);
             bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kHalfOpened);
-            if (mark.keep == kOpensAgain || mark.keep == kCurrent || mark.keep == kHalfOpened)
-                each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
-                    same = same || (on_channel(board, slot, channel) && slot.sequence + 1 == mark.next && means(inport, name, slot.name));
-                });
+            each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+                const bool is_last = mark.keep != kGone && mark.last == slot.sequence + 1;
+                same = same || is_last;
+                if (in_order(inport) || (board.had(slot, channel, reader) & (kHad | kPast)) != kHad) return;
+                board.had(slot, channel, reader) |= kPast;
+                any = true;
+            });
             if (!same) continue;
             any = true;
             mark.keep = kGone;
@@ -357,7 +424,7 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
     }
     if (any) return true;
     const Found found = find(board, index, reader, name);
-    if (found.slot < 0 || !found.unread) return found.passed;
+    if (found.slot < 0 || !found.unread) return found.passed || was_there(board, inport, name);
     take(board, index, reader, found);
     return let_go(board, index, reader, name);
 }
@@ -381,9 +448,8 @@ int next_step(const Board& board, int index) {
         const ChannelRecord& channel = board.channel(board.link(inport, k));
         const PortRecord& out = board.port(channel.outport);
         for (int s = 0; s < out.sources; ++s) {
-            const uint64_t high = highest(board, channel, s);
             each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || slot.sequence < high) return;
+                if (!on_channel(board, slot, channel) || is_had(board, channel, s, slot)) return;
                 if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
             });
         }

@@ -55,7 +55,7 @@ WILKINS_API(int, wilkins_steps_next(int index, char* name)) {
     Process& p = process();
     const Board& board = p.board;
     Board::Lock lock(board);
-    queue::leave(board, index, p.context.rank, true);
+    queue::leave(board, index, p.context.rank);
     Wait wait(p, WaitFor::data, index, board.port(index).pattern);
     for (;;) {
         const int slot = queue::choose(board, index, p.context.rank);
@@ -72,7 +72,7 @@ WILKINS_API(int, wilkins_steps_next(int index, char* name)) {
 WILKINS_API(void, wilkins_steps_leave(int index)) {
     Process& p = process();
     Board::Lock lock(p.board);
-    queue::leave(p.board, index, p.context.rank, false);
+    queue::leave(p.board, index, p.context.rank);
 } WILKINS_OR()
 
 // The patterns of the task's in-ports in memory, one per line; as snprintf.

@@ -83,7 +83,7 @@ void note_closed(const Process& p, int index) {
         const ChannelRecord& channel = p.board.channel(p.board.link(outport, k));
         const PortRecord& inport = p.board.port(channel.inport);
         if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
-        if (p.board.mark(channel, source.rank, p.context.rank).next <= slot.sequence) continue;
+        if (!queue::has_had(p.board, channel, source.rank, p.context.rank, slot)) continue;
         trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                     static_cast<int64_t>(slot.size.load()));
         return;

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "circle.hpp"
 #include "disk.hpp"
 #include "fault.hpp"
 #include "queue.hpp"
@@ -142,6 +143,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     {
         Board::Lock lock(board);
         sweep_dead_writers(p, source_index);
+        note_member(board, p.rank_index, false);
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
             if (queue::has_room(board, source_index, match.name)) {
@@ -171,6 +173,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         }
         WILKINS_FAULT_POINT("create.slot-taken");
         ++p.me().files;
+        board.head().moved_at = now_ns();
         SlotRecord& slot = board.slot(index);
         slot.writer = p.rank_index;
         slot.writer_process = p.board.self();

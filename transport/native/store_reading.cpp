@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "answers.hpp"
+#include "circle.hpp"
 #include "disk.hpp"
 #include "fault.hpp"
 #include "first.hpp"
@@ -102,6 +103,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             *error = ENOENT;
             return nullptr;
         }
+        note_member(board, p.rank_index, false);
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
             if (queue::may_stand_in(board, board.port(match.inport), match.name)) {

@@ -2,68 +2,43 @@
 #include "stuck.hpp"
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
+#include "circle.hpp"
 #include "queue.hpp"
 #include "stand_in.hpp"
-#include "survey.hpp"
 
 namespace wilkins {
 
-namespace {
+// A process that died in a wait waits no more; its task may go on with other programs.
+bool Waiting::waits(int rank) {
+    const RankRecord& record = board_.rank(rank);
+    if (record.wait_kind == WaitKind::gives_up && !yielding_) return false;
+    return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_over(record.wait_process) && (unsure_ || !is_unsure(rank));
+}
 
-// Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
-class Waiting {
-public:
-    // `yielding`: waits that give up where nobody else can end them count, too.
-    Waiting(const Board& board, bool yielding);
-    std::string told() const;
-    bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
+bool Waiting::is_unsure(int rank) const {
+    const RankRecord& record = board_.rank(rank);
+    if (record.more_members) return true;
+    for (const Member& member : record.members)
+        if (member.process != 0 && member.process != record.wait_process && !member.waits && !board_.is_over(member.process)) return true;
+    return false;
+}
 
-private:
-    struct Wait {
-        int rank;
-        bool needs_all;  // every rank that it waits for must move, not only one
-        int unmoved;     // of those: how many have not ended and cannot move, so far
-        std::vector<Ranks> on;
-    };
+// The in-port of which a step is awaited to start the rank's program; -1: none is.
+int Waiting::awaited(int rank) const {
+    const RankRecord& record = board_.rank(rank);
+    return record.wait == WaitFor::nothing ? board_.task(record.task).awaits - 1 : -1;
+}
 
-    bool ended(int rank) const { return board_.task(board_.rank(rank).task).state == TaskState::ended; }
-
-    // A process that died in a wait waits no more; its task may go on with other programs.
-    bool waits(int rank) {
-        const RankRecord& record = board_.rank(rank);
-        if (ended(rank) || record.wait == WaitFor::nothing || (record.wait_kind == WaitKind::gives_up && !yielding_)) return false;
-        return !survey_.is_over(record.wait_process);
-    }
-
-    void add(int rank);
-    void enter(size_t wait, const Ranks& ranks);
-    bool has_come(int rank) const;
-
-    // The in-port of which a step is awaited to start the rank's program; -1: none is.
-    int awaited(int rank) const {
-        const RankRecord& record = board_.rank(rank);
-        return record.wait == WaitFor::nothing ? board_.task(record.task).awaits - 1 : -1;
-    }
-    void wake(size_t wait);
-    void wake_all_that_can();
-
-    const Board& board_;
-    const bool yielding_;
-    Survey survey_;
-    std::vector<char> hopeless_;  // by rank
-    std::vector<Wait> waits_;
-    std::vector<std::vector<size_t>> of_rank_;  // waits for a rank,
-    std::vector<std::vector<size_t>> of_task_;  // or for any rank of a task
-    std::vector<int> woken_;  // ranks that can move, and of which those that wait for them do not know yet
-};
-
-Waiting::Waiting(const Board& board, bool yielding)
+Waiting::Waiting(const Board& board, bool unsure, bool yielding)
     : board_(board),
-      yielding_(yielding),
       survey_(board),
+      unsure_(unsure),
+      yielding_(yielding),
       hopeless_(static_cast<size_t>(board.head().ranks)),
+      by_rank_(static_cast<size_t>(board.head().ranks)),
       of_rank_(static_cast<size_t>(board.head().ranks)),
       of_task_(static_cast<size_t>(board.head().tasks)) {
     const int ranks = board.head().ranks;
@@ -73,7 +48,7 @@ Waiting::Waiting(const Board& board, bool yielding)
     std::vector<int> alive(1), waiting(1);
     for (int r = 0; r < ranks; ++r) {
         alive.push_back(alive.back() + !ended(r));
-        waiting.push_back(waiting.back() + hopeless_[static_cast<size_t>(r)]);
+        waiting.push_back(waiting.back() + hopeless(r));
     }
     auto count = [](const std::vector<int>& below, const Ranks& some) {
         return below[static_cast<size_t>(some.last) + 1] - below[static_cast<size_t>(some.first)];
@@ -92,19 +67,21 @@ Waiting::Waiting(const Board& board, bool yielding)
     }
     wake_all_that_can();
     for (size_t w = 0; w < waits_.size(); ++w) {
-        if (!hopeless_[static_cast<size_t>(waits_[w].rank)] || !has_come(waits_[w].rank)) continue;
+        if (waits_[w].ended || !has_come(waits_[w].rank)) continue;
         wake(w);
         wake_all_that_can();
     }
 }
 
 void Waiting::add(int rank) {
-    hopeless_[static_cast<size_t>(rank)] = 1;
-    if (const int inport = awaited(rank); inport >= 0) return waits_.push_back({rank, false, 0, survey_.producers(inport)});
-    const RankRecord& record = board_.rank(rank);
-    const bool has_room =
-        record.wait != WaitFor::room || survey_.has_room(board_.port(record.wait_port).first_source + record.rank, record.wait_name);
-    waits_.push_back({rank, !has_room, 0, survey_.waits_on(rank)});
+    std::vector<Survey::Need> needs;
+    if (const int inport = awaited(rank); inport >= 0) needs.push_back({false, survey_.producers(inport)});
+    else needs = survey_.needs(rank);
+    hopeless_[static_cast<size_t>(rank)] = static_cast<int>(needs.size());
+    for (Survey::Need& need : needs) {
+        by_rank_[static_cast<size_t>(rank)].push_back(waits_.size());
+        waits_.push_back({rank, need.all, 0, std::move(need.ranks)});
+    }
 }
 
 // Lets the ranks tell the wait when they move.
@@ -131,8 +108,8 @@ bool Waiting::has_come(int index) const {
 }
 
 void Waiting::wake(size_t wait) {
-    hopeless_[static_cast<size_t>(waits_[wait].rank)] = 0;
-    woken_.push_back(waits_[wait].rank);
+    if (std::exchange(waits_[wait].ended, true)) return;
+    if (--hopeless_[static_cast<size_t>(waits_[wait].rank)] == 0) woken_.push_back(waits_[wait].rank);
 }
 
 // Wakes those that a rank which can move may wake.
@@ -145,7 +122,7 @@ void Waiting::wake_all_that_can() {
             for (const size_t w : *told) {
                 Wait& wait = waits_[w];
                 --wait.unmoved;
-                if (!hopeless_[static_cast<size_t>(wait.rank)]) continue;
+                if (wait.ended) continue;
                 if (!wait.needs_all || wait.unmoved == 0) wake(w);
                 else left.push_back(w);
             }
@@ -160,7 +137,7 @@ std::string Waiting::told() const {
         return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " + std::to_string(board_.rank(index).rank);
     };
     for (const Wait& wait : waits_) {
-        if (!hopeless_[static_cast<size_t>(wait.rank)]) continue;
+        if (wait.ended || !hopeless(wait.rank)) continue;
         const RankRecord& rank = board_.rank(wait.rank);
         const int awaits = awaited(wait.rank);
         const char* what = awaits >= 0                  ? " waits, to be started, for '"
@@ -171,7 +148,7 @@ std::string Waiting::told() const {
         bool first = true;
         for (const Ranks& ranks : wait.on) {
             for (int other = ranks.first; other <= ranks.last; ++other) {
-                if (!hopeless_[static_cast<size_t>(other)]) continue;
+                if (!hopeless(other)) continue;
                 text += (first ? "" : ", ") + who(other);
                 first = false;
             }
@@ -180,10 +157,50 @@ std::string Waiting::told() const {
     return text;
 }
 
-}  // namespace
+// The hopeless ranks that this one waits for, over others.
+std::vector<char> Waiting::reached_from(int rank) const {
+    std::vector<char> reached(hopeless_.size());
+    std::vector<int> todo = {rank};
+    while (!todo.empty()) {
+        const int next = todo.back();
+        todo.pop_back();
+        for (const size_t w : by_rank_[static_cast<size_t>(next)]) {
+            if (waits_[w].ended) continue;
+            for (const Ranks& some : waits_[w].on)
+                for (int r = some.first; r <= some.last; ++r) {
+                    char& known = reached[static_cast<size_t>(r)];
+                    if (!known && hopeless(r)) known = 1, todo.push_back(r);
+                }
+        }
+    }
+    return reached;
+}
 
-std::string find_stuck(const Board& board) { return Waiting(board, false).told(); }
+std::vector<int> Waiting::circle() {
+    const int ranks = static_cast<int>(hopeless_.size());
+    int from = 0;
+    while (from < ranks && !hopeless(from)) ++from;
+    if (from == ranks) return {};
+    std::vector<char> members = reached_from(from);
+    // From a rank that is reached and does not lead back, fewer are reached.
+    for (int r = 0; r < ranks; ++r) {
+        if (!members[static_cast<size_t>(r)]) continue;
+        std::vector<char> other = reached_from(r);
+        if (other == members) continue;
+        members.swap(other);
+        r = -1;
+    }
+    std::vector<int> found;
+    for (int r = 0; r < ranks; ++r)
+        if (members[static_cast<size_t>(r)]) found.push_back(r);
+    return found;
+}
 
-bool is_stuck(const Board& board, int rank_index) { return Waiting(board, true).hopeless(rank_index); }
+std::string find_stuck(const Board& board) { return Waiting(board, true, false).told(); }
+
+bool is_stuck(const Board& board, int rank_index) {
+    Waiting waiting(board, is_quiet(board));
+    return waiting.hopeless(rank_index) && !may_stretch(board, waiting);
+}
 
 }  // namespace wilkins

@@ -25,7 +25,7 @@ std::vector<Ranks> joined(std::vector<int>& ranks) {
 }  // namespace
 
 Survey::Survey(const Board& board)
-    : board_(board), reach_(static_cast<size_t>(board.head().channels)), opened_(static_cast<size_t>(board.head().ports)) {
+    : board_(board), opened_(static_cast<size_t>(board.head().ports)) {
     for (int r = 0; r < board.head().ranks; ++r)
         queue::each_hold(board, r, [&](int32_t held, uint32_t process) { holds_.push_back({held, r, process}); });
     std::stable_sort(holds_.begin(), holds_.end(), [](const Hold& one, const Hold& other) { return one.slot < other.slot; });
@@ -52,33 +52,10 @@ const std::vector<char>& Survey::opened(int inport) {
     return *known;
 }
 
-const Survey::Reach& Survey::reach_of(int index) {
-    auto& known = reach_[static_cast<size_t>(index)];
-    if (known) return *known;
+// As the function of that name for a rank of the channel's task.
+bool Survey::stands_by(int index, int reader) {
     const ChannelRecord& channel = board_.channel(index);
-    const auto readers = static_cast<size_t>(channel.readers);
-    known.emplace(Reach{std::vector<uint64_t>(readers), std::vector<char>(readers)});
-    for (int s = 0; s < board_.port(channel.outport).sources; ++s)
-        for (size_t r = 0; r < readers; ++r)
-            known->farthest[r] = std::max(known->farthest[r], board_.mark(channel, s, static_cast<int>(r)).next);
-    if (channel.in_part)
-        for (size_t r = 0; r < readers; ++r) known->stands_by[r] = !opened(channel.inport)[r];
-    return *known;
-}
-
-// As queue::reach.
-uint64_t Survey::reached(int index, int source, int reader) {
-    const ChannelRecord& channel = board_.channel(index);
-    const Reach& reach = reach_of(index);
-    if (reach.stands_by[static_cast<size_t>(reader)]) return UINT64_MAX;
-    const Mark& own = board_.mark(channel, source, reader);
-    return queue::follows(board_, channel, own) ? reach.farthest[static_cast<size_t>(reader)] : own.next;
-}
-
-uint64_t Survey::lowest(int index, int source) {
-    uint64_t low = UINT64_MAX;
-    for (int r = 0; r < board_.channel(index).readers; ++r) low = std::min(low, reached(index, source, r));
-    return low;
+    return channel.in_part && !opened(channel.inport)[static_cast<size_t>(reader)];
 }
 
 uint64_t Survey::queued(int index) {
@@ -86,7 +63,7 @@ uint64_t Survey::queued(int index) {
     if (!queue::alive(board_, channel)) return 0;
     uint64_t found = 0;
     for (int s = 0; s < board_.port(channel.outport).sources; ++s)
-        found += static_cast<uint64_t>(queue::queued_from(board_, channel, s, lowest(index, s)));
+        found += static_cast<uint64_t>(queue::count_queued(board_, channel, s, [&](int reader) { return stands_by(index, reader); }).waiting);
     return found;
 }
 
@@ -106,28 +83,20 @@ uint64_t Survey::held(int index) {
 
 bool Survey::full(int index, int source, const char* name) {
     const ChannelRecord& channel = board_.channel(index);
-    if (!queue::bounds(board_, channel, source, name)) return false;
-    const int found = queue::alive(board_, channel) ? queue::queued_from(board_, channel, source, lowest(index, source)) : 0;
-    return found >= queue::bound(board_, channel);
+    if (!queue::is_for(board_, channel, source, name) || !queue::alive(board_, channel)) return false;
+    return queue::fills(board_, channel, queue::count_queued(board_, channel, source, [&](int reader) { return stands_by(index, reader); }));
 }
 
-bool Survey::has_room(int source_index, const char* name) {
-    const SourceRecord& source = board_.source(source_index);
-    const PortRecord& port = board_.port(source.port);
+std::vector<int> Survey::full_channels(const RankRecord& rank) {
+    std::vector<int> found;
+    const PortRecord& port = board_.port(rank.wait_port);
     for (int k = 0; k < port.links; ++k)
-        if (full(board_.link(port, k), queue::place_in_port(board_, source), name)) return false;
-    return true;
+        if (full(board_.link(port, k), rank.rank, rank.wait_name)) found.push_back(board_.link(port, k));
+    return found;
 }
 
 bool Survey::needed(const SlotRecord& slot) {
-    return queue::needed_by(board_, slot, true, [this](int index, int source, int reader) {
-        const Reach& reach = reach_of(index);
-        if (reach.stands_by[static_cast<size_t>(reader)]) return UINT64_MAX;
-        const Mark& own = board_.mark(board_.channel(index), source, reader);
-        const uint64_t most = reach.farthest[static_cast<size_t>(reader)];
-        if (!queue::follows(board_, board_.channel(index), own)) return own.next;
-        return most > 0 ? most - 1 : 0;
-    });
+    return queue::needed_by(board_, slot, true, [this](int index, int reader) { return stands_by(index, reader); });
 }
 
 template <class Visit>
@@ -143,17 +112,22 @@ bool Survey::held_by_dead(int slot) {
     return found;
 }
 
-// Readers whose marks keep the waiting producer from creating another step.
-void Survey::add_blockers(const RankRecord& rank, std::vector<int>& to) {
-    const PortRecord& port = board_.port(rank.wait_port);
-    for (int k = 0; k < port.links; ++k) {
-        const int index = board_.link(port, k);
-        if (!full(index, rank.rank, rank.wait_name)) continue;
-        const ChannelRecord& channel = board_.channel(index);
-        const TaskRecord& reader = board_.task(board_.port(channel.inport).task);
-        const uint64_t low = lowest(index, rank.rank);
-        for (int r = 0; r < channel.readers; ++r)
-            if (reached(index, rank.rank, r) == low) to.push_back(reader.first_rank + r);
+// Readers that have yet to turn to a step for which a full channel has no room for another one.
+void Survey::add_blockers(int index, int source, std::vector<int>& to) {
+    const ChannelRecord& channel = board_.channel(index);
+    const PortRecord& inport = board_.port(channel.inport);
+    uint64_t low = UINT64_MAX;  // in order, only those that are farthest behind
+    for (int r = 0; r < channel.readers; ++r)
+        if (!stands_by(index, r)) low = std::min(low, board_.mark(channel, source, r).next);
+    const SourceRecord& record = board_.source(board_.port(channel.outport).first_source + source);
+    for (int r = 0; r < channel.readers; ++r) {
+        if (stands_by(index, r)) continue;
+        bool blocks = in_order(inport) && board_.mark(channel, source, r).next == low;
+        if (!in_order(inport))
+            queue::each_slot(board_, record, [&](int, const SlotRecord& slot) {
+                blocks = blocks || (queue::on_channel(board_, slot, channel) && !queue::is_done(board_, channel, source, r, slot));
+            });
+        if (blocks) to.push_back(board_.task(inport.task).first_rank + r);
     }
 }
 
@@ -171,7 +145,9 @@ void Survey::add_users(int index, std::vector<int>& to) {
         if (!board_.on(slot, channel.place)) continue;
         const TaskRecord& reader = board_.task(board_.port(channel.inport).task);
         for (int r = 0; r < channel.readers; ++r)
-            if (reached(link, source.rank, r) <= slot.sequence + 1) to.push_back(reader.first_rank + r);
+            if (board_.mark(channel, source.rank, r).last == slot.sequence + 1 ||
+                (!stands_by(link, r) && !queue::is_done(board_, channel, source.rank, r, slot)))
+                to.push_back(reader.first_rank + r);
     }
 }
 
@@ -227,17 +203,34 @@ std::vector<Ranks> Survey::producers(int inport) const {
     return found;
 }
 
-std::vector<Ranks> Survey::waits_on(int index) {
+std::vector<Survey::Need> Survey::needs(int index) {
     const RankRecord& rank = board_.rank(index);
     std::vector<int> on;
-    if (rank.wait == WaitFor::room) {
-        add_blockers(rank, on);
-        if (on.empty()) on = users_of_source(board_.port(rank.wait_port).first_source + rank.rank);
-    } else if (rank.wait == WaitFor::memory) {
+    if (rank.wait == WaitFor::data) return {{false, producers(rank.wait_port)}};
+    if (rank.wait == WaitFor::memory) {
         on = users_of_memory(index);
-    } else if (rank.wait == WaitFor::data) {
-        return producers(rank.wait_port);
+        return {{false, joined(on)}};
     }
+    // Every reader that keeps a step must move on where steps go in order; elsewhere any that opens one makes room.
+    std::vector<Need> found;
+    for (const int full : full_channels(rank)) {
+        on.clear();
+        add_blockers(full, rank.rank, on);
+        found.push_back({in_order(board_.port(board_.channel(full).inport)), joined(on)});
+    }
+    if (!found.empty()) return found;
+    on = users_of_source(board_.port(rank.wait_port).first_source + rank.rank);
+    return {{false, joined(on)}};
+}
+
+std::vector<Ranks> Survey::waits_on(int index) {
+    if (board_.rank(index).wait == WaitFor::nothing) return {};
+    std::vector<Need> found = needs(index);
+    if (found.size() == 1) return found[0].ranks;
+    std::vector<int> on;
+    for (const Need& need : found)
+        for (const Ranks& some : need.ranks)
+            for (int r = some.first; r <= some.last; ++r) on.push_back(r);
     return joined(on);
 }
 

@@ -24,6 +24,16 @@ public:
     // The ranks that a waiting rank waits for.
     std::vector<Ranks> waits_on(int rank_index);
 
+    // What must happen for it to go on: all of it.
+    struct Need {
+        bool all;  // of the ranks must move, and not only one
+        std::vector<Ranks> ranks;
+    };
+    std::vector<Need> needs(int rank_index);
+
+    // The channels that keep a rank, which waits for room, from creating its step.
+    std::vector<int> full_channels(const RankRecord& rank);
+
     // Steps that are queued on the channel, of all its sources.
     uint64_t queued(int channel);
 
@@ -32,9 +42,6 @@ public:
 
     // Ranks that may bring a step for the in-port.
     std::vector<Ranks> producers(int inport) const;
-
-    // As queue::has_room.
-    bool has_room(int source, const char* name);
 
     // As Board::is_over.
     bool is_over(uint32_t process);
@@ -45,22 +52,15 @@ private:
         int rank;
         uint32_t process;
     };
-    // By reading rank of a channel: the farthest it has got on any source, and whether nothing waits for it.
-    struct Reach {
-        std::vector<uint64_t> farthest;
-        std::vector<char> stands_by;
-    };
 
-    const Reach& reach_of(int channel);
     const std::vector<char>& opened(int inport);
-    uint64_t reached(int channel, int source, int reader);
-    uint64_t lowest(int channel, int source);
+    bool stands_by(int channel, int reader);
     bool full(int channel, int source, const char* name);
     bool needed(const SlotRecord& slot);
     template <class Visit>
     void each_hold(int slot, Visit visit) const;
     bool held_by_dead(int slot);
-    void add_blockers(const RankRecord& rank, std::vector<int>& to);
+    void add_blockers(int channel, int source, std::vector<int>& to);
     void add_users(int slot, std::vector<int>& to);
     std::vector<int> users_of_source(int source);
     std::vector<int> users_of_memory(int rank_index);
@@ -70,7 +70,6 @@ private:
     std::vector<Hold> holds_;  // by slot
     std::map<uint32_t, bool> over_;
     std::optional<std::map<std::pair<int, int>, uint64_t>> held_;  // by out-port and task: steps that its processes have open
-    std::vector<std::optional<Reach>> reach_;
     std::vector<std::optional<std::vector<char>>> opened_;
     // Of all slots that keep memory from being used: how often each rank is a user; those held by dead processes; and the users of
     // those that are being written, by their writers, for whom they do not count.

@@ -3,14 +3,22 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "circle.hpp"
 #include "fault.hpp"
 #include "stuck.hpp"
 #include "trace.hpp"
 
 namespace wilkins {
+
+namespace {
+
+constexpr int kFirstNap = 5;  // ms, to find out whether nobody can end the wait
+
+}  // namespace
 
 int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
     const Board& board = process.board;
@@ -31,13 +39,14 @@ int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
 }
 
 Wait::Wait(Process& process, WaitFor what, int port, const char* name, WaitKind kind)
-    : process_(process), what_(what), port_(port), name_(name), kind_(kind) {}
+    : process_(process), what_(what), port_(port), name_(name), kind_(kind), pause_(kFirstNap) {}
 
 Wait::~Wait() {
     if (!since_) return;
     account_waiting(static_cast<uint64_t>(now_ns() - since_));
     lock_->acquire();
     process_.me().wait = WaitFor::nothing;
+    note_member(process_.board, process_.rank_index, false);
     note("go");
 }
 
@@ -61,12 +70,19 @@ void Wait::tell(Board::Lock& lock) {
     me.wait_since = since_;
     strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
     WILKINS_FAULT_POINT("wait.noted");
+    note_member(process_.board, process_.rank_index, true);  // or others would not take it for waiting
 }
 
 int Wait::nap(Board::Lock& lock, int milliseconds) {
-    if (process_.board.head().stopped) return EINTR;
+    const Board& board = process_.board;
+    if (board.head().stopped) return EINTR;
     tell(lock);
-    const int error = wilkins::nap(process_, port_, lock, milliseconds);
+    const uint32_t seen = board.bell(port_);
+    const int error = wilkins::nap(process_, port_, lock, std::min(milliseconds, pause_));
+    if (board.bell(port_) == seen && !error) {
+        end_circle(board);
+        pause_ = std::min(2 * pause_, kNap);
+    }
     process_.me().wait = WaitFor::nothing;
     return error;
 }

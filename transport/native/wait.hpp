@@ -29,7 +29,6 @@ public:
 
 private:
     void note(const char* event) const;
-    void show() const;
 
     Process& process_;
     WaitFor what_;
@@ -38,6 +37,7 @@ private:
     WaitKind kind_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
+    int pause_;  // ms that its next nap takes at most
 };
 
 }  // namespace wilkins

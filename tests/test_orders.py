@@ -1,0 +1,110 @@
+"""Programs take files in another order than they are written: nothing is lost, and no wait lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support import WILKINS, Finished, run_tree, write_program
+
+WRITE = """
+import sys
+for name in sys.argv[1:]:
+    with open(name, "w") as file:
+        file.write(name * 1000)
+"""
+READ = """
+import sys
+for name in sys.argv[1:]:
+    try:
+        with open(name) as file:
+            text = file.read()
+    except FileNotFoundError:
+        print("missing", name, flush=True)
+        continue
+    print("read" if text == name * 1000 else "TORN", name, flush=True)
+"""
+
+Run = Callable[..., tuple[Finished, list[str]]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs a writer of files and a reader of them; what the reader has said of each."""
+
+    def run_them(
+        writes: str, reads: str, pattern: str = "s-*", port: str = "", code: int = 0
+    ) -> tuple[Finished, list[str]]:
+        write_program(tmp_path / "write.py", WRITE)
+        write_program(tmp_path / "read.py", READ)
+        ports = ", ".join(f"{{filename: '{one}'{{}}}}" for one in pattern.split())
+        (tmp_path / "workflow.yaml").write_text(
+            "tasks:\n"
+            f"- {{name: sim, func: ./write.py, args: {writes}, outports: [{ports.replace('{}', '')}]}}\n"
+            f"- {{name: ana, func: ./read.py, args: {reads}, inports: [{ports.replace('{}', port)}], rerun: never}}\n"
+        )
+        done = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+        assert done.code == code, done.err
+        return done, (tmp_path / "wilkins-runs" / "latest" / "ana.log").read_text().splitlines()
+
+    return run_them
+
+
+def names(*numbers: int, prefix: str = "s-") -> str:
+    return " ".join(f"{prefix}{number}" for number in numbers)
+
+
+def test_names_without_leading_zeros(run: Run) -> None:
+    """`sorted(glob())` gives s-0, s-1, s-10, s-11, s-2: more lie between than the queue holds."""
+    order = sorted(range(12), key=str)
+    _, said = run(names(*range(12)), names(*order))
+    assert said == [f"read s-{number}" for number in order]
+
+
+def test_two_files_of_which_one_comes_more_often(run: Run) -> None:
+    """Streams: the second file comes only after more of the first than its queue holds."""
+    done, said = run("a b a a a a a b", "a b b a a a a a", "a b")
+    assert said == [f"read {name}" for name in "abbaaaaa"]
+    assert "stuck" not in done.err
+
+
+def test_mesh_and_part_files_the_other_way_round(run: Run) -> None:
+    files = [(f"mesh-{step}", f"part-{step}") for step in range(6)]
+    written = [*(mesh for mesh, _ in files[:3]), *(part for _, part in files[:3])]
+    written += [name for both in files[3:] for name in both]
+    read = [name for mesh, part in files for name in (part, mesh)]
+    _, said = run(" ".join(written), " ".join(read), "mesh-* part-*", ", queue: 1")
+    assert said == [f"read {name}" for name in read]
+
+
+def test_two_passes_over_all_files(run: Run) -> None:
+    _, said = run(names(*range(8)), names(*range(8), *range(8)))
+    assert said == [f"read s-{number}" for number in (*range(8), *range(8))]
+
+
+def test_a_file_that_lies_too_far_ahead(run: Run, tmp_path: Path) -> None:
+    """The oldest that nobody has had are let go, which is told, and the stream goes on."""
+    done, said = run(names(*range(8)), names(6, 0, 5, 7), port=", reorder: 3")
+    assert said == ["read s-6", "missing s-0", "read s-5", "read s-7"]
+    log = (tmp_path / "wilkins-runs" / "latest" / "layer.log").read_text()
+    assert "'s-0' (step 0) is let go" in log and "waits for 's-6'" in log and "longer 'reorder' than 3" in log
+    assert "s-4" not in log
+    assert done.code == 0
+
+
+def test_streams_beyond_the_window_are_stopped(run: Run) -> None:
+    """Nothing of a stream is let go."""
+    done, _ = run("a a a a a a b", "b a", "a b", ", reorder: 4", code=4)
+    assert "the run is stuck and was stopped" in done.err
+    assert "queue" in done.err
+
+
+def test_a_name_that_is_gone_stretches_nothing(run: Run) -> None:
+    """After each of the later steps the first one is asked for, which is long gone: every step arrives."""
+    early, late = range(40), range(40, 60)
+    asked = [name for number in late for name in (number, 0)]
+    _, said = run(names(*early, *late), names(*early, *asked), port=", reorder: 0")
+    assert [line for line in said if line != "missing s-0"] == [f"read s-{number}" for number in (*early, *late)]
+    assert said.count("missing s-0") == len(late)
