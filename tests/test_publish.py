@@ -8,7 +8,8 @@ import pytest
 from programs.build import build
 from small_workflows import Workflow, out
 
-from support import WAITS, write_program
+from support import WAITS, WILKINS, run_tree, write_program
+from wilkins.flow.trace import read_trace
 
 
 @pytest.fixture
@@ -349,3 +350,33 @@ def test_a_count_of_closes_that_is_never_reached_is_told(flow: Workflow, count: 
     ran = flow.run()
     assert flow.published("writer") == 4
     assert ("did not do with 4 files of 'plt*.h5'" in ran.out + ran.err) == told
+
+
+LEAVES_OPEN = {
+    "descriptors": """
+import os
+for number in range(6):
+    file = os.open(f"s-{number}.h5", os.O_CREAT | os.O_WRONLY, 0o600)
+    os.write(file, b"x" * 100)
+""",
+    "HDF5": """
+import ctypes, h5py
+files = [h5py.h5f.create(f"s-{number}.h5".encode()) for number in range(6)]
+ctypes.CDLL(None).exit(0)
+""",
+}
+
+
+@pytest.mark.parametrize("kind", LEAVES_OPEN)
+def test_files_left_open_to_the_end_are_published_in_the_order_in_which_they_were_begun(
+    tmp_path: Path, kind: str
+) -> None:
+    write_program(tmp_path / "write.py", LEAVES_OPEN[kind])
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n- {name: sim, func: ./write.py, outports: [{filename: 's-*.h5'}]}\n"
+        "- {name: ana, func: cat, args: [s-5.h5], inports: [{filename: 's-*.h5', queue: 9}], rerun: never}\n"
+    )
+    done = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+    assert done.code == 0, done.err
+    events = read_trace(tmp_path / "wilkins-runs" / "latest")
+    assert [one.name for one in events if one.event == "publish"] == [f"s-{number}.h5" for number in range(6)]

@@ -1,7 +1,9 @@
 // Closing steps: what was written becomes whole, takes its name on disk and is published; what was read is let go.
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "actions.hpp"
 #include "border.hpp"
@@ -99,6 +101,64 @@ void note_resting(SlotRecord& slot) {
     slot.handed_over = ending;
 }
 
+std::atomic<bool> exiting{false};  // the program has called exit, or returned from main
+
+// A file that the program has closed as it ended, and is not published yet.
+struct ClosedAtEnd {
+    int slot;
+    uint64_t stamp;
+    uint64_t digest;
+    ClosedAtEnd* next;
+};
+ClosedAtEnd* closed_at_end = nullptr;  // guarded by the board's lock
+
+bool close_later(int slot, uint64_t stamp, uint64_t digest) {
+    auto* closed = new (std::nothrow) ClosedAtEnd{slot, stamp, digest, closed_at_end};
+    if (closed) closed_at_end = closed;
+    return closed != nullptr;
+}
+
+// The stamp of the first file of this process that is open.
+uint64_t first_open(const Board& board) {
+    const uint32_t self = board.joined();
+    uint64_t first = UINT64_MAX;
+    for (int k = 0; k < board.head().slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::writing || slot.writer_process != self || slot.stamp >= first) continue;
+        bool closed = false;
+        for (const ClosedAtEnd* one = closed_at_end; one; one = one->next) closed = closed || one->stamp == slot.stamp;
+        if (!closed) first = slot.stamp;
+    }
+    return first;
+}
+
+// Closes those, in the order in which they were begun, up to one that is open. `all`: that one will stay so.
+void close_in_order(const Board& board, bool all) {
+    const uint64_t open = all ? UINT64_MAX : first_open(board);
+    while (closed_at_end) {
+        ClosedAtEnd** first = &closed_at_end;
+        for (ClosedAtEnd** one = first; *one; one = &(*one)->next)
+            if ((*one)->stamp < (*first)->stamp) first = one;
+        if ((*first)->stamp > open) return;
+        const ClosedAtEnd* const next = *first;
+        *first = next->next;
+        if (is_writing(board.slot(next->slot), next->stamp)) {
+            queue::close_slot(board, next->slot, next->digest, actions::keeps_back());
+            note_resting(board.slot(next->slot));
+        }
+        delete next;
+    }
+}
+
+// The last of the library's: what is still open now stays so.
+__attribute__((destructor(101))) void close_rest() try {
+    if (!closed_at_end) return;
+    const Process& p = process();
+    if (!p.board.joined()) return;
+    Board::Lock lock(p.board);
+    close_in_order(p.board, true);
+} WILKINS_OR()
+
 // HDF5 may close its files before or after this.
 __attribute__((destructor)) void end_by_itself() {
     ending = true;
@@ -106,6 +166,12 @@ __attribute__((destructor)) void end_by_itself() {
 }
 
 }  // namespace
+
+void note_begun() {
+    // HDF5 has been initialised by now, so this runs before its own handler.
+    static const int registered = atexit([] { exiting = true; });
+    (void)registered;
+}
 
 void log_discarded(const Board& board, const SlotRecord& slot) {
     const SourceRecord& source = board.source(slot.source);
@@ -154,8 +220,10 @@ void close_step(StepFile* file) {
                 Board::Lock lock(p.board);
                 const bool mine = is_writing(p.board.slot(state->slot), state->identity);
                 if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
-                else if (mine) queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
+                else if (mine && !(exiting && close_later(state->slot, state->identity, digest)))
+                    queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
                 if (mine) note_resting(p.board.slot(state->slot));
+                if (exiting) close_in_order(p.board, false);
             }
         } else if (state->role == Role::peer) {
             WILKINS_FAULT_POINT("close.peer");

@@ -172,6 +172,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
             if ((*error = wait.nap(lock))) return nullptr;
         }
         WILKINS_FAULT_POINT("create.slot-taken");
+        note_begun();
         ++p.me().files;
         board.head().moved_at = now_ns();
         SlotRecord& slot = board.slot(index);

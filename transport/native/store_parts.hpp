@@ -18,6 +18,9 @@ void note_file(const Board& board, int slot, const char* hidden, const char* pat
 // The step never existed.
 void give_up(const Process& p, int index, uint64_t stamp);
 
+// The process begins a file: those that it leaves open to its end are going to be published in the order in which they were begun.
+void note_begun();
+
 // Waits until no other call of the task's is renaming a file of the out-port on disk. Returns 0, or EINTR as a wait does (see wait.hpp).
 int await_renames(Process& p, int outport, Board::Lock& lock);
 
