@@ -227,6 +227,8 @@ void started_again() {
     queue::task_exited(p.board, 1, false);
     queue::task_started(p.board, 1);
     for (int reader : {0, 1}) CHECK(p.read("plt2.h5", reader) == -2 && p.read("plt0.h5", reader) == -2);
+    CHECK(queue::next_step(p.board, 1) < 0);
+    queue::task_started(p.board, 1, true);
     CHECK(p.board.slot(queue::next_step(p.board, 1)).sequence == 1);
     for (int reader : {0, 1}) CHECK(p.read("plt1.h5", reader) == 1);
 }

@@ -448,8 +448,10 @@ int next_step(const Board& board, int index) {
         const ChannelRecord& channel = board.channel(board.link(inport, k));
         const PortRecord& out = board.port(channel.outport);
         for (int s = 0; s < out.sources; ++s) {
+            // A program that is told no names has chosen what it wants: an earlier step is none to start it again for.
+            const uint64_t from = board.task(inport.task).one_step ? 0 : highest(board, channel, s);
             each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
-                if (!on_channel(board, slot, channel) || is_had(board, channel, s, slot)) return;
+                if (!on_channel(board, slot, channel) || slot.sequence < from || is_had(board, channel, s, slot)) return;
                 if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
             });
         }
