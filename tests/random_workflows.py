@@ -345,6 +345,7 @@ def workflow(case: Case) -> dict[str, Any]:
             consumer.stops_early
         ):  # also if it got one step of each producer, as a program that is meant to be started again
             task["rerun"] = "never"
+            task["enough"] = True
         if consumer.ranks > 1:
             task["mpiexec"] = MPIEXEC
         tasks.append(task | {"taskCount": consumer.instances, "nprocs": consumer.ranks})
@@ -360,7 +361,8 @@ def run(case: Case, folder: Path) -> Finished:
     (folder / "case.json").write_text(json.dumps(known))
     before = (MPIEXEC, "-n", str(case.ranks)) if case.one_job else ()
     env = faults(case.faults) if case.faults else {}
-    return run_tree([*before, *WILKINS, "run", "workflow.yaml"], LIMIT, folder, env)
+    # Steps that a reader left which is to read them all would be told, and make the run fail.
+    return run_tree([*before, *WILKINS, "run", "--strict", "workflow.yaml"], LIMIT, folder, env)
 
 
 Step = tuple[str, int]
