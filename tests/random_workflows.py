@@ -338,7 +338,7 @@ def workflow(case: Case) -> dict[str, Any]:
             inport["opens_per_step"] = consumer.opens
         if consumer.called:
             inport["as"] = consumer.called
-        task = {"name": name, "func": "./read.py", "args": [name, "{instance}"], "inports": [inport]}
+        task: dict[str, Any] = {"name": name, "func": "./read.py", "args": [name, "{instance}"], "inports": [inport]}
         if consumer.relays:
             task["outports"] = [{"filename": consumer.relays.replace("{}", "*"), "mode": case.relay_mode}]
         if (

@@ -11,6 +11,7 @@ from small_workflows import Workflow
 
 from support import WAITS, WILKINS, Finished, must_run
 from wilkins.launch.layerlog import useful_lines
+from wilkins.launch.tracednames import names_of
 
 WRITE = """
 import sys, h5py
@@ -388,6 +389,32 @@ def test_instances_are_told_together(workflow: Workflow) -> None:
     told = said(workflow.run())
     assert told.count("did not read") == 1
     assert "ana[0], ana[1], ana[2] and 3 others: did not read 1 of the 2 steps" in told
+
+
+def test_names_of_steps_in_the_trace(tmp_path: Path) -> None:
+    """What is left out before it is published, or dropped later, is not among the unread."""
+    steps = [
+        ("publish", "sim", "*.h5", "a0.h5", 0),
+        ("publish", "sim", "*.h5", "b0.h5", 1),
+        ("open", "ana", "a*.h5", "a0.h5", 0),
+        ("skip", "ana", "a*.h5", "a1.h5", 2),
+        ("publish", "sim", "*.h5", "a1.h5", 2),
+        ("publish", "sim", "*.h5", "a2.h5", 3),
+        ("publish", "sim", "*.h5", "a3.h5", 4),
+        ("drop", "ana", "a*.h5", "a2.h5", 3),
+        ("publish", "sim", "*.h5", "a4.h5", 5),
+        ("open", "other", "a*.h5", "a4.h5", 5),
+    ]
+    trace = tmp_path / "trace.tsv"
+    lines = [
+        f"{k}\t{event}\t{task}\t0\t{port}\t{name}\t{n}\t8\n" for k, (event, task, port, name, n) in enumerate(steps)
+    ]
+    trace.write_text("".join([*lines, "12\tpubl"]))
+    channel = ("sim", "*.h5", "ana", "a*.h5")
+    told = names_of(trace, [channel])[channel]
+    assert told.unread.ends == ("a3.h5", "a4.h5") and told.dropped.ends == ("a2.h5", "a2.h5")
+    assert told.had == {"a0.h5"}
+    assert names_of(tmp_path / "none", [channel])[channel].unread.ends is None
 
 
 @pytest.mark.nightly

@@ -20,6 +20,9 @@ _MOST_TOLD = 8
 """In-ports of which is told; an ensemble may have thousands."""
 
 _MOST_ROWS = 20
+_MOST_TRACED = 64
+"""Channels whose names are sought in the trace."""
+
 _WENT_WELL = ("done", "ended at end of stream")
 
 
@@ -109,12 +112,15 @@ class Account:
             (channel, plan.ports[one.outport], plan.ports[one.inport])
             for channel, one in zip(report["channels"], planned, strict=True)
         ]
-        traced = names_of(trace, [_ends(plan, out, into) for channel, out, into in rows if _misses(channel)])
+        missing = [_ends(plan, out, into) for channel, out, into in rows if _misses(channel)]
+        traced = names_of(trace, missing[:_MOST_TRACED])
         self.channels = [
             _account(plan, channel, out, into, traced.get(_ends(plan, out, into), Traced()))
             for channel, out, into in rows
         ]
-        self._rows = rows
+        self._after: dict[int, set[int]] = {}
+        for _, out, into in rows:
+            self._after.setdefault(out.task, set()).add(into.task)
         self._readers = self._by_port(report, rows, traced, starts)
 
     def _by_port(
@@ -151,9 +157,9 @@ class Account:
         """Whether what a task writes reaches another, over whatever tasks."""
         seen, todo = {task}, [task]
         while todo and goal not in seen:
-            more = {into.task for _, out, into in self._rows if out.task in todo} - seen
+            more = self._after.get(todo.pop(), set()) - seen
             seen |= more
-            todo = list(more)
+            todo += more
         return goal in seen
 
     def record(self) -> list[dict[str, Any]]:
