@@ -33,6 +33,8 @@ std::mutex leaving;  // held while entries leave the table, and by those who wal
 
 std::atomic<bool> has_left{false};  // this process has left steps to others
 
+constexpr size_t kWorthCopying = 4096;  // of less at once, some must have come before
+
 // A second, independent descriptor of the same file; -1 and errno on failure.
 int reopen_anew(int fd, int flags) {
     char path[32];
@@ -274,8 +276,9 @@ int OpenStep::take_over(int fd) {
     return 0;
 }
 
-void OpenStep::speed_up(int fd) {
+void OpenStep::speed_up(int fd, size_t count) {
     if (!file_->takes_all || file_->handed || append_) return;
+    if (count < kWorthCopying && file_->trickled.fetch_add(count) < kBlock) return;
     std::lock_guard<std::mutex> lock(file_->changing);
     struct stat st;
     if (!file_->takes_all || file_->handed || !leads_here(fd) || raw::fstat(fd, &st) != 0) return;
@@ -419,11 +422,13 @@ int OpenStep::store(int fd) {
     StepFile* step = step_;
     int error = step->set_eof(0);
     if (error || size == 0) return error;
-    void* bytes = libc::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED) return errno;
-    error = step->reserve(size);
-    if (!error) error = step->write(0, bytes, size);
-    libc::munmap(bytes, size);
+    error = step->prepare_write(0, size, true);
+    for (uint64_t done = 0; !error && done < size;) {
+        const ssize_t n = libc::pread(fd, step->data() + done, size - done, static_cast<off_t>(done));
+        if (n > 0) done += static_cast<uint64_t>(n);
+        else if (n == 0) error = EIO;
+        else if (errno != EINTR) error = errno;
+    }
     return error;
 }
 

@@ -2,8 +2,8 @@
 //
 // A descriptor opened for reading is a real one of the arena's file: whatever reads it natively (streams, mmap, a child)
 // sees the step. A descriptor opened for writing is a real one of a file in memory that has no name, in which the kernel's own reads and
-// writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, it
-// is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for good, when the
+// writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, or after
+// some smaller ones, it is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for good, when the
 // program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to be
 // empty, because something unseen has written to it.
 #pragma once
@@ -24,6 +24,7 @@ struct KernelFile {
     std::atomic<int> references{1};      // descriptions
     std::atomic<bool> takes_all{false};  // it holds the step's bytes, not the arena
     std::atomic<bool> handed{false};     // for good: others may write it, too
+    std::atomic<uint64_t> trickled{0};   // bytes written by our calls, a few at a time
     uint64_t inode = 0;
     std::mutex changing;
 };
@@ -51,8 +52,9 @@ public:
     bool append() const { return append_; }
     const char* name() const { return match_.name; }
 
-    // A page or more is about to be written by our calls: from now on these do the work, unless it was handed over.
-    void speed_up(int fd);
+    // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do the work from now
+    // on, unless it was handed over.
+    void speed_up(int fd, size_t count);
     // From now on the kernel does the work; `fd` is any of the description's descriptors. Returns 0, or -1 and errno.
     int hand_over(int fd);
     // A process is about to be started that gets the descriptor.

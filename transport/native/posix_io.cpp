@@ -11,8 +11,6 @@
 namespace wilkins::posix {
 namespace {
 
-constexpr size_t kWorthCopying = 4096;  // programs that write less at once do not write much, or do not care
-
 // The step whose reads and writes are copies made here, or nullptr: the kernel does the work.
 OpenStep* copied(int fd) {
     OpenStep* step = find(fd);
@@ -39,7 +37,7 @@ ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
 OpenStep* copied(int fd, size_t count) {
     OpenStep* step = find(fd);
     if (!step) return nullptr;
-    if (count >= kWorthCopying && step->writable()) step->speed_up(fd);
+    if (step->writable()) step->speed_up(fd, count);
     return step->native(fd) ? nullptr : step;
 }
 
