@@ -156,6 +156,9 @@ SPELLED = {
     "folder above": ("sim/plt*.h5", "sim", "plt{{}}.h5"),
     "where the reader starts": ("plt*.h5", "post", "plt{{}}.h5"),
     "whole name": ("plt*.h5", "post", "{folder}/sim/plt{{}}.h5"),
+    "any folder below": ("**/plt*.h5", ".", "sim/plt{{}}.h5"),
+    "any folder below, through a link": ("**/plt*.h5", ".", "link/plt{{}}.h5"),
+    "any folder below, whole": ("{folder}/**/plt*.h5", "post", "../sim/plt{{}}.h5"),
     "no such folder": ("plt*.h5", "post", "nowhere/plt{{}}.h5"),
 }
 """In-port, the folder of its task, and the name that this opens; the producer writes ``plt0.h5`` in ``sim``."""
@@ -174,6 +177,40 @@ def test_a_folder_is_the_same_however_it_is_called(tmp_path: Path, case: str, mo
     write = task(tmp_path, "write", WRITE, args=["plt{}.h5"], cwd="sim", outports=port("plt*.h5", mode=mode))
     run(tmp_path, write, task(tmp_path, "read", READ, args=[name], cwd=cwd, inports=port(pattern)))
     assert log(tmp_path, "read").splitlines() == ["read 0", "read 1", "read 2"]
+
+
+DEEP = """
+import os, sys, h5py
+for folder in ("a", "b", "b/c"):
+    os.makedirs(folder, exist_ok=True)
+    with h5py.File(f"{folder}/x.h5", "w") as file:
+        file["x"] = folder
+"""
+
+READ_DEEP = """
+import os, h5py
+os.makedirs("other", exist_ok=True)
+for folder in ("a", "b", "b/c"):
+    with h5py.File(f"{folder}/x.h5") as file:
+        print(file["x"][()].decode())
+"""
+
+
+@MODES_USUAL
+@pytest.mark.parametrize("mode", MODES)
+def test_files_of_one_name_in_folders_below(tmp_path: Path, mode: str) -> None:
+    """A pattern with one folder leaves out what is deeper."""
+    one = READ_DEEP.replace('("a", "b", "b/c")', '("a", "b")')
+    write = task(tmp_path, "write", DEEP, outports=port("x.h5", mode=mode, queue=3))
+    flow = {"every": 1, "queue": 3, "when_full": "block"}
+    run(
+        tmp_path,
+        write,
+        task(tmp_path, "deep", READ_DEEP, inports=port("**/x.h5", flow=flow)),
+        task(tmp_path, "flat", one, inports=port("[ab]/x.h5", flow=flow)),
+    )
+    assert log(tmp_path, "deep").split() == ["a", "b", "b/c"]
+    assert log(tmp_path, "flat").split() == ["a", "b"]
 
 
 CHANGES = """

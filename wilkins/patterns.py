@@ -1,7 +1,8 @@
 """Shell patterns of file names: which names they match, and whether two of them can match the same name.
 
 Patterns are compared on their last components, as many as the shorter one has; an absolute pattern is a whole name.
-``*`` and ``?`` do not match a ``/``. Names are bytes, as for the layer in the tasks: ``?`` stands for one of them.
+``*`` and ``?`` do not match a ``/``; a folder ``**`` stands for any number of folders, also for none. Names are
+bytes, as for the layer in the tasks: ``?`` stands for one of them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class _Class(NamedTuple):
 
 Item = TypeVar("Item")
 
+_ANY_FOLDERS = "**"
 _STAR = None
 _Token = _Class | None
 _LAST = 0xFF
@@ -65,9 +67,24 @@ def is_wild(pattern: str) -> bool:
 def intersect(one: str, other: str) -> bool:
     """True if some file name is matched by both patterns."""
     (absolute, mine), (other_absolute, others) = components(one), components(other)
+    if _ANY_FOLDERS in mine[1:] or _ANY_FOLDERS in others[1:]:
+        return _meet_below(absolute, mine, other_absolute, others)
     if (absolute and len(others) > len(mine)) or (other_absolute and len(mine) > len(others)):
         return False
     return all(_component(a, b) for a, b in zip(mine, others, strict=False))
+
+
+def _meet_below(absolute: bool, mine: Sequence[str], other_absolute: bool, others: Sequence[str]) -> bool:
+    """Whether two patterns of which one has folders of any number meet, from these components on towards the root."""
+    if not mine:
+        return not absolute or all(part == _ANY_FOLDERS for part in others)
+    if mine[0] == _ANY_FOLDERS:
+        if _meet_below(absolute, mine[1:], other_absolute, others):
+            return True
+        return _meet_below(absolute, mine, other_absolute, others[1:]) if others else not other_absolute
+    if not others or others[0] == _ANY_FOLDERS:
+        return _meet_below(other_absolute, others, absolute, mine)
+    return _component(mine[0], others[0]) and _meet_below(absolute, mine[1:], other_absolute, others[1:])
 
 
 class PatternIndex(Generic[Item]):

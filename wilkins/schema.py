@@ -48,8 +48,12 @@ _CLOSING = """\
 
 An in-port takes the steps of every out-port of another task whose pattern can match a name that its own pattern
 matches. Patterns are compared on their last components, as many as the shorter one has: `plt*.h5` meets
-`out/plt0001.h5`; an absolute pattern is a whole name. `*`, `?` and `[...]` do not match a `/`. Datasets do not matter
-for this unless both ports list some and none is common.
+`out/plt0001.h5`; an absolute pattern is a whole name. `*`, `?` and `[...]` do not match a `/`; a folder `**` stands for
+any number of folders, also for none. Datasets do not matter for this unless both ports list some and none is common.
+
+An out-port's pattern holds in any folder. An in-port's holds in the folders in which its producers start or put their
+files, and in that in which its task starts, with the pattern's own folders below: `plt*.h5` does not match a copy
+`archive/plt0001.h5`, `*/plt*.h5` and `**/plt*.h5` do. A file that a task has made itself is its own, whatever its name.
 
 - An in-port that no task writes is an error; with `mode: file` it is a file that is on disk already.
 - An out-port that no task reads is written to disk, as without Wilkins.

@@ -64,8 +64,8 @@ class Port:
 
     filename: str = key(
         text(),
-        doc="Name or shell pattern (`*`, `?`, `[...]`) of the files, matched on the last components of "
-        "the names that the program gives.",
+        doc="Name or shell pattern (`*`, `?`, `[...]`; `**/`: any folders) of the files, matched on the last "
+        "components of the names that the program gives.",
     )
     dsets: tuple[Dset, ...] = key(
         SectionList(

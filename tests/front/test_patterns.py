@@ -45,6 +45,12 @@ def test_like_trying_all_names(one: list[str], other: list[str]) -> None:
         ("[]]", "]"),
         ("[", "["),
         ("é*", "é1"),
+        ("**/plt*.h5", "plt1.h5"),
+        ("**/plt*.h5", "/data/run/plt1.h5"),
+        ("/data/**/plt.h5", "/data/plt.h5"),
+        ("/data/**/plt.h5", "run/plt.h5"),
+        ("a/**/b/**/c", "a/x/b/c"),
+        ("a/**/c", "b/**/c"),
     ],
 )
 def test_meet(one: str, other: str) -> None:
@@ -58,6 +64,9 @@ def test_meet(one: str, other: str) -> None:
         ("sim.h5", "sim-analysis.h5"),
         ("plt1.h5", "plt10.h5"),
         ("plt?.h5", "plt10.h5"),
+        ("**/plt*.h5", "run/out.h5"),
+        ("/data/**/plt.h5", "/scratch/plt.h5"),
+        ("/data/**/plt.h5", "/plt.h5"),
         ("*.h5", "*.nc"),
         ("*", "a/"),
         ("a/plt.h5", "b/plt.h5"),

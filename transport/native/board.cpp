@@ -388,11 +388,11 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.direction = from.direction;
         copy_text(port.pattern, sizeof(port.pattern), from.pattern);
         copy_text(port.stands, sizeof(port.stands), from.stands);
-        port.stands_components = static_cast<uint32_t>(count_components(port.stands));
+        port.stands_components = static_cast<uint32_t>(compared_components(port.stands));
         port.fixed = !from.stands.empty() || !has_wildcard(port.pattern);
         if (!from.stands.empty()) port.stand_in = StandIn::given;
         else if (from.may_stand && !port.fixed) port.stand_in = StandIn::undecided;
-        port.components = static_cast<uint32_t>(count_components(port.pattern));
+        port.components = static_cast<uint32_t>(compared_components(port.pattern));
         port.cap = from.cap;
         port.habits = from.habits;
         port.first_link = next_link;

@@ -63,6 +63,14 @@ size_t literal_folder(const char* pattern) {
     return end;
 }
 
+bool is_deep(const char* pattern) {
+    for (const char* at = pattern; (at = strstr(at, "**/")); ++at)
+        if (at == pattern || at[-1] == '/') return true;
+    return false;
+}
+
+int compared_components(const char* pattern) { return is_deep(pattern) ? kAllComponents : count_components(pattern); }
+
 const char* last_components(const char* name, int n) {
     const char* at = name + strlen(name);
     while (at > name) {
@@ -96,18 +104,35 @@ bool bracket(const char* pattern, char c, const char** next, bool* closed) {
 
 }  // namespace
 
+namespace {
+
+// Does the pattern match what is left of the text from some folder on?
+bool match_below(const char* pattern, const char* text) {
+    for (const char* at = text; at; at = strchr(at, '/')) {
+        if (*at == '/') ++at;
+        if (glob_match(pattern, at)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 bool glob_match(const char* pattern, const char* text) {
+    const char* const begin = pattern;
     const char* star = nullptr;
     const char* retry = nullptr;
     while (*text) {
         bool matched = false;
         const char* next = pattern + 1;
-        if (*pattern == '*') {
+        const bool folders = strncmp(pattern, "**/", 3) == 0 && (pattern == begin || pattern[-1] == '/');
+        if (folders && match_below(pattern + 3, text)) return true;
+        if (*pattern == '*' && !folders) {
             star = pattern++;
             retry = text;
             continue;
         }
-        if (*pattern == '?') matched = *text != '/';
+        if (folders) matched = false;
+        else if (*pattern == '?') matched = *text != '/';
         else if (*pattern == '[') {
             bool closed = false;
             matched = bracket(pattern, *text, &next, &closed);
@@ -134,6 +159,7 @@ bool glob_match(const char* pattern, const char* text) {
 
 bool pattern_match(const char* pattern, int components, const char* name) {
     if (pattern[0] == '/') return glob_match(pattern, name);
+    if (components == kAllComponents) return name[0] == '/' && match_below(pattern, name);
     return glob_match(pattern, last_components(name, components));
 }
 

@@ -15,16 +15,24 @@ bool has_wildcard(const char* pattern);
 // Number of path components.
 int count_components(const char* name);
 
+// Does a folder of the pattern stand for any number of folders ("**")? Such a pattern is compared with whole names.
+bool is_deep(const char* pattern);
+
+// Last components that a pattern is compared with: its own number, or all.
+inline constexpr int kAllComponents = 1 << 20;
+int compared_components(const char* pattern);
+
 // Bytes of an absolute pattern up to the folder in which its first wildcard, or its file, is: "/a/b/" of "/a/b/c*.h5".
 size_t literal_folder(const char* pattern);
 
 // The part of a normalised name that holds its last n components (the whole name if it has fewer).
 const char* last_components(const char* name, int n);
 
-// Shell pattern match in which * and ? do not match '/'.
+// Shell pattern match in which * and ? do not match '/', and a folder ** stands for any number of folders, also for none.
 bool glob_match(const char* pattern, const char* text);
 
-// Does a normalised name match a port's pattern? A relative pattern of n components is compared with the name's last n.
+// Does a normalised name match a port's pattern? A relative pattern of n components is compared with the name's last n; one that is
+// compared with all matches only names from the root on.
 bool pattern_match(const char* pattern, int components, const char* name);
 
 // Do the names have the same last component, or the same n last ones?

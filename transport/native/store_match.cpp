@@ -1,6 +1,7 @@
 // Which names are ports'. An out-port's are its task's in any folder. An in-port's are those in a folder where its producers put
 // their files, or in which its task starts; but for files of that name that the task has made itself.
 #include <sys/stat.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -99,20 +100,41 @@ bool make_whole(const char* name, char (&out)[kNameMax]) {
     return normalise(text, out, sizeof(out));
 }
 
+// A name from the root on, without symbolic links in its folder, if that is there: names that are compared as a whole are spelled so.
+bool resolve_folder(char (&name)[kNameMax]) {
+    FolderName folder;
+    char real[PATH_MAX];
+    folder_above(name, 1, folder);
+    const int saved = errno;
+    const bool there = realpath(folder, real);
+    errno = saved;
+    if (!there) return true;
+    const char* const file = last_components(name, 1);
+    const size_t length = strcmp(real, "/") == 0 ? 0 : strlen(real);
+    if (length + 1 + strlen(file) >= kNameMax) return false;
+    char spelled[kNameMax];
+    memcpy(spelled, real, length);
+    spelled[length] = '/';
+    strcpy(spelled + length + 1, file);
+    strcpy(name, spelled);
+    return true;
+}
+
 // Does the pattern match the name once that is said from the root on, or once its folder is called as the pattern calls it? Then
 // `name` becomes what it matches. For names that it does not match as they are.
 bool matches_elsewhere(const Called& wanted, char (&name)[kNameMax]) {
     const char* const pattern = wanted.pattern;
     const bool absolute = pattern[0] == '/';
+    const bool deep = wanted.components == kAllComponents;
     if (!glob_match(last_components(pattern, 1), last_components(name, 1))) return false;
     const bool short_of = name[0] != '/' && (count_components(name) < wanted.components || strncmp(name, "../", 3) == 0);
     char whole[kNameMax];
-    if ((!absolute && !short_of) || !make_whole(name, whole)) return false;
+    if ((!absolute && !short_of && !deep) || !make_whole(name, whole) || (deep && !resolve_folder(whole))) return false;
     if (pattern_match(pattern, wanted.components, whole)) {
         strcpy(name, whole);
         return true;
     }
-    if (!absolute) return false;
+    if (!absolute || deep) return false;
     const char* const rest = pattern + literal_folder(pattern);
     const char* const end = last_components(whole, count_components(rest));
     if (!glob_match(rest, end)) return false;
@@ -130,14 +152,17 @@ bool matches_elsewhere(const Called& wanted, char (&name)[kNameMax]) {
     return true;
 }
 
-bool is_match(const PortRecord& port, char (&name)[kNameMax]) { return is_called(port, name) || matches_elsewhere(called(port), name); }
+bool is_match(const PortRecord& port, char (&name)[kNameMax]) {
+    const Called wanted = called(port);
+    return (wanted.components != kAllComponents && is_called(port, name)) || matches_elsewhere(wanted, name);
+}
 
 // Readers whose patterns say folders that the producer's name does not are to find them in it.
 void spell_for_readers(const Board& board, const PortRecord& outport, char (&name)[kNameMax]) {
     for (int k = 0; k < outport.links; ++k) {
         const PortRecord& inport = board.port(board.channel(board.link(outport, k)).inport);
         const Called wanted = {inport.pattern, static_cast<int>(inport.components)};
-        if (!pattern_match(wanted.pattern, wanted.components, name)) matches_elsewhere(wanted, name);
+        if (wanted.components == kAllComponents || !pattern_match(wanted.pattern, wanted.components, name)) matches_elsewhere(wanted, name);
     }
 }
 
@@ -152,6 +177,8 @@ uint64_t place_of(int inport, const char* folder) {
 }
 
 enum class Held { yes, no, not_yet };
+
+constexpr int kDeepest = 64;  // folders above a name that are looked at
 
 // Does the in-port hold in the folder? Not yet known while a producer of it may still begin its first file there.
 Held holds_in(const Process& p, int index, const Folder& folder) {
@@ -179,27 +206,46 @@ bool was_told(const Process& p, int index, const char* name) {
     return false;
 }
 
+// The same for a pattern that holds in folders below, too: what it is for the first folder above for which it is known.
+Held holds_below(const Process& p, int index, const Folder (&folders)[kDeepest]) {
+    Held held = Held::no;
+    for (const Folder& folder : folders) {
+        if (folder.inode == 0) break;
+        const Held here = holds_in(p, index, folder);
+        if (here == Held::yes) return here;
+        held = here;
+    }
+    return held;
+}
+
 // `waits`: until it is known.
 bool holds(Process& p, int index, const char* name, bool waits) {
     const PortRecord& inport = p.board.port(index);
     const Called wanted = called(inport);
     if (p.board.task(inport.task).folder.inode == 0 || wanted.pattern[0] == '/' || led_step(name)) return true;
     FolderName folder;
-    folder_above(name, wanted.components, folder);
+    const bool deep = wanted.components == kAllComponents;
+    folder_above(name, deep ? 1 : wanted.components, folder);
     const uint64_t place = place_of(index, folder);
     std::atomic<uint64_t>& known = known_places[place >> 8 & 63];
     if (known.load(std::memory_order_relaxed) == place) return true;
-    Folder where;
-    if (!identify(folder, &where)) return true;
+    Folder where[kDeepest] = {};
+    if (!identify(folder, &where[0])) return true;
+    for (int k = 1; deep && k < kDeepest && strcmp(folder, "/") != 0; ++k) {
+        FolderName above;
+        folder_above(folder, 1, above);
+        strcpy(folder, above);
+        if (!identify(folder, &where[k])) break;
+    }
     // The name of no step: what is waited for is that a producer begins its first.
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
     Board::Lock lock(p.board);
-    Held held = holds_in(p, index, where);
+    Held held = holds_below(p, index, where);
     if (held != Held::yes && was_told(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
         if (wait.is_in_vain(lock) || wait.nap(lock) != 0) break;
-        held = holds_in(p, index, where);
+        held = holds_below(p, index, where);
     }
     if (held == Held::yes) known.store(place, std::memory_order_relaxed);
     return held == Held::yes;
@@ -256,9 +302,8 @@ void explain_elsewhere(const Process& p, int index, const char* name) {
     Board::Lock lock(p.board);
     const PortRecord* const out = published_by(p.board, index, name);
     if (!out || inport.elsewhere.fetch_add(1) > 0) return;
-    log_line("task '%s' rank %d: there is no file '%s': the step of that name is in '%s', where task '%s' has written it; open it there, or "
-             "write the folder into the in-port '%s', too",
-             p.task_name(), p.context.rank, name, out->begun_in, p.board.task(out->task).name, inport.pattern);
+    log_line("task '%s' rank %d: there is no file '%s': the step of that name is in '%s', where task '%s' has written it; open it there",
+             p.task_name(), p.context.rank, name, out->begun_in, p.board.task(out->task).name);
 }
 
 // A file that the task itself makes is its own, whatever it is called, but for a step's own file. Returns whether it is.
@@ -361,8 +406,9 @@ void note_begun(const Process& p, int outport, const char* name) {
         for (int k = 0; k < out.links; ++k) {
             const int index = board.channel(board.link(out, k)).inport;
             const PortRecord& inport = board.port(index);
-            const int depth = static_cast<int>(inport.components);
-            if (inport.pattern[0] != '/' && depth < kDepths && pattern_match(inport.pattern, depth, name)) visit(index, depth);
+            const int compared = static_cast<int>(inport.components);
+            const int depth = compared == kAllComponents ? 1 : compared;
+            if (inport.pattern[0] != '/' && depth < kDepths && pattern_match(inport.pattern, compared, name)) visit(index, depth);
         }
     };
     each([&](int, int depth) {
