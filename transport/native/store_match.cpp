@@ -178,7 +178,7 @@ uint64_t place_of(int inport, const char* folder) {
 
 enum class Held { yes, no, not_yet };
 
-constexpr int kDeepest = 64;  // folders above a name that are looked at
+constexpr int kDeepest = 64;  // folders of a name that are looked at
 
 // Does the in-port hold in the folder? Not yet known while a producer of it may still begin its first file there.
 Held holds_in(const Process& p, int index, const Folder& folder) {
@@ -397,18 +397,17 @@ void forget_made(const char* name) {
 void note_moved() { ++moves; }
 
 void note_begun(const Process& p, int outport, const char* name) {
-    constexpr int kDepths = 8;
     const Board& board = p.board;
     PortRecord& out = board.port(outport);
-    Folder folders[kDepths] = {};
-    bool there[kDepths] = {}, asked[kDepths] = {};
+    Folder folders[kDeepest] = {};
+    bool there[kDeepest] = {}, asked[kDeepest] = {};
     const auto each = [&](auto visit) {
         for (int k = 0; k < out.links; ++k) {
             const int index = board.channel(board.link(out, k)).inport;
             const PortRecord& inport = board.port(index);
             const int compared = static_cast<int>(inport.components);
             const int depth = compared == kAllComponents ? 1 : compared;
-            if (inport.pattern[0] != '/' && depth < kDepths && pattern_match(inport.pattern, compared, name)) visit(index, depth);
+            if (inport.pattern[0] != '/' && depth < kDeepest && pattern_match(inport.pattern, compared, name)) visit(index, depth);
         }
     };
     each([&](int, int depth) {
