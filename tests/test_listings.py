@@ -470,3 +470,20 @@ class TestAtOnce:
             "- {func: ./read.py, nprocs: 1, inports: [{filename: 'a*.h5'}, {filename: 'out/b*.h5'}]}\n"
         )
         assert streams.got("read") == ["0"]
+
+
+@pytest.mark.mpi
+@pytest.mark.needs(MPIEXEC, "python:mpi4py")
+def test_ranks_that_list_each_for_itself_are_shown_the_same(tmp_path: Path) -> None:
+    """However far apart they are, the n-th listing of each rank has the same names."""
+    streams = Streams(tmp_path)
+    streams.program(
+        "share.py",
+        "import glob, h5py\nfrom mpi4py import MPI\nrank = MPI.COMM_WORLD.rank\n"
+        "names = sorted(glob.glob('plt*.h5'))\nprint('got', *names, flush=True)\n"
+        "for name in names:\n    h5py.File(name).close()\n",
+    )
+    streams.run(f"- {writer(6)}\n- {{func: ./share.py, nprocs: 2, inports: [{{filename: 'plt*.h5'}}]}}\n")
+    shown = streams.got("share")
+    assert sorted(shown) == sorted(2 * list(dict.fromkeys(shown)))
+    assert sorted(name for line in dict.fromkeys(shown) for name in line.split()) == [f"plt{n:04}.h5" for n in range(6)]

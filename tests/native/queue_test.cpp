@@ -382,7 +382,7 @@ void a_whole_series() {
 void read_as_listed() {
     Pair p("out*.h5", "out*.h5", 1, 1, 1, 4, WhenFull::block);
     CHECK(p.write("out0.h5") && p.write("out1.h5"));
-    queue::note_listing(p.board, 1, false);
+    CHECK(queue::begin_listing(p.board, 1, 0, false) == 2);
     CHECK(!queue::read_as_listed(p.board, 1).some);
     CHECK(p.read("out0.h5") == 0 && p.read("out1.h5") == 1);
     CHECK(queue::read_as_listed(p.board, 1).some);
@@ -392,8 +392,27 @@ void read_as_listed() {
     queue::task_started(p.board, 1);
     CHECK(p.write("out3.h5") && p.read("out3.h5") == 3);
     CHECK(!queue::read_as_listed(p.board, 1).some);
-    queue::note_listing(p.board, 1, true);
+    queue::begin_listing(p.board, 1, 0, true);
     CHECK(queue::read_as_listed(p.board, 1).whole);
+}
+
+// The n-th listing of each rank shows the same steps, whatever is published meanwhile.
+void listings_of_ranks() {
+    Pair p("out*.h5", "out*.h5", 1, 2, 1, 4, WhenFull::block);
+    CHECK(p.write("out0.h5"));
+    CHECK(queue::begin_listing(p.board, 1, 0, false) == 1);
+    CHECK(p.write("out1.h5"));
+    CHECK(queue::begin_listing(p.board, 1, 0, false) == 2);
+    CHECK(p.write("out2.h5"));
+    CHECK(queue::begin_listing(p.board, 1, 1, false) == 1);
+    CHECK(queue::begin_listing(p.board, 1, 1, false) == 2);
+    CHECK(queue::begin_listing(p.board, 1, 1, false) == 3);
+    for (int i = 0; i < kListings; ++i) queue::begin_listing(p.board, 1, 1, false);
+    CHECK(queue::begin_listing(p.board, 1, 0, false) == 3);  // that of this number is forgotten: as things are now
+    queue::task_exited(p.board, 1, false);
+    queue::task_started(p.board, 1);
+    CHECK(p.write("out3.h5"));
+    CHECK(queue::begin_listing(p.board, 1, 1, false) == 4);
 }
 
 // A script that was started for one step may open it with several programs; a fixed name stays that step until the next start.
@@ -793,6 +812,7 @@ int main() {
     restarts();
     a_whole_series();
     read_as_listed();
+    listings_of_ranks();
     started_for_one_step();
     names_that_clash_and_history();
     removing_before_rewriting();

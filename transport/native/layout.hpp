@@ -24,6 +24,7 @@ inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow t
 inline constexpr uint64_t kRetained = 32u << 20;  // bytes that a source's arenas may take for the sake of steps that all have had
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
 inline constexpr uint32_t kSeriesSlots = 4096;  // slots of an out-port for each in-port that lists whole series, over all its sources,
+inline constexpr int kListings = 32;            // the last ones of an in-port that other ranks may yet be answered like
 inline constexpr uint32_t kLeastSeries = 256;   // but no fewer than so many each
 
 inline constexpr int kStrangers = 12;       // names that match no port, which a task remembers of its program's
@@ -185,6 +186,13 @@ struct Asked {
     uint32_t steps;  // given to it, by waiting too
     uint32_t process;         // that got to the rank's last step
     uint32_t process_before;  // the last one that was another
+    uint64_t listings;        // that it was answered
+};
+
+// What the listing of this number shows on every rank: steps published up to then.
+struct ListingAnswer {
+    uint64_t number;
+    uint64_t published;
 };
 
 // What looks of a rank at an in-port go by.
@@ -243,6 +251,7 @@ struct PortRecord {
     uint32_t read_later;   // and that were not
     uint32_t listed_whole;  // in: since then, a listing has waited for all steps
     std::atomic<uint32_t> listed_short;  // in: times that a listing could not wait for a step, since nobody could have brought it
+    ListingAnswer listings[kListings];  // in: each in the place of its number's remainder
     uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
     uint64_t asked;        // in: offset of Asked[nprocs]
     uint64_t given;        // in: offset of uint64_t[log_room]: the first question that each step may be the answer to

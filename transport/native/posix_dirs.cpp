@@ -61,6 +61,7 @@ bool may_hold_data(const std::string& path) {
 // What is to be shown of the folder, after what has to be waited for; nullptr if that is what the disk holds. All that can fail for
 // want of memory comes before a directory is opened.
 std::unique_ptr<Listing> prepare(const char* path, Folder folder, const void* caller) {
+    if (!may_hold_steps(folder)) return nullptr;
     Listed listed(normalised(path), folder);
     Content content = content_of(listed);
     if (content == Content::nothing || (content == Content::perhaps && !(may_hold_data(listed.path) && is_made_by_program(caller)))) return nullptr;
@@ -273,7 +274,7 @@ DIR* open_directory(int fd, const void* caller) {
     if (!in_run(caller)) return libc::fdopendir(fd);
     const int before = errno;
     std::unique_ptr<Listing> listing;
-    if (const Folder folder = identify(fd); !folder.none() && name_of(fd, path)) listing = prepare(path, folder, caller);
+    if (const Folder folder = identify(fd); !folder.none() && may_hold_steps(folder) && name_of(fd, path)) listing = prepare(path, folder, caller);
     errno = before;
     return enlist(libc::fdopendir(fd), std::move(listing));
 }

@@ -158,8 +158,9 @@ bool waits_for_series(const Board& board, const SlotRecord& slot);
 // Are all the source's slots taken by such?
 bool full_of_series(const Board& board, int source);
 
-// A rank's program has been shown the steps of the in-port that are there; `whole`: all that will ever be.
-void note_listing(const Board& board, int inport, bool whole);
+// The rank's program lists the steps of the in-port that are there; `whole`: all that will ever be. Returns the last publication that it may
+// show: the n-th listing of every rank shows the same ones.
+uint64_t begin_listing(const Board& board, int inport, int reader, bool whole);
 
 // Whether what the task has read since its last start is what it had listed before; whether it was shown all that there ever will be.
 struct ReadAsListed {

@@ -41,6 +41,7 @@ void note_process(const Board& board, PortRecord& inport, int reader) {
 
 void forget_questions(const Board& board, PortRecord& inport) {
     for (int r = 0; r < board.task(inport.task).nprocs; ++r) board.asked(inport, r) = {};
+    for (ListingAnswer& answer : inport.listings) answer = {};
     inport.given_end = 0;
     inport.questions = 0;
     inport.ended_at = 0;

@@ -21,10 +21,15 @@ bool full_of_series(const Board& board, int source_index) {
     return all;
 }
 
-void note_listing(const Board& board, int index, bool whole) {
+uint64_t begin_listing(const Board& board, int index, int reader, bool whole) {
     PortRecord& inport = board.port(index);
-    inport.listed_to = board.head().publications;
+    const uint64_t number = ++board.asked(inport, reader).listings;
+    ListingAnswer& answer = inport.listings[number % kListings];
+    if (answer.number < number) answer = {number, board.head().publications};
+    const uint64_t published = answer.number == number ? answer.published : board.head().publications;
+    inport.listed_to = published > inport.listed_to ? published : inport.listed_to;
     if (whole) inport.listed_whole = 1;
+    return published;
 }
 
 ReadAsListed read_as_listed(const Board& board, int task) {

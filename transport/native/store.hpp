@@ -158,6 +158,9 @@ bool on_disk(const Match& match);
 // never the file of a later step.
 bool may_remove_file(const Match& match);
 
+// False only if no listing of the folder (none: one that is not there) has to do with steps. Costs no system call and no allocation.
+bool may_hold_steps(const Folder& folder);
+
 // A folder as a program names it when it lists it.
 class Listed {
 public:

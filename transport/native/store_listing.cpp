@@ -158,6 +158,14 @@ void tell_short(const Process& p, int index) {
              p.task_name(), p.context.rank, port.pattern);
 }
 
+// May a producer of the task's in-ports yet begin its first file?
+bool any_may_begin(const Process& p) {
+    bool may = false;
+    for (int i = p.first_port; i < p.last_port; ++i)
+        may = may || (is_mine(p, p.board.port(i), Direction::in) && may_begin(p.board, p.board.port(i)));
+    return may;
+}
+
 }  // namespace
 
 Folder folder_of(const char* name) {
@@ -193,6 +201,21 @@ Folder Listed::start_of(const char* pattern) const {
     for (const auto& [levels, where] : above_)
         if (levels == directories) return where;
     return {};
+}
+
+bool may_hold_steps(const Folder& folder) {
+    const Process& p = process();
+    if (!p.context.active || p.first_port == p.last_port) return false;
+    Board::Lock lock(p.board);
+    bool may = folder == p.start;
+    for (int i = p.first_port; !may && i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (!is_mine(p, port, Direction::in)) continue;
+        may = strchr(called(port), '/') || may_begin(p.board, port);
+        each_outport(p.board, port, [&](const PortRecord& out, const ChannelRecord&) { may = may || folder == p.board.task(out.task).folder; });
+    }
+    for (int s = 0; !may && s < p.board.head().slots; ++s) may = p.board.slot(s).folder == folder;
+    return may && (!folder.none() || any_may_begin(p));
 }
 
 Content content_of(const Listed& listed) {
@@ -255,8 +278,8 @@ struct Found {
     uint64_t place;  // among those of one name: an open leads to the lowest
 };
 
-// The in-port's steps that an open by a name in the folder finds.
-void find_steps(const Process& p, int index, const Listed& listed, std::vector<Found>& found) {
+// The in-port's steps that an open by a name in the folder finds, of those published so far.
+void find_steps(const Process& p, int index, const Listed& listed, uint64_t so_far, std::vector<Found>& found) {
     const Board& board = p.board;
     const PortRecord& port = board.port(index);
     const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
@@ -273,7 +296,7 @@ void find_steps(const Process& p, int index, const Listed& listed, std::vector<F
     each_outport(board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
         if (p.context.rank >= channel.readers) return;
         each_slot_of(board, out, [&](int k, const SlotRecord& slot) {
-            if (!queue::on_channel(board, slot, channel)) return;
+            if (!queue::on_channel(board, slot, channel) || slot.published_stamp > so_far) return;
             const std::string base = base_of(slot.name);
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
@@ -299,10 +322,10 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
                     if (slot.folder == listed.folder && is_own_file(p, slot)) found.push_back({{base_of(slot.name), slot.stamp}, UINT64_MAX - slot.stamp});
                 });
             } else if (may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
-                const size_t others = found.size();
-                find_steps(p, i, listed, found);
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
-                if (by_program && !in_order(port) && (whole || found.size() > others)) queue::note_listing(p.board, i, whole);
+                const bool counts = by_program && !in_order(port);
+                const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
+                find_steps(p, i, listed, so_far, found);
             }
         }
     }
