@@ -473,7 +473,7 @@ open("got.txt", "a").write("-1")
 
 
 def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> None:
-    """A name that is written differently: its look waits in the end as an open would; the run does not last for ever."""
+    """A name that is written differently: its look waits in the end as an open would, and the run ends."""
     writer(flow, 6)
     flow.task(
         "reader",

@@ -91,13 +91,14 @@ bool Question::sees_held(Sight* sight) const {
     return best >= 0;
 }
 
-// The step that the rank has opened last, under this name. To a program that reads one name again and again it is there until the next one
-// takes its place, or until no next one comes.
+// The step that the rank has opened last, under this name: what a program asks about that looks back at what it has read, to tell its size or to
+// remove it. It is shown once. Who asks again asks for the next one, as the next open does.
 bool Question::sees_had(bool in_memory, Sight* sight) const {
-    const Looked& looked = board_.looked(inport_, p_.context.rank);
+    Looked& looked = board_.looked(inport_, p_.context.rank);
     if (looked.had.identity == 0 || looked.had_name != hash_name(inport_, match_.name) || !queue::can_produce(board_, match_.inport)) return false;
     *sight = {looked.had, looked.had_slot};
     if (board_.slot(looked.had_slot).stamp != looked.had.identity || board_.slot(looked.had_slot).state != SlotState::published) sight->slot = -1;
+    looked.had.identity = 0;
     return !in_memory || sight->slot >= 0;
 }
 
