@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "answers.hpp"
-#include "fault.hpp"
 #include "first.hpp"
 #include "match.hpp"
 #include "queue_parts.hpp"
