@@ -15,10 +15,11 @@ the set of steps that it has opened. The rules for wildcard ports:
   more are needed by some rank. Where that closes a circle of waits, the channel is stretched.
 - Steps that all ranks are done with are retained and replaced by later ones, least recently opened first; the one that
   a rank has opened last of a source is not.
-- A name that a rank has had, and asks for again, may be begun anew by its source. While that is open (the source has
-  begun no other file since, has not ended and does not wait for data), the answer waits. Once a source has published a
-  name twice, its names are streams: each open is the oldest step of the name that the rank neither had nor gave up.
-- A name that was published and is gone for good is missing at once, and stretches nothing.
+- A name that was published may be begun anew. While that is open (the source has begun no other file since the last
+  that the rank has had, has not ended and does not wait for data), the answer waits. Then the name means the step that
+  the rank has had of it, if it is retained; what is gone for good is missing, and stretches nothing.
+- Once a source has published a name twice, its names are streams: each open is the oldest step of the name that is
+  later than what the rank has had of it, and that it has not given up.
 - A look waits as an open does, and takes nothing.
 - Ranks that make the same calls of a port, one by one, get the same answers (`InPortState.log`).
 """
@@ -480,26 +481,22 @@ class Store:
         passed = False
         for channel, source in self.reading_from[inport]:
             named = source.names.get(name, [])
-            kept = [slot for slot in named if slot.on.get(channel) == "kept"]
+            had = max((slot.step.sequence for slot in named if slot.had_by(inport, rank)), default=-1)
             own = [
                 slot
-                for slot in kept
+                for slot in named
                 if slot.there
-                and not slot.had_by(inport, rank)
+                and slot.on.get(channel) == "kept"
+                and slot.step.sequence > had
                 and not (source.rewrites and self.gives_up(inport, rank, slot))
             ]
             if own:
                 unread.append(own[0])
-            elif not named or source.rewrites:
+            elif not named or source.rewrites or not self._is_settled(inport, rank, source, name):
                 continue
-            elif known := [slot for slot in kept if slot.had_by(inport, rank)]:
-                if not self._is_settled(inport, rank, source, known[-1]):
-                    continue
-                if known[-1].there and inport not in known[-1].gone:
-                    again.append(known[-1])
-                else:
-                    passed = True
-            elif name not in self._begun(source):
+            elif had >= 0 and source.slots[had].there and inport not in source.slots[had].gone:
+                again.append(source.slots[had])
+            else:
                 passed = True
         best = min(unread or again, key=lambda slot: slot.stamp, default=None)
         return Found(best, best is None and passed)
@@ -581,21 +578,20 @@ class Store:
         ]
         return max(named, key=lambda slot: slot.stamp, default=None)
 
-    def _is_settled(self, inport: int, rank: int, source: Source, known: Slot) -> bool:
-        """Whether the source does not begin the name anew, which the rank has had, as far as it may know."""
-        latest = self._latest(inport, rank, source)
-        if known is latest and inport not in known.gone and source.renames:
-            return True
+    def _is_settled(self, inport: int, rank: int, source: Source, name: str) -> bool:
+        """Whether the source does not begin the name anew, which it has published, as far as the rank may know."""
         begun = self._begun(source)
-        if known.step.name in begun:
+        latest = next((slot for slot in reversed(source.slots) if slot.had_by(inport, rank)), None)
+        if latest is None:
+            return name not in begun
+        if latest.step.name == name and inport not in latest.gone and source.renames:
+            return True
+        if name in begun:
             return False
         if begun or source.slots[-1] is not latest or source.rank[0] in self.ended:
             return True
         processes = [who for who in self.living if who.of == source.rank]
         return all(who in self.waits and self.waits[who].kind != "create" for who in processes)
-
-    def _latest(self, inport: int, rank: int, source: Source) -> Slot:
-        return next(slot for slot in reversed(source.slots) if slot.had_by(inport, rank))
 
     def _begun(self, source: Source) -> set[str]:
         """Names of files that the source has begun, or waits to begin."""

@@ -623,13 +623,14 @@ class Run:
                 raise Broken(f"{who} does not get {step}, of which nobody was told ({missing.why})")
 
     def check_wait(self, who: Process) -> None:
-        """Nobody waits for a file that all were told is not to be had."""
+        """Nobody waits for a file that is gone, of a source of which the rank has had nothing."""
         kind, name = self.calls[who]
         if kind not in ("open", "look") or not self.scenario.distinct():
             return
         inport = self.inport(who, name)
         for step in self.published:
-            if step.name == name and (self.channel(inport, step), step) in self.away:
+            read = any(one[:2] == step[:2] for one in [*self.had[inport][who.rank], *self.gone[inport]])
+            if step.name == name and not read and (self.channel(inport, step), step) in self.away:
                 raise Broken(f"{who} waits for {step}, which is gone")
 
     def check_let_go(self, relief: LetGo) -> None:

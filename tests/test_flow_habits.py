@@ -115,7 +115,7 @@ class NeverSeesNamesRepeat(Store):
 class ReadsAgainAtOnce(Store):
     """A name that the rank has had is the old step, also where its source may begin it anew."""
 
-    def _is_settled(self, inport: int, rank: int, source: Source, known: Slot) -> bool:  # noqa: ARG002
+    def _is_settled(self, inport: int, rank: int, source: Source, name: str) -> bool:  # noqa: ARG002
         return True
 
 
