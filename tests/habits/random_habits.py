@@ -210,6 +210,7 @@ def make(seed: int) -> Case:
     if draw.random() < 0.5:
         case.faults = f"seed={seed},delay={draw.choice((1, 5, 20))}ms,chance=0.3"
     writers, readers = draw.choice((1, 1, 2, 3)), draw.choice((1, 1, 2, 3))
+    readers = readers if right(SHARES) else 1
     written = ["hdf5"] if case.hdf5 else right(WRITTEN)
     read = ["hdf5"] if case.hdf5 else right(READ)
     case.writers = [
@@ -297,8 +298,8 @@ def run(case: Case, folder: Path) -> dict[str, str]:
     env = {**told[flow], **(faults(case.faults) if case.faults and LIBRARY.exists() else {})}
     ran = rig.execute(flow, ".", [*WILKINS, "run", "--timeout", f"{rig.LIMIT / 2:g}", "workflow.yaml"], env=env)
     wrong = {}
-    for rank in range(len(case.readers)):
-        one, other = (read_by(place, rank) for place in (files, flow))
+    for rank, calls in enumerate(case.readers):
+        one, other = (read_by(place, rank, calls) for place in (files, flow))
         if one != other:
             wrong[f"rank {rank}"] = f"read {other}\non files {one}"
     wanted, lies = rig.on_disk(files), dict(ran.disk)
@@ -329,7 +330,9 @@ def prepare(case: Case, place: Path) -> dict[str, str]:
     return {"HABITS_CASE": str(place / "case.json"), "HABITS_OUT": str(place / "got")}
 
 
-def read_by(place: Path, rank: int) -> list[str]:
-    """What a rank read, in words; what it read as listings showed it, in the order of names."""
-    lines = (place / "got" / str(rank)).read_text().splitlines() if (place / "got" / str(rank)).exists() else []
-    return [rig.in_words(f"= {line}") for line in lines]
+def read_by(place: Path, rank: int, calls: Sequence[Sequence[Any]]) -> list[str]:
+    """What a rank read, in words; what listings showed it comes last, in the order of names."""
+    told = place / "got" / str(rank)
+    lines = [rig.in_words(f"= {line}") for line in told.read_text().splitlines()] if told.exists() else []
+    before = sum(call[0] not in ("pause", "rest") for call in calls)
+    return lines[:before] + sorted(lines[before:])
