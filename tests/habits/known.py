@@ -21,6 +21,8 @@ SENTENCES = {
     "exit code 1": "a program fails, since it does not find what it would find on disk",
     "exit code 2": "the workflow file is refused",
     "exit code 4": "the run is stuck, and says so",
+    "account tells of no": "what is read is not what was written, and the run says nothing",
+    "and the account tells": "not all steps are read, and the run tells how many were not",
     "=empty": "a step is read as empty, and the run says nothing",
     "zeros": "a step is read as zeros, and the run says nothing",
     "read instead": "something else is read, and the run says nothing",

@@ -134,7 +134,7 @@ class Ran:
     wrote: Mapping[str, str] = field(default_factory=dict)
     """Of programs alone: what was on disk before the consumer began."""
     channels: Sequence[Mapping[str, Any]] = ()
-    """Of a workflow: its account of the steps of each channel."""
+    """Of a workflow: its account of the steps of each channel (``summary.json``)."""
 
 
 SUMS = {cksum(text(k)): f"#{k}" for k in range(40)} | {cksum(b""): "empty"}
@@ -323,25 +323,28 @@ def judge(habit: Habit, alone: Ran, ran: Ran, mode: str) -> str:
     elif ran.code:
         wrong.append(f"exit code {ran.code}")
     wanted = list(habit.expected if habit.expected is not None else alone.lines)
-    wrong += differs(habit, wanted, list(ran.lines))
+    lost = differs(habit, wanted, list(ran.lines))
+    wrong += lost
     if mode in MODES:
         wrong += disk_differs(habit, alone, ran, mode)
-    if not wrong:
-        wrong += unaccounted(ran)
-    elif habit.refused and ran.code and re.search(habit.refused.says, ran.told):
+        wrong += misaccounted(ran, bool(lost))
+    if wrong and habit.refused and re.search(habit.refused.says, ran.told):
         return "refused"
     return "; ".join(wrong) or "same"
 
 
-def unaccounted(ran: Ran) -> list[str]:
-    """Channels of which the run does not tell what became of all their steps."""
-    parts = ("read", "skipped", "let_go")
-    return [
-        f"of {channel['published']} steps the run tells that {told}"
-        for channel in ran.channels
-        if channel["published"] != sum(channel[part] for part in parts)
-        for told in [", ".join(f"{channel[part]} were {part.replace('_', ' ')}" for part in parts)]
-    ]
+def misaccounted(ran: Ran, lost: bool) -> list[str]:
+    """How a run that ended well tells something else of steps that were not read than what programs read."""
+    if ran.code or not ran.channels:
+        return []
+    unread = sum(channel[what] for channel in ran.channels for what in ("skipped", "dropped", "let_go", "unread"))
+    published = sum(channel["published"] for channel in ran.channels)
+    whole = {step for line in ran.lines for step in re.findall(r"=(#\d+)$", line)}
+    if lost:
+        return [f"and the account tells of {unread or 'no'} steps that were not read"]
+    if unread and len(whole) >= published:
+        return [f"the account tells of {unread} steps that were not read, and all were"]
+    return []
 
 
 def differs(habit: Habit, wanted: list[str], got: list[str]) -> list[str]:
