@@ -35,12 +35,13 @@ for name in NAMES[int(os.environ.get("PMI_RANK", 0)) :: int(os.environ.get("PMI_
 TWO_RANKS = {"nprocs": 2, "mpiexec": MPIEXEC, "rerun": "never"}
 
 HABITS = [
-    Habit("ranks-share", BYTES, py(ONE_OF_RANKS), consumer=TWO_RANKS, unordered=True),
+    Habit("ranks-share", BYTES, py(ONE_OF_RANKS), consumer=TWO_RANKS, unordered=True, needs=("mpiexec",)),
     Habit(
         "ranks-read-all",
         BYTES,
         READS,
         consumer=TWO_RANKS,
+        needs=("mpiexec",),
         unordered=True,
         expected=tuple(f"plt{k:04d}.dat=#{k}" for k in range(6) for _ in range(2)),
     ),
@@ -49,10 +50,17 @@ HABITS = [
         BYTES,
         py("for name in NAMES[::-1]:\n    get(name)\n"),
         consumer=TWO_RANKS,
+        needs=("mpiexec",),
         unordered=True,
         expected=tuple(f"plt{k:04d}.dat=#{k}" for k in range(6) for _ in range(2)),
     ),
-    Habit("ranks-write", py(ONE_OF_RANKS.replace("get(name)", "put(name, int(name[3:7]))")), READS, producer=TWO_RANKS),
+    Habit(
+        "ranks-write",
+        py(ONE_OF_RANKS.replace("get(name)", "put(name, int(name[3:7]))")),
+        READS,
+        producer=TWO_RANKS,
+        needs=("mpiexec",),
+    ),
     Habit("pool-reads", BYTES, py(pool_reads("fork", "imap")), unordered=True),
     Habit("pool-map-reads", BYTES, py(pool_reads("fork", "map")), unordered=True),
     Habit("pool-spawn-reads", BYTES, py(pool_reads("spawn", "imap_unordered")), unordered=True),
