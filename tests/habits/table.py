@@ -21,9 +21,9 @@ workflow reads what it would have read from files.
 A habit is a producer and a consumer of a few lines each (`tests/habits`, a file per family), and the keys of the
 workflow file that their user would write. What the consumer reads from files after the producer has ended is compared
 with what it reads under a workflow, beside the producer: names, contents and order; so is what lies on disk afterwards.
-Each runs with the steps in memory, in memory and on disk (`mode: both`) and on disk only (`mode: file`), as fast as it
-comes, with a producer that begins when the consumer waits, with a consumer that begins when the producer waits, and
-with random delays. `make fuzz` compares random sequences of such calls in the same way.
+Each runs with the steps in memory, in memory and on disk (`mode: both`) and on disk only (`mode: file`), and as fast as
+it comes, or with a producer that begins when the consumer waits, a consumer that begins when the producer waits, or
+random delays. `make fuzz` compares random sequences of such calls in the same way.
 
 - **same**: all is as on files.
 - **refused**: it cannot be as on files; the run says so, and the note what to do.
