@@ -357,22 +357,22 @@ assert not os.path.exists("mask.h5")
         streams.run(sim(port=", queue: 4") + self.told(streams, program, ", rerun: never"))
         assert streams.got("con") == steps("sim", [1, 3])
         program = "read(sys.argv[1])\nread('outfile.h5')\n"
-        finished = streams.run(sim(count=9) + self.told(streams, program), code=4)
+        finished = streams.run(sim(count=30) + self.told(streams, program), code=4)
         assert "task 'con' rank 0 waits for 'outfile.h5'" in finished.err
 
     def test_a_misspelt_name_of_a_program_that_is_told_none(self, streams: Streams) -> None:
         """The report of the stuck run says what the file lacks if the name was meant."""
-        finished = streams.run(sim(count=9) + con(port=""), code=4)
+        finished = streams.run(sim(count=30) + con(port=""), code=4)
         assert "give the in-port `as: outfile.h5`" in finished.err
         assert streams.got("con") == []
-        finished = streams.run(sim(count=9) + con("out_77.h5", port=""), code=4)
+        finished = streams.run(sim(count=30) + con("out_77.h5", port=""))
         assert "`as:" not in finished.err
 
     def test_a_file_on_disk(self, streams: Streams) -> None:
         """It is not the step, and not read either; the run says what would help."""
         make = "import h5py\nwith h5py.File('mask.h5', 'w') as file:\n    file['step'], file['by'] = 0, 'disk'\n"
         must_run(streams.folder, "python", "-c", make)
-        finished = streams.run(sim(count=9) + self.told(streams, 'read("mask.h5")\n'), code=4)
+        finished = streams.run(sim(count=30) + self.told(streams, 'read("mask.h5")\n'), code=4)
         assert "is a file on disk, too" in finished.err and "`as: mask.h5`" in finished.err
         assert streams.got("con") == []
 
@@ -386,7 +386,7 @@ environment = {k: v for k, v in os.environ.items() if not k.startswith("WILKINS"
 subprocess.run([sys.executable, "-c", make], env=environment, check=True)
 read("outfile.h5")
 """
-        finished = streams.run(sim(count=9) + self.told(streams, program), code=4)
+        finished = streams.run(sim(count=30) + self.told(streams, program), code=4)
         assert "is a file on disk, too" in finished.err
         assert streams.got("con") == []
 
@@ -403,7 +403,7 @@ read("outfile.h5")
         assert NOTE in finished.err
 
     def test_a_second_name(self, streams: Streams) -> None:
-        finished = streams.run(sim(count=9) + self.told(streams, "read('outfile.h5')\nread('other.h5')\n"), code=4)
+        finished = streams.run(sim(count=30) + self.told(streams, "read('outfile.h5')\nread('other.h5')\n"), code=4)
         assert "'outfile.h5' stands for the next step of '*.h5' for con, so 'other.h5' never comes" in finished.err
         assert streams.got("con") == ["sim 0"]
 

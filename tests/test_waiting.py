@@ -68,10 +68,19 @@ def test_an_endless_loop_is_a_good_consumer(tmp_path: Path) -> None:
 
 
 def test_a_name_never_produced_while_the_producer_waits(tmp_path: Path) -> None:
+    """The producer's steps are let go until it ends, which is told; then the file is missing."""
+    ran = workflow(tmp_path, writes(20, "f'plt{i}.h5'"), "import h5py\nh5py.File('plt99.h5')\n", pattern="plt*.h5")
+    assert ran.code == 1, ran.err
+    log = (tmp_path / "wilkins-runs" / "latest" / "layer.log").read_text()
+    assert log.count("is let go") == 20 - 16
+    assert "'plt0.h5' (step 0) is let go" in log and "its rank 0 waits for 'plt99.h5'" in log
+
+
+def test_a_name_unlike_all_that_are_written(tmp_path: Path) -> None:
     """A cycle of waits: exit 4, and the message says who waits for whom and for which file."""
-    ran = workflow(tmp_path, writes(6, "f'plt{i}.h5'"), "import h5py\nh5py.File('plt99.h5')\n", pattern="plt*.h5")
+    ran = workflow(tmp_path, writes(20, "f'plt{i}.h5'"), "import h5py\nh5py.File('plot.h5')\n", pattern="pl*.h5")
     assert ran.code == 4, ran.err
-    assert "'consume' rank 0 waits for 'plt99.h5'" in ran.err and "'produce' rank 0 waits for room" in ran.err
+    assert "'consume' rank 0 waits for 'plot.h5'" in ran.err and "'produce' rank 0 waits for room" in ran.err
 
 
 def test_a_name_never_produced_by_a_producer_that_ends(tmp_path: Path) -> None:

@@ -75,8 +75,13 @@ int find_common(const Board& board, const std::vector<Full>& channels) {
     return -1;
 }
 
+// Does a rank of the task wait for a step that may come? A name that is unlike all that were published is rather a mistake: not for that are
+// steps let go.
 bool waits_for_data(const Board& board, const std::vector<int>& circle, int task) {
-    return std::any_of(circle.begin(), circle.end(), [&](int r) { return board.rank(r).task == task && board.rank(r).wait == WaitFor::data; });
+    return std::any_of(circle.begin(), circle.end(), [&](int r) {
+        const RankRecord& rank = board.rank(r);
+        return rank.task == task && rank.wait == WaitFor::data && !queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
+    });
 }
 
 // Has a rank of the task the step open? Then it reads it, or is going to.
