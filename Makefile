@@ -18,6 +18,10 @@ CASES ?= 300
 # ... and so many random HDF5 programs, a quarter of them of several ranks.
 PROGRAMS ?= 20000
 
+# ... so many random habits of programs with files, and so many more on the reference machine of the step store.
+HABITS ?= 2000
+STEPWISE_HABITS ?= 100000
+
 # `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
 SHARD ?= 1/1
 
@@ -32,7 +36,8 @@ help:
 	@echo "make bench        measure against memcpy and files, and judge what must be fast"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
 	@echo "make fuzz         run CASES=$(CASES) random workflows, and compare as much random MPI-IO with files; then run"
-	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs with files and with memory, and compare"
+	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs and HABITS=$(HABITS) ways to use files, with files and"
+	@echo "                  with memory, and compare"
 	@echo "make suites       run the test suites of h5py, netCDF4 and PyTables under the layer, and in memory (hours)"
 	@echo "make clean        remove what the above made"
 
@@ -97,6 +102,8 @@ fuzz: $(VENV)/.installed-test
 	PYTHON=$(abspath $(BIN)/python) tools/hooks
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
+	WILKINS_HABITS=$(STEPWISE_HABITS) $(BIN)/python -m pytest tests/test_flow_habits.py -k many
+	WILKINS_FUZZ_HABITS=$(HABITS) $(BIN)/python -m pytest tests/habits/test_random_habits.py
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py
 
 suites: $(VENV)/.installed-test

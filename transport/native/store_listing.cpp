@@ -141,7 +141,8 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
             continue;
         }
         there = there || (known && queue::has_choice(board, i, p.context.rank)) || queue::has_opened(board, port, p.context.rank);
-        if (there || port.habits.looks == Looks::now || !queue::can_produce(board, i) || drops_since_first(board, port)) continue;
+        if (there || port.habits.looks == Looks::now || !queue::can_produce(board, i)) continue;
+        if (port.habits.looks != Looks::always && drops_since_first(board, port)) continue;
         if (first.port >= 0) first.several = true;
         else first.port = i;
     }
@@ -300,9 +301,8 @@ void find_steps(const Process& p, int index, const Listed& listed, uint64_t so_f
             const std::string base = base_of(slot.name);
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
-            const Mark& mark = board.mark(channel, queue::place_in_port(board, board.source(slot.source)), p.context.rank);
-            const bool unread = slot.sequence >= mark.next;
-            if (unread || (slot.sequence + 1 == mark.next && queue::find(board, index, p.context.rank, name.c_str()).slot == k)) add(base, slot);
+            const bool had = queue::has_had(board, channel, queue::place_in_port(board, board.source(slot.source)), p.context.rank, slot);
+            if (!had || queue::find(board, index, p.context.rank, name.c_str()).slot == k) add(base, slot);
         });
     });
 }
