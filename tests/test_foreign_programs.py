@@ -26,7 +26,7 @@ def put(folder: Path, words: list[str], flags: list[str]) -> list[str]:
     """Bring a program's file into the folder, built if it is one in C, and return the command that starts it."""
     for place, word in enumerate(words):
         source = PROGRAMS / word
-        if not word or not source.is_file():
+        if not word or word.startswith("/") or not source.is_file():
             continue
         shutil.copy(source, folder)
         if source.suffix == ".c":
