@@ -38,7 +38,7 @@ struct Run {
         record.wait = what;
         record.wait_port = port;
         record.wait_process = board.self();
-        record.wait_looks = looks;
+        record.wait_kind = looks ? WaitKind::gives_up : WaitKind::plain;
         strcpy(record.wait_name, name);
     }
 
