@@ -430,7 +430,8 @@ class TestAtOnce:
         streams.program("a.py", LOOKS_FIRST)
         streams.program("b.py", LOOKS_FIRST)
         streams.run(
-            "- {func: ./a.py, args: [a, b], outports: [{filename: 'a*.h5'}], inports: [{filename: 'b*.h5', looks: wait}]}\n"
+            "- {func: ./a.py, args: [a, b], outports: [{filename: 'a*.h5'}],\n"
+            "   inports: [{filename: 'b*.h5', looks: wait}]}\n"
             "- {func: ./b.py, args: [b, a], outports: [{filename: 'b*.h5'}], inports: [{filename: 'a*.h5'}]}\n"
         )
         assert sorted(map(len, (streams.got("a"), streams.got("b")))) == [2, 3]

@@ -17,6 +17,7 @@ struct Run {
         plan.tasks = {{"sim", 1}, {"ana", readers}};
         plan.ports = {{0, Direction::out, name, 0}, {1, Direction::in, name, 0}};
         plan.channels = {{0, 1, 1, 1, WhenFull::block, readers}};
+        plan.ports[1].habits.reorder = 1;  // a queue that can grow is not stuck
         CHECK(create_board(scratch.path.c_str(), plan) == 0);
         CHECK(board.attach(scratch.path.c_str()) == 0);
         for (int t = 0; t < board.head().tasks; ++t) queue::task_started(board, t);

@@ -97,7 +97,9 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
             WILKINS_FAULT_POINT("memory.short");
             lock.acquire();
             sweep_dead_readers(p, scope);
-            if (others_will_free(p, scope)) {
+            const uint64_t cap = p.board.port(port).cap;
+            const bool fits = error != EDQUOT || size <= cap;
+            if (fits && others_will_free(p, scope)) {
                 last = false;
                 if (wait.nap(lock) != 0) return fail(state, EINTR);
                 continue;
@@ -106,7 +108,6 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                 last = true;
                 continue;
             }
-            const uint64_t cap = p.board.port(port).cap;
             const SlotRecord* const series = find_series(p, scope);
             if (series)
                 fail_run(p,
@@ -124,7 +125,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                          p.task_name(), p.context.rank, state->name,
                          static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
                          static_cast<unsigned long long>(kBlock),
-                         size > cap ? "" : ", beside other files that its program has open or will add to",
+                         fits ? ", beside other files that its program has open or will add to" : "",
                          static_cast<unsigned long long>(cap));
             else if (on_disk)
                 fail_run(p,
