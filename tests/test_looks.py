@@ -256,7 +256,7 @@ def test_a_look_waits_though_the_queue_of_another_port_is_full(flow: Workflow) -
 
 
 def test_with_looks_wait_a_look_waits_where_steps_are_dropped_too(flow: Workflow) -> None:
-    writer(flow, 2, before="waits.until_waits(1)")
+    writer(flow, 2, before="waits.until_waits(1)\nwhile i and not os.path.exists('got.txt'):\n    time.sleep(0.01)\n")
     flow.task(
         "reader",
         HEAD

@@ -66,8 +66,7 @@ int allocate(const char* path, uint64_t begin, uint64_t end) {
     return error;
 }
 
-}  // namespace
-
+// Addresses alone: they must be opened before use. Returns 0 or an errno.
 int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
     const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void* const bytes = mmap(nullptr, length, PROT_NONE, kind | MAP_NORESERVE, fd, 0);
@@ -81,6 +80,15 @@ int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
     out->length = length;
     out->writable = writable;
     return 0;
+}
+
+}  // namespace
+
+int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out) {
+    const uint64_t least = std::max(needed, std::min<uint64_t>(length, 64u << 20));
+    int error = ENOMEM;
+    for (; error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
+    return error;
 }
 
 void unmap(const Mapping& mapping) {
@@ -162,14 +170,11 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     arena_path(board_, slot, "", path, sizeof(path));
     const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
-    int error = ENOMEM;
     uint64_t length = room(slot);
     // A mapping that is not kept is of one step: to be read, it is as long as that.
     if (!writable && !keeps(slot)) length = std::max<uint64_t>(board_.slot(slot).size.load(), 1);
     if (const uint64_t some = writable ? limited_table(table_size(length)) : 0) length = some * kBlock;
-    // A limit on address space (ulimit -v) leaves less than the whole file system: take what there is.
-    const uint64_t least = std::min<uint64_t>(length, 64u << 20);
-    for (; error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
+    const int error = map_most(fd, length, 0, writable, out);
     raw::close(fd);
     if (error) {
         log_line("error: no addresses are left for a step's memory; raise the limit of the process (ulimit -v), or lift it");

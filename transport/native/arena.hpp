@@ -25,9 +25,9 @@ struct Mapping {
 // Gives a file memory from `begin` to `end`, or none. Returns 0 or an errno.
 int allocate_file(int fd, uint64_t begin, uint64_t end);
 
-// Address space of `length` bytes, none of which may be touched yet: a file's, or (fd -1) memory of the process's own. Returns 0 or an
-// errno.
-int map_closed(int fd, uint64_t length, bool writable, Mapping* out);
+// Address space of `length` bytes, none of which may be touched yet: a file's, or (fd -1) memory of the process's own. Where a limit (ulimit -v,
+// a memory checker) leaves less than that, it is what there is, and no less than `needed`. Returns 0 or an errno.
+int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out);
 
 void unmap(const Mapping& mapping);
 

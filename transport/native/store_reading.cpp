@@ -218,7 +218,7 @@ StepFile* private_copy(StepFile* from, int* error) {
     const uint64_t reserve = process().board.head().reserve;
     Mapping mapping;
     StepFile* file = nullptr;
-    if (map_closed(-1, reserve, true, &mapping) != 0) {
+    if (map_most(-1, reserve, size, true, &mapping) != 0) {
         *error = ENOMEM;
     } else {
         file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());

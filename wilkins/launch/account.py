@@ -353,8 +353,11 @@ def _asked_in_vain(reader: Reader) -> Iterable[str]:
             f"{waits}"
         )
     else:
+        alike = {pattern_of(asked)} & {*reader.left_kinds, *map(pattern_of, reader.written)}
         yield (
-            f"it opened {asked!r}{times}, which is none of the names that were published: compare them, or, if "
+            f"it opened {asked!r}{times}, which is none of the names that were published: compare their numbers"
+            if alike
+            else f"it opened {asked!r}{times}, which is none of the names that were published: compare them, or, if "
             f"it means the next step by that name, give the in-port {pattern!r} `as: {asked}`"
         )
 
