@@ -127,14 +127,14 @@ with h5py.File(os.path.abspath("outfile.h5")) as file:
         streams.program(
             "looks.py",
             """\
-import glob, os, time
+import glob, os
 import h5py
-while not os.path.exists("outfile.h5"):
-    time.sleep(0.01)
+assert os.path.exists("outfile.h5")
 assert glob.glob("*.h5") == ["outfile.h5"] and h5py.is_hdf5("outfile.h5"), glob.glob("*.h5")
 with h5py.File("outfile.h5") as file:
     print("got", file["by"].asstr()[()], file["step"][()])
 os.remove("outfile.h5")
+assert os.path.exists("outfile.h5")
 os.remove("outfile.h5")
 with h5py.File("outfile.h5") as file:
     print("got", file["by"].asstr()[()], file["step"][()])
