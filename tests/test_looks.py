@@ -379,7 +379,7 @@ read("s3.h5")
 def test_a_look_waits_for_another_process_of_its_rank(flow: Workflow) -> None:
     """As the workers of a pool do: what one looks for comes when the other has read what is there."""
     writer(flow, 4)
-    flow.task("reader", HEAD + TWO_PROCESSES, inports=[{"filename": "s*.h5"}])
+    flow.task("reader", HEAD + TWO_PROCESSES, inports=[{"filename": "s*.h5", "reorder": 1}])
     flow.run()
     assert flow.got() == [0, 1, 2, 3]
 
@@ -470,6 +470,55 @@ open("got.txt", "a").write("-1")
     assert flow.got() == [0, -1]
     assert "ended while polling" not in ran.out + ran.err
     assert "asks again and again for 's1.h5'" in ran.err
+
+
+COUNTED = (
+    HEAD
+    + """
+import glob
+while len(glob.glob("s*.h5")) < COUNT:
+    time.sleep(0.05)
+for name in sorted(glob.glob("s*.h5")):
+    read(name)
+"""
+)
+
+
+COUNTED_FOR_A_WHILE = """
+import glob
+until = time.monotonic() + 4
+while len(glob.glob("s*.h5")) < 4 and time.monotonic() < until:
+    time.sleep(0.05)
+for i in range(4):
+    read(f"s{i}.h5")
+"""
+
+
+def test_a_program_that_lists_until_there_are_enough_makes_the_queue_grow(flow: Workflow) -> None:
+    """It reads none before: as far as `reorder` goes, the writer need not wait for that."""
+    writer(flow, 6)
+    flow.task("reader", COUNTED.replace("COUNT", "6"), inports=[{"filename": "s*.h5"}])
+    ran = flow.run()
+    assert flow.got() == [0, 1, 2, 3, 4, 5]
+    assert "not read" not in ran.out + ran.err
+
+
+def test_a_program_that_lists_for_more_than_will_come_is_ended(flow: Workflow) -> None:
+    """As one that looks for it; the report says what it does."""
+    writer(flow, 2)
+    flow.task("reader", COUNTED.replace("COUNT", "3"), inports=[{"filename": "s*.h5", "poll_end": "1s"}])
+    ran = flow.run()
+    assert "ended while polling" in ran.err
+    assert "task reader lists the folder of 's*.h5' again and again, and reads nothing meanwhile: all who" in ran.err
+
+
+def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Workflow) -> None:
+    """Nothing is let go for it: it would not count that. It goes on when it reads."""
+    writer(flow, 4)
+    flow.task("reader", HEAD + COUNTED_FOR_A_WHILE, inports=[{"filename": "s*.h5", "poll_end": "1s", "reorder": 2}])
+    ran = flow.run()
+    assert flow.got() == [0, 1, 2, 3]
+    assert "wait until it reads what they have written; give it a longer `reorder`, or `listing: end`" in ran.err
 
 
 def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> None:

@@ -484,7 +484,8 @@ class Board:
                     "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
                     "strangers": [name, ...],     # some that its programs used, and that may be meant for its ports
                     "polls": [{"rank", "port", "name", "looks",          # looks in vain since its last step,
-                               "seconds"}]}],                            # the first so long ago
+                               "seconds",                                # the first so long ago
+                               "lists": bool}]}],                        # the last one lists the folder of these files
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
                     "waits_first": bool, "waits_looks": bool,    # its first open, and looks, wait for a step

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "answers.hpp"
 #include "check.hpp"
 #include "circle.hpp"
 #include "queue.hpp"
@@ -101,6 +102,31 @@ void a_listing_that_gives_up() {
     CHECK(is_stuck(run.board, 0));
     run.board.rank(0).wait_kind = WaitKind::plain;
     CHECK(run.stuck());
+}
+
+// One that lists again and again does not wait, but its queue grows as if it did, and nothing is let go for it.
+void a_listing_again_and_again() {
+    BoardPlan plan = pair("out*.h5", "out*.h5");
+    plan.ports[1].habits.reorder = 2;
+    Run run(plan);
+    run.write(0, "out0.h5");
+    CHECK(!note_listed(run.board, 1, 0, run.board.head().publications));  // something new
+    for (int k = 0; k < 2; ++k) CHECK(!note_listed(run.board, 1, 0, run.board.head().publications));
+    CHECK(note_listed(run.board, 1, 0, run.board.head().publications));
+    end_circle_of_poll(run.board, 1, 1);
+    CHECK(run.board.channel(0).stretched == 0);  // the producer may go on
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.board.head().circle_next = 0;
+    end_circle_of_poll(run.board, 1, 1);
+    CHECK(run.board.channel(0).stretched == 1);
+    CHECK(run.board.rank(1).wait == WaitFor::nothing);
+    run.board.rank(0).wait = WaitFor::nothing;
+    run.write(0, "out1.h5");
+    CHECK(!note_listed(run.board, 1, 0, run.board.head().publications));
+    run.wait(0, WaitFor::room, 0, "out2.h5");
+    run.board.head().circle_next = 0;
+    end_circle_of_poll(run.board, 1, 1);  // as far as `reorder` goes
+    CHECK(run.board.channel(0).stretched == 1 && run.board.channel(0).let_go == 0);
 }
 
 // A listing of the whole series: steps that are there do not end its wait, the end of the producer does.
@@ -319,6 +345,7 @@ void what_hangs_on_a_circle() {
 int main() {
     two_wait_for_each_other();
     a_listing_that_gives_up();
+    a_listing_again_and_again();
     a_listing_that_waits_for_the_end();
     a_dead_process_waits_for_nothing();
     skipping_ahead_of_a_full_queue();

@@ -9,6 +9,12 @@
 
 namespace wilkins {
 
+namespace {
+
+constexpr uint64_t kAgain = 3;  // so many listings in vain are "again and again"
+
+}  // namespace
+
 uint64_t hash_name(const PortRecord& inport, const char* name) {
     const int components = static_cast<int>(stands_in(inport) ? inport.stands_components : inport.components);
     return hash_text(last_components(name, components));
@@ -99,7 +105,21 @@ void note_vain(const Board& board, int inport, int reader, const char* name, boo
     vain.last = now;
     vain.port = inport;
     vain.ended = ended;
+    vain.lists = 0;
     strncpy(vain.name, name, sizeof(vain.name) - 1);
+}
+
+bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
+    const PortRecord& port = board.port(inport);
+    Vain& vain = board.rank(board.task(port.task).first_rank + reader).vain;
+    if (last > vain.shown) {
+        vain.shown = last;
+        vain.looks = 0;
+        return false;
+    }
+    note_vain(board, inport, reader, port.pattern, false);
+    vain.lists = 1;
+    return vain.looks >= kAgain;
 }
 
 bool saw_end(const Board& board, int index) {
@@ -116,7 +136,7 @@ void forget_looks(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         RankRecord& rank = board.rank(r);
-        rank.vain.looks = 0;
+        rank.vain.looks = rank.vain.shown = 0;
         for (uint32_t& process : rank.came) process = 0;
     }
     for (int p = 0; p < board.head().ports; ++p) {

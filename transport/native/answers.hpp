@@ -43,6 +43,10 @@ void forget_had(const Board& board, int inport, int reader, const char* name);
 // The rank was told that the name is not there; `ended`: nor will it be.
 void note_vain(const Board& board, int inport, int reader, const char* name, bool ended);
 
+// A listing has shown the rank steps of the in-port, the last of which was published as this one; 0: none. Returns whether it lists
+// again and again, is shown nothing new and reads nothing.
+bool note_listed(const Board& board, int inport, int reader, uint64_t last);
+
 // Has the task, since its last start, asked for a step when no further one was to come? A look of which the rank made nothing more than to go
 // on with other steps does not count.
 bool saw_end(const Board& board, int task);

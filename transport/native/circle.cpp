@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "context.hpp"
 #include "fault.hpp"
@@ -214,7 +215,10 @@ void end_circle(const Board& board) {
     head.circle_seen = head.moves;
     head.circle_sure = !quiet;
     if (!relief.is_there()) return;
-    const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) { return board.rank(r).wait_kind == WaitKind::gives_up; });
+    const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
+        const WaitKind kind = board.rank(r).wait_kind;
+        return kind == WaitKind::gives_up || kind == WaitKind::polls;
+    });
     const bool unsure = std::any_of(circle.begin(), circle.end(), [&](int r) { return waiting.is_unsure(r); });
     if (relief.stretch >= 0) {
         ChannelRecord& channel = board.channel(relief.stretch);
@@ -230,6 +234,20 @@ void end_circle(const Board& board) {
     } else {
         let_go(board, relief.loss);
     }
+}
+
+void end_circle_of_poll(const Board& board, int index, int inport) {
+    RankRecord& rank = board.rank(index);
+    if (rank.wait != WaitFor::nothing) return;  // a process of it that waits looks itself
+    rank.wait_kind = WaitKind::polls;
+    rank.wait_port = inport;
+    rank.wait_process = board.self();
+    memcpy(rank.wait_name, board.port(inport).pattern, sizeof(rank.wait_name));
+    rank.wait = WaitFor::data;
+    WILKINS_FAULT_POINT("circle.polls");
+    ++board.head().moves;
+    end_circle(board);
+    rank.wait = WaitFor::nothing;
 }
 
 std::string find_lasting(const Board& board) {

@@ -21,6 +21,10 @@ bool may_stretch(const Board& board, Waiting& waiting);
 // is there; beyond that, of in-ports whose names mean steps, the oldest one that no rank has had is let go.
 void end_circle(const Board& board);
 
+// The same for a rank of this process that does not wait, but asks again and again for further steps of the in-port: as if it waited. For its
+// sake nothing is let go.
+void end_circle_of_poll(const Board& board, int rank, int inport);
+
 // A description of ranks that wait for each other for ever, or "": there are none, or those that wait are going to end it.
 std::string find_lasting(const Board& board);
 

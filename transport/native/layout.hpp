@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 18;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 19;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -46,6 +46,7 @@ enum class WaitKind : uint32_t {
     plain,     // the run is stuck
     gives_up,  // the program goes on without
     to_end,    // as the first; and it waits for the end of the stream, whatever steps there are
+    polls,     // it does not wait, but has asked so often that it is as if it did, for steps that it has not been shown
 };
 
 // Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
@@ -131,14 +132,16 @@ struct Holds {
     uint64_t more;              // further ones, in the board's annex; 0: there are none
 };
 
-// Looks of a rank that found nothing, since it last began or took a step.
+// Looks of a rank that found nothing, and listings that showed it nothing new, since it last began or took a step, or was shown a new one.
 struct Vain {
     uint64_t looks;
+    uint64_t shown;  // the last publication that a listing has shown it
     uint64_t files;  // what RankRecord::files was: if that is another one now, these looks were followed by a step
     int64_t since;   // ns, monotonic
     int64_t last;
     int32_t port;    // of the last one
     uint32_t ended;  // the last one found nothing because no step was to come
+    uint32_t lists;  // it was a listing
     char name[kNameMax];
 };
 

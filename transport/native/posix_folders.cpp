@@ -1,6 +1,5 @@
 // chdir and fchdir: from then on relative names mean other files.
-#include "posix_libc.hpp"
-#include "store.hpp"
+#include "posix_names.hpp"
 
 namespace {
 
@@ -11,6 +10,8 @@ int moved(int result) {
 
 }  // namespace
 
-WILKINS_INTERPOSE(int, chdir, const char* path) { return moved(wilkins::libc::chdir(path)); } WILKINS_OR(-1)
+WILKINS_INTERPOSE(int, chdir, const char* path) {
+    return moved(wilkins::posix::look_on_disk(path, WILKINS_CALLER, [=] { return wilkins::libc::chdir(path); }));
+} WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fchdir, int fd) { return moved(wilkins::libc::fchdir(fd)); } WILKINS_OR(-1)

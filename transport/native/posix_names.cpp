@@ -148,7 +148,7 @@ template <class Call>
 int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
     Match source, target;
     const NameAt whole_from(from_dir, from, caller), whole_to(to_dir, to, caller);
-    const bool from_step = matches(whole_from, &source, caller);
+    const bool from_step = matches(whole_from, &source, caller, Purpose::look);
     const bool to_step = matches(whole_to, &target, caller) && target.outport >= 0;
     if (!from_step && !to_step) {
         const int result = call();
@@ -169,9 +169,11 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
         return result;
     }
     if (from_step) {
-        const int error = stat_match(source, &st) == 0 ? save_step(source, to_dir, to) : ENOENT;
-        if (!error) note_made(whole_to);
-        return succeed_or(error);
+        const int error = look_at(source, &st) == 0 ? save_step(source, to_dir, to) : errno;
+        if (error) return succeed_or(error);
+        if (is_file(source) && may_remove_file(source)) libc::unlinkat(from_dir, from, 0);
+        note_made(whole_to);
+        return 0;
     }
     const mode_t mode = libc::fstatat(from_dir, from, &st, 0) == 0 ? st.st_mode & 07777 : 0;
     const int error = publish_file(from_dir, from, target);
@@ -292,10 +294,12 @@ int stat_match(const Match& match, struct stat* st) {
     return describe_open(match, false, st) ? 0 : succeed_or(ENOENT);
 }
 
+bool comes_later(const char* path, const void* caller) { return path && errno == ENOENT && in_run(caller) && await_folder(path); }
+
 int stat_for_program(const char* path, struct stat* st, bool follow) {
     bool handled;
     const int result = stat_any(path, st, nullptr, &handled);
-    return handled ? result : follow ? libc::stat(path, st) : libc::lstat(path, st);
+    return handled ? result : look_on_disk(path, nullptr, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
 }
 
 namespace {
@@ -321,14 +325,14 @@ using namespace wilkins::posix;
 WILKINS_INTERPOSE(int, stat, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : libc::stat(path, st);
+    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::stat(path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(stat64, stat);
 
 WILKINS_INTERPOSE(int, lstat, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : libc::lstat(path, st);
+    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::lstat(path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(lstat64, lstat);
 
@@ -339,21 +343,21 @@ WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, in
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     bool handled;
     const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
-    return handled ? result : libc::fstatat(dirfd, path, st, flags);
+    return handled ? result : look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::fstatat(dirfd, path, st, flags); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(fstatat64, fstatat);
 
 WILKINS_INTERPOSE(int, __xstat, int version, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : libc::__xstat(version, path, st);
+    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::__xstat(version, path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__xstat64, __xstat);
 
 WILKINS_INTERPOSE(int, __lxstat, int version, const char* path, struct stat* st) {
     bool handled;
     const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : libc::__lxstat(version, path, st);
+    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::__lxstat(version, path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__lxstat64, __lxstat);
 
@@ -366,7 +370,7 @@ WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, str
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     bool handled;
     const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
-    return handled ? result : libc::__fxstatat(version, dirfd, path, st, flags);
+    return handled ? result : look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::__fxstatat(version, dirfd, path, st, flags); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__fxstatat64, __fxstatat);
 
@@ -374,19 +378,21 @@ WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned m
     struct stat st;
     bool handled = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
     const int result = handled ? fstat_any(dirfd, &st) : stat_any(NameAt(dirfd, path, WILKINS_CALLER), &st, WILKINS_CALLER, &handled);
-    if (!handled) return libc::statx(dirfd, path, flags, mask, stx);
+    if (!handled) return look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::statx(dirfd, path, flags, mask, stx); });
     if (result == 0) describe(st, stx);
     return result;
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::access(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode)
+                                                       : look_on_disk(path, WILKINS_CALLER, [=] { return libc::access(path, mode); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
     Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode) : libc::eaccess(path, mode);
+    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode)
+                                                       : look_on_disk(path, WILKINS_CALLER, [=] { return libc::eaccess(path, mode); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(euidaccess, eaccess);
 
@@ -394,7 +400,7 @@ WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int fla
     Match match;
     return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)
                ? access_match(match, mode)
-               : libc::faccessat(dirfd, path, mode, flags);
+               : look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::faccessat(dirfd, path, mode, flags); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {

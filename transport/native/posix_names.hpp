@@ -32,6 +32,21 @@ private:
 // of that name there.
 bool matches(const char* name, Match* match, const void* caller, Purpose purpose = Purpose::ask);
 
+// Is the folder, which the disk does not have, that of an in-port, and has a producer made it by now? Else errno stays as it is.
+bool comes_later(const char* path, const void* caller);
+
+// What the disk says of a name, when it has been given time to have the folders of in-ports.
+template <class Call>
+int look_on_disk(const char* path, const void* caller, Call call) {
+    const int result = call();
+    return result != 0 && comes_later(path, caller) ? call() : result;
+}
+
+template <class Call>
+int look_on_disk(int dirfd, const char* path, const void* caller, Call call) {
+    return look_on_disk(dirfd == AT_FDCWD || (path && path[0] == '/') ? path : nullptr, caller, call);
+}
+
 // Fills `st` for a step. Both names of it (stat) and descriptors (fstat) show the same device, inode and size.
 void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st);
 void describe(const struct stat& st, struct statx* stx);

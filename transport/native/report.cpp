@@ -32,6 +32,7 @@ struct Poll {
     int rank, port;
     uint64_t looks, nanoseconds;
     std::string name;
+    bool lists;
 };
 
 struct Task {
@@ -81,7 +82,7 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         if (const int64_t since = rank.flush_since; since != 0 && rank.wait == WaitFor::nothing)
             task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, static_cast<uint64_t>(now - since)});
         if (const Vain& vain = rank.vain; vain.looks > 0 && vain.files == rank.files)
-            task.polls.push_back({rank.rank, vain.port, vain.looks, static_cast<uint64_t>(now - vain.since), vain.name});
+            task.polls.push_back({rank.rank, vain.port, vain.looks, static_cast<uint64_t>(now - vain.since), vain.name, vain.lists != 0});
         if (rank.wait == WaitFor::nothing) continue;
         const auto waited = static_cast<uint64_t>(now - rank.wait_since);
         task.waiting += waited;
@@ -176,7 +177,7 @@ void append(std::string& out, const Poll& poll) {
     append_json(out, poll.name.c_str());
     field(out, "looks", poll.looks);
     seconds(out, "seconds", poll.nanoseconds);
-    out += "}";
+    out += std::string(",\"lists\":") + (poll.lists ? "true" : "false") + "}";
 }
 
 void append(const Board& board, std::string& out, const TaskRecord& record, const Task& task) {

@@ -154,6 +154,9 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
 // Are this producer's files on disk too? Then its own looks at them are looks at the disk.
 bool on_disk(const Match& match);
 
+// Are the steps of a name that the task reads files on the disk, and nothing else?
+bool is_file(const Match& match);
+
 // Does the file of the disk go when a program removes this name? A consumer removes what it has read, never an archive, and
 // never the file of a later step.
 bool may_remove_file(const Match& match);
@@ -192,6 +195,10 @@ Content content_of(const Listed& listed);
 // Waits until a first step, or with `listing: end` the end, of the in-ports that hold in the folder is there, unless the program has to be
 // answered at once. `perhaps`: also where a producer that has begun no file may yet do so.
 void await_listing(Listed& listed, bool perhaps);
+
+// A folder that the disk does not have: if it is one in which an in-port's pattern has files, waits until it is there, as a look at such a file
+// would. Returns whether it is. Names of no such folder cost a comparison.
+bool await_folder(const char* name);
 
 // A step as a listing shows it: the name within the folder, and its number, which stat of the name shows, too.
 struct ListedStep {

@@ -1,5 +1,7 @@
 // Listings of folders: in which of them steps lie, what there is to show, and how long that is waited for.
+#include <limits.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -7,6 +9,8 @@
 #include <optional>
 #include <tuple>
 
+#include "answers.hpp"
+#include "circle.hpp"
 #include "disk.hpp"
 #include "first.hpp"
 #include "match.hpp"
@@ -179,6 +183,23 @@ Folder folder_of(const char* name) {
     return identify(folder);
 }
 
+namespace {
+
+// A path that says fewer folders than a pattern is said from the root on.
+void complete(std::string& path, int directories) {
+    const bool is_short = path.empty() || count_components(path.c_str()) < directories || path.compare(0, 2, "..") == 0;
+    char above[PATH_MAX];
+    const int saved = errno;
+    if (is_short && path[0] != '/' && getcwd(above, sizeof(above))) {
+        const std::string whole = std::string(above) + "/" + path;
+        char clean[PATH_MAX];
+        if (normalise(whole.c_str(), clean, sizeof(clean))) path = clean;
+    }
+    errno = saved;
+}
+
+}  // namespace
+
 Listed::Listed(std::string given, const Folder& identity) : path(std::move(given)), folder(identity) {
     const Process& p = process();
     for (int i = p.first_port; i < p.last_port; ++i) {
@@ -186,6 +207,7 @@ Listed::Listed(std::string given, const Folder& identity) : path(std::move(given
         const char* const pattern = called(port);
         const int directories = count_components(pattern) - 1;
         if (!is_mine(p, port, Direction::in) || directories < 1 || pattern[0] == '/' || folder.none()) continue;
+        complete(path, directories);
         const std::string middle(pattern, static_cast<size_t>(base_of(pattern) - pattern - 1));
         if (!pattern_match(middle.c_str(), directories, path.c_str())) continue;
         std::string up = path;
@@ -194,7 +216,10 @@ Listed::Listed(std::string given, const Folder& identity) : path(std::move(given
     }
 }
 
-void Listed::look_again() { *this = Listed(std::move(path), identify(path.empty() ? "." : path.c_str())); }
+void Listed::look_again() {
+    const Folder now = identify(path.empty() ? "." : path.c_str());
+    *this = Listed(std::move(path), now);
+}
 
 Folder Listed::start_of(const char* pattern) const {
     const int directories = count_components(pattern) - 1;
@@ -279,8 +304,51 @@ struct Found {
     uint64_t place;  // among those of one name: an open leads to the lowest
 };
 
+// In-ports, and out-ports whose files of these lie below the folder in which the reader starts.
+using Below = std::vector<std::pair<int, int>>;
+
+// Is the folder one of those above a name?
+bool is_above(const Folder& folder, std::string name) {
+    for (size_t end = name.rfind('/'); end != std::string::npos && end > 0; end = name.rfind('/')) {
+        name.resize(end);
+        if (identify(name.c_str()) == folder) return true;
+    }
+    return false;
+}
+
+// In the folder in which the reader starts, the steps of producers elsewhere are shown; but those of folders below it are shown
+// there alone, as on disk, or programs that go through all of them would meet each twice.
+Below find_below(const Process& p, const Listed& listed) {
+    struct Begun {
+        std::pair<int, int> ports;
+        std::string folder;
+    };
+    std::vector<Begun> begun;
+    {
+        Board::Lock lock(p.board);
+        for (int i = p.first_port; i < p.last_port; ++i) {
+            const PortRecord& port = p.board.port(i);
+            if (!is_mine(p, port, Direction::in) || called(port)[0] == '/' || !(listed.start_of(called(port)) == p.start)) continue;
+            const int directories = count_components(called(port)) - 1;
+            each_outport(p.board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
+                std::string folder = out.begun_in;
+                for (int k = 0; k < directories; ++k) folder.resize(std::min(folder.size(), folder.rfind('/')));
+                if (out.begun) begun.push_back({{i, channel.outport}, std::move(folder)});
+            });
+        }
+    }
+    Below below;
+    for (const Begun& one : begun)
+        if (is_above(p.start, one.folder)) below.push_back(one.ports);
+    return below;
+}
+
+bool is_below(const Below& below, const Listed& listed, const ChannelRecord& channel, const SlotRecord& slot) {
+    return !(slot.folder == listed.folder) && std::find(below.begin(), below.end(), std::pair(channel.inport, channel.outport)) != below.end();
+}
+
 // The in-port's steps that an open by a name in the folder finds, of those published so far.
-void find_steps(const Process& p, int index, const Listed& listed, uint64_t so_far, std::vector<Found>& found) {
+void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, std::vector<Found>& found) {
     const Board& board = p.board;
     const PortRecord& port = board.port(index);
     const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
@@ -297,7 +365,7 @@ void find_steps(const Process& p, int index, const Listed& listed, uint64_t so_f
     each_outport(board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
         if (p.context.rank >= channel.readers) return;
         each_slot_of(board, out, [&](int k, const SlotRecord& slot) {
-            if (!queue::on_channel(board, slot, channel) || slot.published_stamp > so_far) return;
+            if (!queue::on_channel(board, slot, channel) || slot.published_stamp > so_far || is_below(below, listed, channel, slot)) return;
             const std::string base = base_of(slot.name);
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
@@ -307,13 +375,21 @@ void find_steps(const Process& p, int index, const Listed& listed, uint64_t so_f
     });
 }
 
+// A program that lists again and again until there are as many files as it needs reads none before: queues that are full are to grow.
+void note_listing(const Process& p, int index, uint64_t last) {
+    if (note_listed(p.board, index, p.context.rank, last) && !in_order(p.board.port(index))) end_circle_of_poll(p.board, p.rank_index, index);
+}
+
 }  // namespace
 
 std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
     const Process& p = process();
+    const Below below = find_below(p, listed);
     std::vector<Found> found;
     {
         Board::Lock lock(p.board);
+        int listed_port = -1;
+        uint64_t last = 0;  // publication of a step of others
         for (int i = p.first_port; i < p.last_port; ++i) {
             const PortRecord& port = p.board.port(i);
             if (port.task != p.context.task) continue;
@@ -325,9 +401,13 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
                 const bool counts = by_program && !in_order(port);
                 const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
-                find_steps(p, i, listed, so_far, found);
+                const size_t before = found.size();
+                find_steps(p, i, listed, below, so_far, found);
+                for (size_t k = before; k < found.size(); ++k) last = std::max(last, found[k].place);
+                if (listed_port < 0 || in_order(p.board.port(listed_port))) listed_port = i;
             }
         }
+        if (by_program && listed_port >= 0) note_listing(p, listed_port, last);
     }
     // Of others' steps of one name, an open leads to the one published first; of its own, to the newest.
     std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {

@@ -28,6 +28,8 @@ int await_renames(Process& p, int outport, Board::Lock& lock) {
     return 0;
 }
 
+bool is_file(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).habits.mode == Mode::file; }
+
 bool may_remove_file(const Match& match) {
     const Process& p = process();
     if (match.outport >= 0 || p.board.port(match.inport).habits.mode == Mode::memory) return true;

@@ -100,6 +100,7 @@ bool Waiting::has_come(int index) const {
     // A folder: what is waited for is a producer's first file (see store_match.cpp).
     if (const size_t length = strlen(rank.wait_name); length > 0 && rank.wait_name[length - 1] == '/') return false;
     const PortRecord& port = board_.port(rank.wait_port);
+    if (rank.wait_kind == WaitKind::polls) return false;
     if (rank.wait_kind == WaitKind::to_end) return !queue::can_produce(board_, rank.wait_port);
     const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
     if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, rank.wait_name)) return true;

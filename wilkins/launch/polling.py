@@ -36,7 +36,7 @@ class Work:
     written: Mapping[int, int]
     """Bytes, by process."""
     looks: Mapping[int, int]
-    """Looks in vain since the last step, by rank."""
+    """Looks in vain, and listings with nothing new, since the last step, by rank."""
 
     def only_looks(self, later: Work) -> bool:
         """Whether the tree did nothing but look between the two: every rank did; it wrote and computed nothing."""
@@ -79,11 +79,11 @@ class Polls:
     def told(self, report: dict[str, Any]) -> list[str]:
         """What to say of those that ask for what will not come as things stand."""
         return [
-            f"task {task['name']} asks again and again for {poll['name']!r}, and reads nothing meanwhile: {why}"
+            f"task {task['name']} {_does(poll)}, and reads nothing meanwhile: {why}"
             for index, task in enumerate(report["tasks"])
             for poll in task["polls"]
             if poll["looks"] >= _AGAIN and poll["seconds"] >= self._patience.get(index, 0)
-            for why in self._why(report, poll["port"])
+            for why in self._why(report, poll)
         ]
 
     def only_polls(self, report: dict[str, Any], index: int, pids: Sequence[int], now: float) -> bool:
@@ -115,8 +115,9 @@ class Polls:
         self._began[index] = here
         return began.only_looks(here)
 
-    def _why(self, report: dict[str, Any], inport: int) -> Iterator[str]:
-        """Why no step of an in-port comes; nothing if one may."""
+    def _why(self, report: dict[str, Any], poll: dict[str, Any]) -> Iterator[str]:
+        """Why no step comes that is asked for; nothing if one may."""
+        inport = poll["port"]
         if not self._may_write(report, inport):
             yield "all who write for its in-port have ended"
             return
@@ -125,13 +126,17 @@ class Polls:
             len(task["waits"]) == task["nprocs"] for task in writers if task["state"] != "ended"
         ):
             pattern = report["ports"][inport]["pattern"]
-            yield (
-                f"all who write for its in-port {pattern!r} wait until it reads what they have written; compare the "
-                "names"
-            )
+            remedy = "give it a longer `reorder`, or `listing: end`" if poll["lists"] else "compare the names"
+            yield f"all who write for its in-port {pattern!r} wait until it reads what they have written; {remedy}"
 
     def _may_write(self, report: dict[str, Any], inport: int) -> bool:
         return any(task["state"] != "ended" for task in _writers(report, inport))
+
+
+def _does(poll: dict[str, Any]) -> str:
+    if poll["lists"]:
+        return f"lists the folder of {poll['name']!r} again and again"
+    return f"asks again and again for {poll['name']!r}"
 
 
 def _reads(port: dict[str, Any], task: int) -> bool:
