@@ -230,3 +230,15 @@ def test_steps_that_were_not_read_with_strict(case: Case, mpiexec: str) -> None:
     assert "once: did not read 2 of the 3 steps of 'step*.h5' that produce" in finished.err
     assert "--strict makes that a failure" in finished.err
     assert case.summary()["channels"][0]["unread"] == 2
+
+
+def test_a_poll_for_what_will_not_come(case: Case, mpiexec: str) -> None:
+    """Ended is only a program that is no rank of the job."""
+    case.program("poll.py", "import os, time\nwhile not os.path.exists('step9.h5'):\n    time.sleep(0.05)\n")
+    case.workflow(
+        'tasks:\n  - {name: produce, func: ./produce.py, args: ["1"], outports: [{filename: "step*.h5"}]}\n'
+        '  - {name: poll, func: ./poll.py, inports: [{filename: "step*.h5", poll_end: 1s}]}\n'
+    )
+    finished = case.run(before=(mpiexec, "-n", "2"))
+    assert finished.code == 0
+    assert case.summary()["tasks"]["poll"]["outcome"] == "ended while polling"

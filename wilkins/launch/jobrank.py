@@ -22,6 +22,7 @@ from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.decide import Exit
 from wilkins.launch.guard import VARIABLE, Guard
 from wilkins.launch.output import Log, Terminal
+from wilkins.launch.polling import Polls
 from wilkins.launch.process import Program
 from wilkins.launch.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
 from wilkins.launch.rundir import RunDirectory
@@ -90,6 +91,7 @@ class JobRank:
         self._ports = BoardPorts(plan)
         # Where each rank has a program, the first rank's launcher says what the ends of all of them mean.
         self._judges = meets_at_start(self._task) and self._rank == 0
+        polls = Polls(plan)
         self._supervisor = Supervisor(
             self._crew(),
             board,
@@ -98,7 +100,9 @@ class JobRank:
             watches_all=self._leads,
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
             on_segment=guard.note,
-            hints=lambda report: old_names(plan, report),
+            hints=lambda report: [*old_names(plan, report), *polls.told(report)],
+            # The end of a rank of the job would be the end of the job.
+            polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,
         )
         self._coupled = bool(self._ports.of(self._task.index))
         self._told = False

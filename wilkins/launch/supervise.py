@@ -146,6 +146,7 @@ class Supervisor:
         self._inherited = False
         self._hints = hints
         self._polls = polls
+        self._next_polls = time.monotonic() + (polls.every_s if polls else 0.0)
         self._hinted: set[str] = set()
         self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
 
@@ -368,6 +369,9 @@ class Supervisor:
                 self.stop(4, f"{run.name}: still running after its timeout of {run.plan.timeout:g} s; stopped")
         if self._watches_all:
             self._check_run(now)
+        if self._polls is not None and now >= self._next_polls:
+            self._next_polls = now + self._polls.every_s
+            self._end_polls(self._polls, now)
 
     def _check_run(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:
@@ -397,19 +401,29 @@ class Supervisor:
         except BoardHeldError as error:
             return [str(error)]
 
-    def _check_moved(self, now: float) -> None:
-        report = self._board.report()
+    def _end_polls(self, polls: Polls, now: float) -> None:
+        try:
+            report = self._board.report()
+        except BoardHeldError:
+            return  # it is asked again, and whoever watches the run says who holds it
+        for run in self.crew:
+            if run.program is None:
+                continue
+            pid = run.program.pid
+            if polls.only_polls(report, run.plan.index, [pid, *process.descendants(pid)], now):
+                self._tell_hints(report)
+                process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
+                run.polls_in_vain = True
+
+    def _tell_hints(self, report: dict[str, Any]) -> None:
         for hint in self._hints(report) if self._hints else ():
             if hint not in self._hinted:
                 self._hinted.add(hint)
                 self._terminal.say(hint)
-        for run in self.crew:
-            if self._polls is None or run.program is None:
-                continue
-            pid = run.program.pid
-            if self._polls.only_polls(report, run.plan.index, [pid, *process.descendants(pid)], now):
-                process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
-                run.polls_in_vain = True
+
+    def _check_moved(self, now: float) -> None:
+        report = self._board.report()
+        self._tell_hints(report)
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
             self._moved, self._moved_at, self._explained = moved, now, False
