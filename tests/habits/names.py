@@ -386,6 +386,15 @@ for k, name in enumerate(NAMES):
     put('out/' + name, k)
 """)
 
+LISTS_DOT_DOT = py("""
+import os
+os.mkdir('sub')
+os.chdir('sub')
+for name in sorted(os.listdir('..')):
+    if name.endswith('.dat'):
+        get('../' + name)
+""")
+
 FOLDERS = [
     Habit(
         "subfolder",
@@ -516,15 +525,15 @@ for name in NAMES:
     Habit(
         "dot-dot-listed",
         BYTES,
-        py("""
-import os
-os.mkdir('sub')
-os.chdir('sub')
-for name in sorted(os.listdir('..')):
-    if name.endswith('.dat'):
-        get('../' + name)
-"""),
+        LISTS_DOT_DOT,
+        refused=Refusal(
+            "consumer: failed at its 2nd start",
+            "A program that lists, reads what is there and ends is started again for the steps that came meanwhile; "
+            "this one does not start where it has been before: it makes a folder that is there. The run says so. "
+            "`listing: end` on the in-port shows it all steps in its one start.",
+        ),
     ),
+    Habit("dot-dot-listed-at-the-end", BYTES, LISTS_DOT_DOT, into={"listing": "end"}),
     Habit(
         "reader-elsewhere",
         BYTES,

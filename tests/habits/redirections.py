@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from habits.common import BYTES, READS
-from habits.rig import Habit, Program, bash, py, sh
+from habits.rig import Habit, Program, Refusal, bash, py, sh
 
 
 def each(line: str, shell: object = sh) -> Program:
@@ -84,7 +84,32 @@ BASH_READERS = {
     "process-substitution": "cat <(cat $f) | show $k",
 }
 
-HABITS = [Habit(f"write-{name}", each(line), READS) for name, line in WRITERS.items()]
+REOPENED = Refusal(
+    r"reopened 6 files of 'plt\*\.dat' that had been published as complete",
+    "A file that is closed is complete, as far as anybody can tell, and this one is opened again to be written on: the "
+    "reader may come between. The account tells of the further steps. `publish: next` on the out-port publishes a file "
+    "when the next one is begun.",
+)
+
+MAKES_OUT = py("""
+import os
+os.mkdir('out')
+for k, name in enumerate(NAMES):
+    put('out/' + name, k)
+""")
+MISSING = Refusal(
+    "cannot stat 'out'",
+    "The program gives up where a folder is missing, and a pattern without the folder does not tell that one of this "
+    "name is going to come; `filename: out/plt*.dat` does.",
+)
+
+HABITS = [
+    Habit(f"write-{name}", each(line), READS, refused=REOPENED if name in ("append", "truncate") else None)
+    for name, line in WRITERS.items()
+]
+HABITS += [
+    Habit(f"write-{name}-next", each(WRITERS[name]), READS, out={"publish": "next"}) for name in ("append", "truncate")
+]
 HABITS += [Habit(f"read-{name}", BYTES, each(line)) for name, line in READERS.items()]
 HABITS += [Habit(f"read-{name}", BYTES, each(line, bash)) for name, line in BASH_READERS.items()]
 HABITS += [
@@ -94,14 +119,34 @@ HABITS += [
     ),
     Habit(
         "cp-r",
-        py("""
-import os
-os.mkdir('out')
-for k, name in enumerate(NAMES):
-    put('out/' + name, k)
-"""),
+        MAKES_OUT,
+        sh("cp -r out archive; cat archive/* | show all\n"),
+        "out/plt*.dat",
+        into={"listing": "end"},
+    ),
+    Habit(
+        "cp-r-not-in-the-pattern",
+        MAKES_OUT,
         sh("cp -r out archive; cat archive/* | show all\n"),
         into={"listing": "end"},
+        refused=MISSING,
+    ),
+    Habit(
+        "cd-there",
+        MAKES_OUT,
+        sh("cd out; cat plt*.dat | show all\n"),
+        "out/plt*.dat",
+        into={"listing": "end"},
+    ),
+    Habit(
+        "until-folder",
+        MAKES_OUT,
+        sh("""
+while ! [ -d out ]; do sleep 0.01; done
+for k in $(steps); do cat out/plt000$k.dat | show $k; done
+"""),
+        "out/plt*.dat",
+        beside=True,
     ),
     Habit(
         "tar-all",
@@ -113,13 +158,9 @@ tar cf all.tar plt*.dat; tar tf all.tar | sed 's/^/= /'; tar xOf all.tar | show 
     ),
     Habit(
         "rsync-folder",
-        py("""
-import os
-os.mkdir('out')
-for k, name in enumerate(NAMES):
-    put('out/' + name, k)
-"""),
+        MAKES_OUT,
         sh("rsync -a out/ archive/; cat archive/* | show all\n"),
+        "out/plt*.dat",
         into={"listing": "end"},
         needs=("rsync",),
     ),

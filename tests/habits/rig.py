@@ -375,21 +375,27 @@ def in_order(part: Sequence[str], whole: Sequence[str]) -> bool:
 def disk_differs(habit: Habit, alone: Ran, ran: Ran, mode: str) -> list[str]:
     """How what lies on disk differs from what should be there.
 
-    With the steps in memory, files of before stay as they are. With the steps on disk they stay as the producer wrote
-    them, whatever the consumer does to them.
+    With the steps in memory, files of before stay as they are. With the steps also on disk they stay as the producer
+    wrote them, whatever the consumer does to them; with the steps only there, they are what both alone have left.
     """
-    wanted = {name: what for name, what in alone.disk.items() if not (habit.is_step(name) and name in alone.wrote)}
-    if mode == "memory":
-        files = {name.rstrip("/"): content(cksum(lines.encode())) for name, lines in habit.before.items()}
-        wanted |= {name: what for name, what in files.items() if habit.is_step(name)}
-    else:
-        wanted |= {name: what for name, what in alone.wrote.items() if habit.is_step(name)}
+    wanted = dict(alone.disk) if mode == "file" else kept_from_consumer(habit, alone, mode)
     parts = []
     for name in sorted(wanted.keys() | ran.disk.keys()):
         one, other = wanted.get(name, "nothing"), ran.disk.get(name, "nothing")
         if one != other:
             parts.append(f"{name} is {other} (alone: {one})")
     return ["on disk " + short(parts)] if parts else []
+
+
+def kept_from_consumer(habit: Habit, alone: Ran, mode: str) -> dict[str, str]:
+    """What lies on disk if the consumer cannot change the steps there."""
+    wanted = {name: what for name, what in alone.disk.items() if not (habit.is_step(name) and name in alone.wrote)}
+    if mode == "memory":
+        files = {name.rstrip("/"): content(cksum(lines.encode())) for name, lines in habit.before.items()}
+        wanted |= {name: what for name, what in files.items() if habit.is_step(name)}
+    else:
+        wanted |= {name: what for name, what in alone.wrote.items() if habit.is_step(name)}
+    return wanted
 
 
 def short(items: Sequence[str], most: int = 6) -> str:
