@@ -80,6 +80,17 @@ bool waits_for(const Process& p, int index) {
     return true;
 }
 
+// Can a producer still make the folder? Those that have begun files have theirs; but where the pattern's folders have wildcards, further ones come.
+bool may_be_made(const Board& board, int index) {
+    const PortRecord& inport = board.port(index);
+    const char* const pattern = stands_in(inport) ? inport.stands : inport.pattern;
+    char folders[kNameMax] = "";
+    memcpy(folders, pattern, static_cast<size_t>(last_components(pattern, 1) - pattern));
+    bool may = has_wildcard(folders);
+    for (int k = 0; k < inport.links; ++k) may = may || board.port(board.channel(board.link(inport, k)).outport).begun == 0;
+    return may && queue::can_produce(board, index);
+}
+
 // Until the folder is there, or nobody can make it any more. Call with the lock held.
 bool await(Process& p, int inport, const char* name, Board::Lock& lock) {
     char folder[kNameMax + 1];  // no name of a step
@@ -87,7 +98,7 @@ bool await(Process& p, int inport, const char* name, Board::Lock& lock) {
     strcat(folder, "/");
     Wait wait(p, WaitFor::data, inport, folder, WaitKind::gives_up);
     for (int pause = kFirstPause;; pause = std::min(2 * pause, kLastPause)) {
-        const bool over = !queue::can_produce(p.board, inport);
+        const bool over = !may_be_made(p.board, inport);
         lock.release();
         const bool there = !identify(name).none();
         lock.acquire();
