@@ -31,6 +31,8 @@ Habit = Literal["open", "look", "optional", "again", "twice", "two passes", "lis
 Second = Literal["none", "in order", "after"]
 
 WORKERS = 3
+LEFT_OPEN = 2
+"""Files that a producer which leaves some open to its end leaves."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Scenario:
         merged = [files[turn] for turn in turns for files in sources if turn < len(files)]
         return [file for file in merged if any(fnmatchcase(file[1], pattern) for pattern in self.inports)]
 
+    def in_turns(self) -> list[str]:
+        """Files of all ports, as the second reader reads them."""
+        sources = self.sources()
+        return [files[turn][1] for turn in range(max(map(len, sources))) for files in sources if turn < len(files)]
+
     def names(self) -> list[list[str]]:
         """What each rank of the reader asks for, in its order."""
         rng = random.Random(self.seed)
@@ -112,6 +119,10 @@ class Scenario:
     def is_exact(self) -> bool:
         """Whether each rank must get what it would read of files: all that it asks for, in the order of each name."""
         limit = max(self.reorder, self.policy.queue)
+        if self.second != "none":  # the queue of its own channels
+            limit = min(limit, max(self.reorder, FlowPolicy().queue))
+        if self.second == "after" and self._left_to_second() > limit:
+            return False
         most = max(map(len, self.sources()))
         keeps_all = self.retained > most
         if self.policy.every > 1 or self.policy.when_full != "block" or self.looks == "now":
@@ -152,10 +163,28 @@ class Scenario:
                 for one, port in product(beside, range(len(self.patterns))):
                     before = [
                         name
-                        for of, name in one[: end + 1]
+                        for of, name in one[: self._reach(files, end)]
                         if of == port and name not in others and places.get(name, len(names)) >= places[awaited]
                     ]
                     most = max(most, len(before))
+        return most
+
+    def _reach(self, files: Sequence[tuple[int, str]], place: int) -> int:
+        """How many files a source has begun by the time that the one at this place is published."""
+        return len(files) if self.leaves_open and place >= len(files) - LEFT_OPEN else place + 1
+
+    def _left_to_second(self) -> int:
+        """Most files of one out-port that the second reader has not come to when the first one waits for a file."""
+        order, asked = self.in_turns(), self.names()[0]
+        most = 0
+        for files in self.sources():
+            for end, (_, awaited) in enumerate(files):
+                if awaited not in asked:
+                    continue
+                had = order[: asked.index(awaited) + 1]
+                for one, port in product(self.sources(), range(len(self.patterns))):
+                    left = [name for of, name in one[: self._reach(files, end)] if of == port and name not in had]
+                    most = max(most, len(left))
         return most
 
 
@@ -228,7 +257,7 @@ def write(files: Sequence[tuple[int, str]], leaves_open: bool) -> Program:
     """Writes the files one by one."""
     for number, (_, name) in enumerate(files):
         yield ("create", name)
-        if not leaves_open or number < len(files) - 2:
+        if not leaves_open or number < len(files) - LEFT_OPEN:
             yield ("publish", name)
 
 
@@ -341,7 +370,7 @@ class Run:
             if task < self.reader:
                 program = write(scenario.files[task][rank], scenario.leaves_open)
             elif task == self.other:
-                names = [name for _, name in self.all_written()]
+                names = scenario.in_turns()
                 after = scenario.second == "after"
                 program = read_after(names[: self.made()], "made-", got) if after else read(names, "open", got)
             elif scenario.habit == "list":
@@ -357,11 +386,6 @@ class Run:
                 makes = "made-" if scenario.second == "after" and rank == 0 else ""
                 program = read(scenario.names()[rank] * twice, scenario.habit, got, makes)
             self.begin(Process(task, rank), program)
-
-    def all_written(self) -> list[tuple[int, str]]:
-        """Files of all ports, as the second reader reads them."""
-        sources = self.scenario.sources()
-        return [files[turn] for turn in range(max(map(len, sources))) for files in sources if turn < len(files)]
 
     def made(self) -> int:
         """How many files the reader makes."""
@@ -409,9 +433,11 @@ class Run:
             able = [who for who in self.programs if who not in still and self.calls[who][0] != "join"]
             if able:
                 who = self.rng.choice(able)
-                if self.move(who):
+                begins = who not in self.store.waits
+                moves = self.move(who)
+                if moves or begins:  # a name that others wait for may be settled by the wait of its producer
                     still.clear()
-                else:
+                if not moves:
                     still.add(who)
                 continue
             waiting = sorted(self.store.waits)
@@ -515,7 +541,7 @@ class Run:
                 raise Broken(f"{step} is kept")
             unread = [one for one in self.kept(index) if one[:2] == step[:2] and not self.was_had(channel.inport, one)]
             bound = self.store.limit(index) if policy.when_full == "block" else policy.queue + 1 + SPARE_STEPS
-            bound = max(bound, policy.queue) + (2 if self.scenario.leaves_open else 0)
+            bound = max(bound, policy.queue) + (LEFT_OPEN if self.scenario.leaves_open else 0)
             if len(unread) > bound and self.store.inports[channel.inport].task not in self.store.ended:
                 raise Broken(f"{len(unread)} steps wait on channel {index}")
         for index, step in published.dropped:

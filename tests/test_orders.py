@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support import WILKINS, Finished, run_tree, write_program
+from support import MPIEXEC, WILKINS, Finished, run_tree, write_program
 
 WRITE = """
 import sys
@@ -108,3 +109,63 @@ def test_a_name_that_is_gone_stretches_nothing(run: Run) -> None:
     _, said = run(names(*early, *late), names(*early, *asked), port=", reorder: 0")
     assert [line for line in said if line != "missing s-0"] == [f"read s-{number}" for number in (*early, *late)]
     assert said.count("missing s-0") == len(late)
+
+
+SHARE = """
+import os, sys
+for name in sys.argv[int(os.environ.get("PMI_RANK", "0")) + 1].split(","):
+    with open(name, "w") as file:
+        file.write(name * 1000)
+"""
+SHARE_BY_CHILDREN = """
+import subprocess, sys
+for name in sys.argv[1].split(","):
+    subprocess.run(["sh", "-c", f"yes {name} | head -c 5000 > {name}"], check=True)
+"""
+SHARE_UNTIL_FINALIZE = """
+from mpi4py import MPI
+""" + SHARE.replace('int(os.environ.get("PMI_RANK", "0"))', "MPI.COMM_WORLD.Get_rank()")
+READ_ANY = """
+import os, sys
+for name in sys.argv[1:]:
+    print("read" if os.path.exists(name) and open(name).read(3) == name else "missing", name, flush=True)
+"""
+
+
+def shared(folder: Path, program: str, shares: list[str], reads: str, port: str = "") -> list[str]:
+    """Ranks write their shares of files, one reads them; what it has said. A wait that nobody ends, or somebody only
+    after ten seconds without movement, is too long."""
+    write_program(folder / "write.py", program)
+    write_program(folder / "read.py", READ_ANY)
+    (folder / "workflow.yaml").write_text(
+        "tasks:\n"
+        f"- {{name: sim, func: ./write.py, args: {json.dumps(shares)}, nprocs: {len(shares)}, mpiexec: {MPIEXEC},"
+        " outports: [{filename: 's-*'}]}\n"
+        f"- {{name: ana, func: ./read.py, args: {reads}, inports: [{{filename: 's-*'{port}}}], rerun: never}}\n"
+    )
+    done = run_tree([*WILKINS, "run", "--timeout", "9", "workflow.yaml"], 60, folder)
+    assert done.code == 0, done.err
+    return (folder / "wilkins-runs" / "latest" / "ana.log").read_text().splitlines()
+
+
+BY_MPI = pytest.param(SHARE_UNTIL_FINALIZE, marks=pytest.mark.needs("python:mpi4py"))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("program", [SHARE, BY_MPI], ids=["ended", "in-finalize"])
+def test_a_rank_that_has_ended_brings_nothing(tmp_path: Path, program: str) -> None:
+    """It has ended, or is in MPI_Finalize, when another one waits for room, and the reader for that one's last file."""
+    said = shared(tmp_path, program, ["s-0,s-1,s-2,s-3,s-4,s-5", "s-9"], names(5, 4, 3, 2, 1, 0, 9))
+    assert said == [f"read s-{number}" for number in (5, 4, 3, 2, 1, 0, 9)]
+
+
+@pytest.mark.mpi
+def test_a_look_for_what_a_rank_that_has_ended_did_not_write(tmp_path: Path) -> None:
+    said = shared(tmp_path, SHARE, ["s-0,s-1,s-2,s-3", "s-4"], names(9, 0, 1, 2, 3, 4), ", reorder: 2")
+    assert said == ["missing s-9", *(f"read s-{number}" for number in range(5))]
+
+
+def test_files_that_children_write(tmp_path: Path) -> None:
+    """Nobody is told that the parent waits for them; for a longer queue that need not be known."""
+    said = shared(tmp_path, SHARE_BY_CHILDREN, ["s-0,s-1,s-2,s-3,s-4,s-5"], names(5, 4, 3, 2, 1, 0))
+    assert said == [f"read s-{number}" for number in (5, 4, 3, 2, 1, 0)]

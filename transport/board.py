@@ -158,6 +158,8 @@ def _native() -> ctypes.CDLL:
             "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
+            "wilkins_rank_gone": (None, [pointer, number, number, number]),
+            "wilkins_still_ns": (ctypes.c_int64, [pointer]),
             "wilkins_settle_inherited": (number, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
             "wilkins_was_late": (number, [pointer]),
@@ -352,6 +354,15 @@ class Board:
         that it has left to processes which may still write them, as they are now."""
         self._tell(_native().wilkins_settle_inherited, task, 1, int(clean))
         self._tell(_native().wilkins_task_exited, task, int(final), int(clean))
+
+    def rank_gone(self, task: int, rank: int, *, began: bool) -> None:
+        """The rank has no process. `began`: it had one in this start of its task; else that counts if it has used its
+        ports."""
+        self._tell(_native().wilkins_rank_gone, task, rank, int(began))
+
+    def still_s(self) -> float:
+        """For how long nothing has been published, opened or begun, in seconds."""
+        return float(_native().wilkins_still_ns(self._handle)) / 1e9
 
     def settle_inherited(self) -> bool:
         """Publish steps that programs have left to other processes, where nobody writes them any more; whether there

@@ -13,6 +13,7 @@ import pytest
 from wilkins.flow.publish import PublishRule
 from wilkins.launch import environment, explain, planfile, summary
 from wilkins.launch.rank import Rank, job_key, this_rank
+from wilkins.launch.ranks import ranks_left
 from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 
 TASK = TaskPlan(
@@ -273,3 +274,15 @@ def test_a_rank_imports_no_yaml_graph_hdf5_or_mpi() -> None:
     heavy = "{'yaml', 'networkx', 'h5py', 'mpi4py', 'numpy'}"
     code = f"import sys, wilkins.launch.onejob; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+def test_ranks_that_have_a_process_are_known_unless_one_of_unknown_rank_runs() -> None:
+    parents = {10: 1, 11: 10, 20: 11, 21: 11, 22: 21, 30: 1}
+    assert ranks_left(10, parents, {20: 0, 21: 1, 22: 1}) == {0, 1}
+    assert ranks_left(10, {10: 1, 11: 10, 22: 11}, {22: 1}) == {1}
+    # What 21 is, only its child tells, as long as that runs.
+    assert ranks_left(10, parents, {20: 0, 22: 1}) == {0, 1}
+    assert ranks_left(10, {10: 1, 11: 10, 20: 11, 21: 11}, {20: 0}) is None
+    assert ranks_left(10, {10: 1, 30: 1}, {}) is None
+    # It was adopted when its parent ended.
+    assert ranks_left(10, {10: 1, 11: 10, 20: 11, 30: 1}, {20: 0, 30: 1}) == {0, 1}

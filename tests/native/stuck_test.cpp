@@ -340,6 +340,52 @@ void what_hangs_on_a_circle() {
     CHECK(run.board.channel(0).let_go == 1 && run.board.channel(1).let_go == 0);
 }
 
+// A rank that is over brings nothing as long as another one of its task goes on; when all are over, the launcher has to end the task.
+void a_rank_that_is_over() {
+    Run run(pair("out*.h5", "out*.h5", 2));
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(2, WaitFor::data, 1, "out9.h5");
+    CHECK(!run.stuck());
+    note_gone(run.board, 1, false);
+    CHECK(!run.stuck());  // it may not have begun
+    note_gone(run.board, 1, true);
+    CHECK(run.stuck());
+    end(run);
+    CHECK(run.board.channel(0).stretched == 1);
+    run.go_on(0);
+    CHECK(!run.stuck());
+    note_gone(run.board, 0, true);
+    CHECK(!run.stuck());
+    queue::task_started(run.board, 0);
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    CHECK(!run.stuck());
+    run.board.rank(1).leaving = run.board.self();
+    CHECK(run.stuck());
+    run.board.rank(1).leaving = 0;
+    CHECK(!run.stuck());
+}
+
+// A circle that nothing can end yet does not keep others from being ended.
+void two_circles() {
+    BoardPlan plan = pair("out*.h5", "out*.h5");
+    plan.tasks.insert(plan.tasks.end(), {{"sim2", 1}, {"look2", 1}});
+    plan.ports.push_back({2, Direction::out, "far*.h5", 0});
+    plan.ports.push_back({3, Direction::in, "far*.h5", 0});
+    plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
+    for (auto& port : plan.ports) port.habits.reorder = 1;
+    Run run(plan);
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out9.h5");
+    run.board.rank(1).wait_kind = WaitKind::gives_up;
+    run.write(1, "far0.h5");
+    run.wait(2, WaitFor::room, 2, "far1.h5");
+    run.wait(3, WaitFor::data, 3, "far9.h5");
+    end(run);
+    CHECK(run.board.channel(0).let_go == 0 && run.board.channel(1).let_go == 1);
+}
+
 }  // namespace
 
 int main() {
@@ -357,5 +403,7 @@ int main() {
     a_circle_that_a_longer_queue_ends();
     a_process_that_may_go_on();
     what_hangs_on_a_circle();
+    a_rank_that_is_over();
+    two_circles();
     puts("stuck: ok");
 }

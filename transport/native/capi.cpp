@@ -194,6 +194,14 @@ WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_s
     if (lock) queue::task_started(*board, task, one_step != 0);
 } WILKINS_OR()
 
+// For how long nothing was published, opened or begun, in ns.
+WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)
+
+WILKINS_API(void, wilkins_rank_gone(const Watched* board, int task, int rank, int began)) {
+    const Briefly lock(*board);
+    if (lock) note_gone(*board, board->task(task).first_rank + rank, began != 0);
+} WILKINS_OR()
+
 WILKINS_API(void, wilkins_task_exited(const Watched* board, int task, int final, int clean)) {
     const Briefly lock(*board);
     if (lock) queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);

@@ -152,21 +152,53 @@ void let_go(const Board& board, const Loss& loss) {
     board.ring(channel.inport);
 }
 
-// What ends a circle.
+// Of a circle in which no queue can grow: what ends it.
 struct Relief {
-    int stretch = -1;  // channel
-    int common = -1;   // in-port
+    int common = -1;  // in-port
     Loss loss;
-    bool is_there() const { return stretch >= 0 || common >= 0 || loss.slot >= 0; }
+    bool is_there() const { return common >= 0 || loss.slot >= 0; }
 };
 
 Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
     Relief relief;
     const std::vector<Full> channels = full_channels(board, waiting, circle);
-    relief.stretch = find_stretch(board, channels);
-    if (relief.stretch < 0) relief.common = find_common(board, channels);
-    if (relief.stretch < 0 && relief.common < 0) relief.loss = find_loss(board, channels, circle);
+    relief.common = find_common(board, channels);
+    if (relief.common < 0) relief.loss = find_loss(board, channels, circle);
     return relief;
+}
+
+// The first channel that can grow in one of the circles; -1: none.
+int find_stretch(const Board& board, Waiting& waiting) {
+    for (const std::vector<int>& circle : waiting.circles())
+        if (const int channel = find_stretch(board, full_channels(board, waiting, circle)); channel >= 0) return channel;
+    return -1;
+}
+
+// That costs memory and no step, so ranks may be in the circle of which one process is known to wait.
+bool stretch(const Board& board) {
+    Waiting waiting(board, true);
+    const int index = find_stretch(board, waiting);
+    if (index < 0) return false;
+    ChannelRecord& channel = board.channel(index);
+    ++channel.stretched;
+    WILKINS_FAULT_POINT("circle.stretched");
+    board.ring(channel.outport);
+    return true;
+}
+
+void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
+    if (relief.common >= 0) {
+        PortRecord& inport = board.port(relief.common);
+        inport.in_common = 0;
+        for (int k = 0; k < inport.links; ++k) board.ring(board.channel(board.link(inport, k)).outport);
+        return;
+    }
+    // First whoever looks is told that nothing is there.
+    const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
+        const WaitKind kind = board.rank(r).wait_kind;
+        return kind == WaitKind::gives_up || kind == WaitKind::polls;
+    });
+    if (!looks) let_go(board, relief.loss);
 }
 
 }  // namespace
@@ -196,9 +228,18 @@ void note_member(const Board& board, int rank, bool waits) {
     place->process = self;
 }
 
+void note_gone(const Board& board, int rank, bool began) {
+    RankRecord& record = board.rank(rank);
+    const bool used = std::any_of(std::begin(record.members), std::end(record.members), [](const Member& member) { return member.process != 0; });
+    if (record.leaving == kNobody || !(began || used)) return;
+    record.leaving = kNobody;
+    ++board.head().moves;
+}
+
 bool may_stretch(const Board& board, Waiting& waiting) {
-    const Relief relief = find_relief(board, waiting, waiting.circle());
-    return relief.stretch >= 0 || relief.common >= 0;
+    if (find_stretch(board, waiting) >= 0) return true;
+    const std::vector<std::vector<int>> circles = waiting.circles();
+    return std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_common(board, full_channels(board, waiting, circle)) >= 0; });
 }
 
 void end_circle(const Board& board) {
@@ -207,33 +248,14 @@ void end_circle(const Board& board) {
     const bool quiet = is_quiet(board);
     if (head.circle_seen == head.moves && (!quiet || head.circle_sure == 0)) return;
     if (now < head.circle_next) return;
-    Waiting waiting(board, quiet);
-    const std::vector<int> circle = waiting.circle();
-    const Relief relief = find_relief(board, waiting, circle);
-    const int64_t took = now_ns() - now;
-    head.circle_next = now + took * kCheckShare;
     head.circle_seen = head.moves;
     head.circle_sure = !quiet;
-    if (!relief.is_there()) return;
-    const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
-        const WaitKind kind = board.rank(r).wait_kind;
-        return kind == WaitKind::gives_up || kind == WaitKind::polls;
-    });
-    const bool unsure = std::any_of(circle.begin(), circle.end(), [&](int r) { return waiting.is_unsure(r); });
-    if (relief.stretch >= 0) {
-        ChannelRecord& channel = board.channel(relief.stretch);
-        ++channel.stretched;
-        WILKINS_FAULT_POINT("circle.stretched");
-        board.ring(channel.outport);
-    } else if (relief.common >= 0) {
-        PortRecord& inport = board.port(relief.common);
-        inport.in_common = 0;
-        for (int k = 0; k < inport.links; ++k) board.ring(board.channel(board.link(inport, k)).outport);
-    } else if (looks || (unsure && !quiet)) {
-        return;  // first whoever looks is told that nothing is there
-    } else {
-        let_go(board, relief.loss);
+    if (!stretch(board)) {
+        Waiting waiting(board, quiet);
+        for (const std::vector<int>& circle : waiting.circles())
+            if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
     }
+    head.circle_next = now + (now_ns() - now) * kCheckShare;
 }
 
 void end_circle_of_poll(const Board& board, int index, int inport) {
@@ -253,8 +275,10 @@ void end_circle_of_poll(const Board& board, int index, int inport) {
 std::string find_lasting(const Board& board) {
     Waiting waiting(board, is_quiet(board), false);
     const std::string told = waiting.told();
-    if (told.empty()) return told;
-    return find_relief(board, waiting, waiting.circle()).is_there() ? "" : told;
+    if (told.empty() || find_stretch(board, waiting) >= 0) return "";
+    const std::vector<std::vector<int>> circles = waiting.circles();
+    const bool ends = std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_relief(board, waiting, circle).is_there(); });
+    return ends ? "" : told;
 }
 
 }  // namespace wilkins

@@ -14,6 +14,9 @@ bool is_quiet(const Board& board);
 // A process of a rank that uses its ports is noted; `waits`: it is going to, or not any more.
 void note_member(const Board& board, int rank, bool waits);
 
+// No process of the rank is left. `began`: there was one, since its task's last start; else that counts if one has used its ports.
+void note_gone(const Board& board, int rank, bool began);
+
 // Would a longer queue, for which there is memory, or the end of a common order help one of these? Call with the lock held, as all of these.
 bool may_stretch(const Board& board, Waiting& waiting);
 

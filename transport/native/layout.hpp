@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 19;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 20;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -145,6 +145,8 @@ struct Vain {
     char name[kNameMax];
 };
 
+inline constexpr uint32_t kNobody = UINT32_MAX;  // is no process's number
+
 // A process of a rank that has used its ports.
 struct Member {
     uint32_t process;
@@ -166,6 +168,7 @@ struct RankRecord {
     Vain vain;
     uint32_t more_members;  // than there is room for
     Member members[kMembers];
+    uint32_t leaving;      // the process in which the rank's program is in MPI_Finalize; kNobody: no process of the rank is left; 0: neither
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;

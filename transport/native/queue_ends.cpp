@@ -93,6 +93,10 @@ void task_started(const Board& board, int index, bool one_step) {
     task.awaits = 0;
     task.one_step = one_step;
     forget_looks(board, index);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        board.rank(r).leaving = board.rank(r).more_members = 0;
+        for (Member& member : board.rank(r).members) member = {};
+    }
     for (int p = 0; p < board.head().ports; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "answers.hpp"
+#include "fault.hpp"
 #include "store_parts.hpp"
 
 namespace wilkins {
@@ -48,6 +49,15 @@ bool saw_end() {
     if (!p.context.active) return false;
     Board::Lock lock(p.board);
     return saw_end(p.board, p.context.task);
+}
+
+void leave_mpi(bool leaves) {
+    const Process& p = process();
+    if (!p.context.active) return;
+    Board::Lock lock(p.board);
+    p.me().leaving = leaves ? p.board.self() : 0;
+    WILKINS_FAULT_POINT("leave.noted");
+    ++p.board.head().moves;
 }
 
 }  // namespace wilkins

@@ -114,6 +114,9 @@ StepFile* open_step(const Match& match, Intent intent, int communicator_size, in
 // Has an open of this task failed, since its program was started, because the stream had ended?
 bool saw_end();
 
+// The program is in MPI_Finalize from now on, or not any more.
+void leave_mpi(bool leaves);
+
 // Attaches another rank of the task, or another handle, to a step that its lead opened (for writing or for reading). `name`:
 // as this rank calls it.
 StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error);

@@ -1,6 +1,8 @@
 // Waits that nothing can end: the largest set of waiting ranks each of which only a member of the set could wake.
 #include "stuck.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -20,10 +22,27 @@ bool Waiting::waits(int rank) {
 
 bool Waiting::is_unsure(int rank) const {
     const RankRecord& record = board_.rank(rank);
+    if (leaves(rank)) return false;
     if (record.more_members) return true;
     for (const Member& member : record.members)
         if (member.process != 0 && member.process != record.wait_process && !member.waits && !board_.is_over(member.process)) return true;
     return false;
+}
+
+// Its program is over, or waits in MPI_Finalize for the task's other ranks: until those are as far, nothing comes of it.
+bool Waiting::leaves(int rank) const {
+    const RankRecord& record = board_.rank(rank);
+    if (record.wait != WaitFor::nothing || record.leaving == 0) return false;
+    return record.leaving == kNobody || !board_.is_over(record.leaving);
+}
+
+// The ranks of the task that do not leave.
+std::vector<Ranks> Waiting::staying(int task) const {
+    const TaskRecord& record = board_.task(task);
+    std::vector<Ranks> found;
+    for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r)
+        if (!leaves(r)) found.push_back({r, r});
+    return found;
 }
 
 // The in-port of which a step is awaited to start the rank's program; -1: none is.
@@ -43,7 +62,7 @@ Waiting::Waiting(const Board& board, bool unsure, bool yielding)
       of_task_(static_cast<size_t>(board.head().tasks)) {
     const int ranks = board.head().ranks;
     for (int r = 0; r < ranks; ++r)
-        if (waits(r) || (!ended(r) && awaited(r) >= 0)) add(r);
+        if (waits(r) || (!ended(r) && (awaited(r) >= 0 || leaves(r)))) add(r);
     // How many of the ranks below each have not ended, and how many of these wait.
     std::vector<int> alive(1), waiting(1);
     for (int r = 0; r < ranks; ++r) {
@@ -76,7 +95,8 @@ Waiting::Waiting(const Board& board, bool unsure, bool yielding)
 void Waiting::add(int rank) {
     std::vector<Survey::Need> needs;
     if (const int inport = awaited(rank); inport >= 0) needs.push_back({false, survey_.producers(inport)});
-    else needs = survey_.needs(rank);
+    else if (!leaves(rank)) needs = survey_.needs(rank);
+    else if (std::vector<Ranks> others = staying(board_.rank(rank).task); !others.empty()) needs.push_back({true, std::move(others)});
     hopeless_[static_cast<size_t>(rank)] = static_cast<int>(needs.size());
     for (Survey::Need& need : needs) {
         by_rank_[static_cast<size_t>(rank)].push_back(waits_.size());
@@ -138,7 +158,7 @@ std::string Waiting::told() const {
         return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " + std::to_string(board_.rank(index).rank);
     };
     for (const Wait& wait : waits_) {
-        if (wait.ended || !hopeless(wait.rank)) continue;
+        if (wait.ended || !hopeless(wait.rank) || leaves(wait.rank)) continue;
         const RankRecord& rank = board_.rank(wait.rank);
         const int awaits = awaited(wait.rank);
         const char* what = awaits >= 0                  ? " waits, to be started, for '"
@@ -177,23 +197,34 @@ std::vector<char> Waiting::reached_from(int rank) const {
     return reached;
 }
 
-std::vector<int> Waiting::circle() {
-    const int ranks = static_cast<int>(hopeless_.size());
-    int from = 0;
-    while (from < ranks && !hopeless(from)) ++from;
-    if (from == ranks) return {};
-    std::vector<char> members = reached_from(from);
+// Of what is reached from a rank, a circle.
+std::vector<char> Waiting::circle_in(std::vector<char> members) const {
     // From a rank that is reached and does not lead back, fewer are reached.
-    for (int r = 0; r < ranks; ++r) {
-        if (!members[static_cast<size_t>(r)]) continue;
-        std::vector<char> other = reached_from(r);
+    for (size_t r = 0; r < members.size(); ++r) {
+        if (!members[r]) continue;
+        std::vector<char> other = reached_from(static_cast<int>(r));
         if (other == members) continue;
         members.swap(other);
-        r = -1;
+        r = SIZE_MAX;  // from the first one again
     }
-    std::vector<int> found;
-    for (int r = 0; r < ranks; ++r)
-        if (members[static_cast<size_t>(r)]) found.push_back(r);
+    return members;
+}
+
+std::vector<std::vector<int>> Waiting::circles() const {
+    std::vector<std::vector<int>> found;
+    std::vector<char> known(hopeless_.size());  // ranks of those found
+    for (int from = 0; from < static_cast<int>(hopeless_.size()); ++from) {
+        if (!hopeless(from) || known[static_cast<size_t>(from)]) continue;
+        std::vector<char> reached = reached_from(from);
+        if (!std::equal(reached.begin(), reached.end(), known.begin(), [](char one, char other) { return !one || !other; })) continue;
+        const std::vector<char> members = circle_in(std::move(reached));
+        found.emplace_back();
+        for (size_t r = 0; r < members.size(); ++r) {
+            if (!members[r]) continue;
+            known[r] = 1;
+            found.back().push_back(static_cast<int>(r));
+        }
+    }
     return found;
 }
 

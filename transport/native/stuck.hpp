@@ -22,9 +22,9 @@ public:
     // A description of all such ranks, or "".
     std::string told() const;
 
-    // Of hopeless ranks, a set of which each waits for each other, over others of the set, and for none outside; empty if there are
-    // none. The other hopeless ranks hang on such a set, or on another one.
-    std::vector<int> circle();
+    // Of hopeless ranks, the sets of which each waits for each other, over others of the set, and for none outside. The other hopeless ranks
+    // hang on such sets.
+    std::vector<std::vector<int>> circles() const;
 
     // Is one process of the rank not known to wait?
     bool is_unsure(int rank) const;
@@ -44,12 +44,15 @@ private:
     bool ended(int rank) const { return board_.task(board_.rank(rank).task).state == TaskState::ended; }
     bool waits(int rank);
     int awaited(int rank) const;
+    bool leaves(int rank) const;
+    std::vector<Ranks> staying(int task) const;
     void add(int rank);
     void enter(size_t wait, const Ranks& ranks);
     bool has_come(int rank) const;
     void wake(size_t wait);
     void wake_all_that_can();
     std::vector<char> reached_from(int rank) const;
+    std::vector<char> circle_in(std::vector<char> reached) const;
 
     const Board& board_;
     Survey survey_;

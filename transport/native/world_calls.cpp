@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "store.hpp"
 #include "world_state.hpp"
 
 namespace wilkins {
@@ -84,6 +85,14 @@ int finalize(RealFunction& real, const char* name, const void* caller) {
     }
     const int error = finalize_program();
     return error || world_is_up() ? error : call_real(real, name, caller);  // past exit nothing else would
+}
+
+// While the program is in there, it brings nothing that other tasks may wait for, until the other ranks of its task have come there, too.
+int leave(RealFunction& real, const char* name, const void* caller) {
+    leave_mpi(true);
+    const int error = finalize(real, name, caller);
+    leave_mpi(false);
+    return error;
 }
 
 int query_thread(RealFunction& real, const char* name, int* provided, const void* caller) {
@@ -182,7 +191,7 @@ WILKINS_BOTH(Init_thread, (int* argc, char*** argv, int required, int* provided)
 WILKINS_BOTH(Initialized, (int* flag),
              wilkins::query(real, &wilkins::World::program_initialized, flag, WILKINS_CALLER))
 WILKINS_BOTH(Finalized, (int* flag), wilkins::query(real, &wilkins::World::program_finalized, flag, WILKINS_CALLER))
-WILKINS_BOTH(Finalize, (), wilkins::finalize(real, own, WILKINS_CALLER))
+WILKINS_BOTH(Finalize, (), wilkins::leave(real, own, WILKINS_CALLER))
 WILKINS_BOTH(Query_thread, (int* provided), wilkins::query_thread(real, own, provided, WILKINS_CALLER))
 WILKINS_BOTH(Is_thread_main, (int* flag), wilkins::is_thread_main(real, own, flag, WILKINS_CALLER))
 WILKINS_BOTH(Session_init, (intptr_t info, intptr_t errhandler, void* session),

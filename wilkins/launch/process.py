@@ -104,6 +104,11 @@ def reap(pids: Iterable[int]) -> dict[int, int]:
 
 def descendants(ancestor: int) -> list[int]:
     """All living processes below ``ancestor``, found by the parents they name."""
+    return list(parents(ancestor))
+
+
+def parents(ancestor: int) -> dict[int, int]:
+    """The same, each with its parent."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -114,13 +119,23 @@ def descendants(ancestor: int) -> list[int]:
             fields = stat[stat.rindex(b")") + 2 :].split()
             if fields[0] != b"Z":
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: list[int] = []
+    found: dict[int, int] = {}
     todo = [ancestor]
     while todo:
-        below = children.get(todo.pop(), [])
-        found += below
+        parent = todo.pop()
+        below = children.get(parent, [])
+        found.update(dict.fromkeys(below, parent))
         todo += below
     return found
+
+
+def environment(pid: int) -> dict[str, str]:
+    """What a process was started with; nothing if that cannot be read."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
 
 
 def members(variable: str, value: str) -> list[int]:

@@ -19,6 +19,7 @@ from wilkins.launch.decide import Verdict
 from wilkins.launch.leftovers import Segments
 from wilkins.launch.output import Stream, Terminal
 from wilkins.launch.polling import Polls
+from wilkins.launch.ranks import Ranks
 from wilkins.launch.taskrun import TaskRun
 from wilkins.transport.board import Board, BoardHeldError
 
@@ -148,6 +149,8 @@ class Supervisor:
         self._polls = polls
         self._next_polls = time.monotonic() + (polls.every_s if polls else 0.0)
         self._hinted: set[str] = set()
+        self._ranks: dict[int, Ranks] = {}
+        """By the mpiexec that runs them."""
         self._segments = Segments(time.monotonic(), watch=watches_all, on_seen=on_segment)
 
     @property
@@ -382,6 +385,8 @@ class Supervisor:
         try:
             if now >= self._next_stuck:
                 self._next_stuck = now + _CHECK_STUCK
+                if self._board.still_s() >= _CHECK_STUCK:
+                    self._note_gone_ranks()
                 if failure := self._board.failure():
                     self.stop(1, failure)
                 elif stuck := self._board.stuck():
@@ -393,6 +398,20 @@ class Supervisor:
                 self._check_moved(now)
         except BoardHeldError as error:
             self._note_held(now, error)
+
+    def _note_gone_ranks(self) -> None:
+        """Tell the board of ranks that have ended while others of their tasks go on."""
+        running = [
+            (run, run.program.pid)
+            for run in self.crew
+            if run.program is not None and run.plan.kind == "mpi" and run.plan.nprocs > 1
+        ]
+        parents = process.parents(os.getpid()) if running else {}
+        known, self._ranks = self._ranks, {}
+        for run, pid in running:
+            ranks = self._ranks[pid] = known.get(pid) or Ranks(run.plan.index, run.plan.nprocs, pid)
+            for rank, began in ranks.gone(parents).items():
+                self._board.rank_gone(run.plan.index, rank, began=began)
 
     def _waits(self) -> list[str]:
         """Who waits for whom, or who keeps all from going on."""
