@@ -19,10 +19,6 @@ from native_store import NativeStore, can_do
 from store_machines import ReferenceStore, StoreCase, store_table
 
 LOG = Path(tempfile.gettempdir()) / "no-such-folder" / "layer.log"
-BY_THESE_RULES = pytest.mark.skipif(
-    not (Path(__file__).parents[1] / "transport/native/circle.hpp").exists(),
-    reason="the native layer gives up earlier steps when a later name is opened",
-)
 
 
 @contextmanager
@@ -41,7 +37,6 @@ def test_table(case: StoreCase) -> None:
     assert [(event, machine.do(event)) for event, _ in case.events] == list(case.events)
 
 
-@BY_THESE_RULES
 @pytest.mark.needs("hooks")
 @pytest.mark.parametrize("case", [case for case in store_table() if can_do(case)], ids=lambda case: case.name)
 def test_table_natively(case: StoreCase) -> None:
@@ -49,7 +44,6 @@ def test_table_natively(case: StoreCase) -> None:
         assert [machine.do(event) for event, _ in case.events] == [answer.split(":")[0] for _, answer in case.events]
 
 
-@BY_THESE_RULES
 @pytest.mark.needs("hooks")
 @settings(deadline=None, max_examples=100)
 @given(

@@ -358,7 +358,8 @@ void a_rank_that_is_over() {
     note_gone(run.board, 0, true);
     CHECK(!run.stuck());
     queue::task_started(run.board, 0);
-    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.write(0, "out1.h5");
+    run.wait(0, WaitFor::room, 0, "out2.h5");
     CHECK(!run.stuck());
     run.board.rank(1).leaving = run.board.self();
     CHECK(run.stuck());
