@@ -140,12 +140,7 @@ class Scenario:
         if self.spread == "own order" and not keeps_all and len({names[0] for names in self.names() if names}) > 1:
             return False
         unread = [self._unread(names) for names in self.names()]
-        match self.spread:
-            case "pool":
-                return unread[0] + WORKERS - 1 <= limit
-            case "divided" | "own order":
-                return sum(unread) <= limit
-        return unread[0] <= limit
+        return (sum(unread) if self.spread in ("divided", "own order") else unread[0]) <= limit
 
     def _unread(self, names: list[str]) -> int:
         """Most files of one out-port of a rank that lie before one which is asked for, and are asked for later."""
