@@ -44,11 +44,12 @@ def test_many_habits(scenario: Scenario) -> None:
 
 
 def found(count: int, names: tuple[str, ...], **habits: Any) -> Scenario:
-    """One of those that random habits have found: a producer with so many files of each name."""
-    files = tuple((port, f"{name}-{k}") for k in range(count) for port, name in enumerate(names))
+    """One of those that random habits have found: a producer that writes so many files of each name, in turns."""
+    patterns = tuple(f"{name}-*" for name in sorted(names))
+    files = tuple((patterns.index(f"{name}-*"), f"{name}-{k}") for k in range(count) for name in names)
     plain: dict[str, Any] = {
         "files": ((files,),),
-        "patterns": tuple(f"{name}-*" for name in names),
+        "patterns": patterns,
         "inports": ("*",),
         "readers": 1,
         "order": "window",
