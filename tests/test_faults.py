@@ -158,7 +158,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
     "annex": (CROWD,),
     "attach": (TOGETHER,),
-    "circle": (),  # whoever waits gets there first; each effect is one store (tests/native/stuck_test.cpp)
+    "circle": (),  # whoever waits gets there first (`test_a_process_dies_as_it_ends_a_circle`)
     "clear": (SIM,),
     "close": (SIM,),
     "close.before-free": (SIM, LOOK),
@@ -183,6 +183,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "exit.before-ring": (Scene("launcher", arrival=1, goes_on=False),),
     "hold": (LOOK,),
     "hold.room": (replace(CROWD, victim="look"),),
+    "leave": (TOGETHER,),
     "let-go": (Scene("look", reads="let go"),),
     "memory": (SHORT,),
     "names": (replace(RENAME, per_step=4),),
@@ -358,6 +359,49 @@ def test_a_process_dies(tmp_path: Path, point: str, scene: Scene, way: str) -> N
     last = got(tmp_path, "last")
     assert [step for step in written if step in last] == last
     assert last[-1:] == written[-1:]
+
+
+WRITE_ALL = """
+for number in range(8):
+    with open(f"s-{number}", "w") as file:
+        file.write(f"{number}" * 50_000)
+print("wrote all")
+"""
+READ_BACKWARDS = """
+for number in range(7, -1, -1):
+    try:
+        text = open(f"s-{number}").read()
+    except FileNotFoundError:
+        print("missing", number, flush=True)
+    else:
+        print("got", number, "whole" if text == f"{number}" * 50_000 else "TORN", flush=True)
+print("read all")
+"""
+
+
+@pytest.mark.parametrize(("point", "reorder"), [("circle.stretched", 16), ("circle.let-go", 3)])
+def test_a_process_dies_as_it_ends_a_circle(tmp_path: Path, point: str, reorder: int) -> None:
+    """Writer or reader, whichever of the two that wait for each other is first: the other one comes to its end."""
+    write_program(tmp_path / "write.py", WRITE_ALL)
+    write_program(tmp_path / "read.py", READ_BACKWARDS)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        "- {name: sim, func: ./write.py, outports: [{filename: 's-*'}], on_failure: continue}\n"
+        f"- {{name: look, func: ./read.py, inports: [{{filename: 's-*', reorder: {reorder}}}], on_failure: continue}}\n"
+    )
+    ran = run(tmp_path, f"kill={point}:1")
+    assert ran.code == 1 and "SIGKILL" in ran.err, f"{point} was not reached: {ran.err}"
+    done = [line for line in ran.out.splitlines() if line.endswith((" wrote all", " read all"))]
+    assert len(done) == 1, ran.out
+    events = read_trace(tmp_path / "wilkins-runs" / "latest")
+    steps = {event.name for event in events if event.event == "publish"}
+    if done[0].endswith("wrote all"):
+        assert len(steps) == 8
+        return
+    read = [f"s-{number}" for number in got(tmp_path, "look")]
+    left = steps - set(read) - {event.name for event in events if event.event == "drop"}
+    assert read == sorted(read, reverse=True)
+    assert len(left) <= (point == "circle.let-go") and all(f"'{name}'" in ran.err for name in left), ran.err
 
 
 @pytest.mark.parametrize("point", [point for point in fault_points() if point.startswith(("start.", "exit."))])
