@@ -253,3 +253,15 @@ def test_a_later_step_that_was_read_first_is_no_point(tmp_path: Path) -> None:
     skipped = written.replace("publish sim 0 u*.h5 u1", "skip norm -1 u*.h5 u1.h5 1\npublish sim 0 u*.h5 u1")
     found = points(plan, 1, f"{skipped}\nopen norm 0 u*.h5 u0.h5 0\n{lost}")
     assert [counts(point)[0] for point in found] == [[1], [3], [4]]
+
+
+def test_a_checkpoint_between_steps_in_another_order_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+    """It is no point; but with its number it is not the older file, which that number would be looked for by."""
+    plan = planned(tmp_path, CHAIN.replace("restart: each-step", 'restart: {files: "d*.h5"}'))
+    text = "\n".join(f"publish sim 0 u*.h5 u{number}.h5 {number}" for number in range(3))
+    text += "\nopen norm 0 u*.h5 u0.h5 0\nfile norm 0 d*.h5 /d1.h5 77"
+    assert [(point.file, counts(point)[0]) for point in points(plan, 1, text)] == [("/d1.h5", [1])]
+    text += "\nopen norm 0 u*.h5 u2.h5 2\nfile norm 0 d*.h5 /d1.h5 77"
+    assert points(plan, 1, text) == []
+    text += "\nopen norm 0 u*.h5 u1.h5 1\nfile norm 0 d*.h5 /d1.h5 77"
+    assert [(point.file, counts(point)[0]) for point in points(plan, 1, text)] == [("/d1.h5", [3])]

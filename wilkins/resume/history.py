@@ -278,13 +278,13 @@ class History:
         port = self._ports.get((task, "out", event.pattern))
         if port is None or rule is None or not rule.files or not intersect(rule.files, event.name):
             return
+        # What has the number now is this one.
+        state = self._tasks[task]
+        state.files.pop(event.sequence, None)
         if not self._is_even(task):
             return
         stream = port, event.rank
         point = self._by_rank(task, event.rank, {stream: self.published.get(stream, 0) + 1})
-        # What has the name, or the number, now is this one.
-        state = self._tasks[task]
-        state.files.pop(event.sequence, None)
         state.files[event.sequence] = _with_file(point, event.name, event.sequence)
 
     def _is_even(self, task: int) -> bool:
