@@ -73,6 +73,34 @@ def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None
     check(tmp_path, seed, 40, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SUMS)
 
 
+SWAPPED = """
+import os
+import h5py, numpy as np
+total, seen = 0.0, []
+if "WILKINS_RESTART" in os.environ:
+    with h5py.File(os.environ["WILKINS_RESTART"]) as file:
+        total, seen = float(file.attrs["total"]), file["seen"][:].tolist()
+    print("restarted after", len(seen))
+for place in range(len(seen), 30):
+    step = place ^ 1
+    with h5py.File(f"u{step:04d}.h5") as file:
+        total = total * 0.9 + float(file["u"][:].sum())
+        seen.append(int(file.attrs["step"]))
+    with h5py.File("sums.h5", "w") as file:
+        file.attrs["total"] = total
+        file["seen"] = np.array(seen)
+with open("result.txt", "w") as file:
+    file.write(f"{total!r} {seen}")
+"""
+
+
+@seeds
+def test_an_analysis_that_takes_steps_in_another_order(tmp_path: Path, seed: int) -> None:
+    """Every second checkpoint of its own lies between two steps of which it has had the later one."""
+    check(tmp_path, seed, 30, WORKFLOW.format(pause=0.03), simulation=SIMULATION, sums=SWAPPED)
+    assert seen(tmp_path / "killed") == [step ^ 1 for step in range(30)]
+
+
 @pytest.mark.nightly
 @seeds
 def test_fixed_names_and_an_analysis_without_state(tmp_path: Path, seed: int) -> None:
