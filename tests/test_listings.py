@@ -452,8 +452,9 @@ class TestAtOnce:
         )
         assert streams.got("peek") == ["0"]
 
-    def test_another_in_port_is_full(self, tmp_path: Path) -> None:
-        """A producer that is held up by one in-port cannot bring the first step of another one."""
+    @pytest.mark.parametrize(("reorder", "shown"), [(16, "1"), (2, "0")])
+    def test_another_in_port_is_full(self, tmp_path: Path, reorder: int, shown: str) -> None:
+        """A producer that is held up by one in-port brings the first step of another one if the queue can grow."""
         streams = Streams(tmp_path)
         streams.program(
             "read.py",
@@ -468,9 +469,10 @@ class TestAtOnce:
         )
         streams.run(
             "- {func: ./both.py, nprocs: 1, outports: [{filename: 'a*.h5'}, {filename: 'out/b*.h5'}]}\n"
-            "- {func: ./read.py, nprocs: 1, inports: [{filename: 'a*.h5'}, {filename: 'out/b*.h5'}]}\n"
+            "- {func: ./read.py, nprocs: 1, "
+            f"inports: [{{filename: 'a*.h5', reorder: {reorder}}}, {{filename: 'out/b*.h5'}}]}}\n"
         )
-        assert streams.got("read") == ["0"]
+        assert streams.got("read") == [shown]
 
 
 @pytest.mark.mpi

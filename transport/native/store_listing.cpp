@@ -112,15 +112,6 @@ bool drops_since_first(const Board& board, const PortRecord& inport) {
     return drops;
 }
 
-bool is_full(const Board& board, const PortRecord& inport) {
-    bool full = false;
-    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord& channel) {
-        if (channel.when_full != WhenFull::block || inport.habits.listing == Lists::end) return;
-        for (int s = 0; s < out.sources; ++s) full = full || queue::queued(board, channel, s) >= queue::bound(board, channel);
-    });
-    return full;
-}
-
 // What a listing has to wait for.
 struct Awaited {
     int port = -1;
@@ -150,8 +141,6 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
         if (first.port >= 0) first.several = true;
         else first.port = i;
     }
-    for (int i = p.first_port; !there && first.port >= 0 && i < p.last_port; ++i)
-        there = is_mine(p, board.port(i), Direction::in) && i != first.port && is_full(board, board.port(i));
     return there ? Awaited{} : first;
 }
 
