@@ -147,7 +147,9 @@ ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
 
 ssize_t OpenStep::write_at(const void* buffer, size_t count, off_t offset) {
     int error = offset < 0 ? EINVAL : !writable_ ? EBADF : start_update();
-    if (!error && count > 0) error = step_.load()->write(static_cast<uint64_t>(offset), buffer, count);
+    const uint64_t begin = static_cast<uint64_t>(offset);
+    if (!error && count > 0) file_->recent.add(begin, begin + count);
+    if (!error && count > 0) error = step_.load()->write(begin, buffer, count);
     if (!error) return static_cast<ssize_t>(count);
     errno = error;
     return -1;
@@ -281,7 +283,7 @@ void OpenStep::speed_up(int fd, size_t count) {
     if (count < kWorthCopying && file_->trickled.fetch_add(count) < kBlock) return;
     std::lock_guard<std::mutex> lock(file_->changing);
     struct stat st;
-    if (!file_->takes_all || file_->handed || !leads_here(fd) || raw::fstat(fd, &st) != 0) return;
+    if (!file_->takes_all || file_->handed || raw::fstat(fd, &st) != 0 || st.st_ino != file_->inode) return;
     if (st.st_size > 0) {
         const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
         const bool stored = reading >= 0 && store(reading) == 0;
@@ -336,12 +338,35 @@ int OpenStep::note_changed(int fd) {
     return st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0 ? 0 : start_update();
 }
 
+// Is the kernel's file empty, and its offset where our calls have left it? Mostly one call tells both (of the lower bits, which at the
+// close is not all that is asked): the offset at the file's end, wherever that is, looks like zero. False where it is not sure.
+bool OpenStep::is_untouched(int fd) const {
+    const off_t offset = offset_;
+    int ahead = 0;
+    if (raw::bytes_ahead(fd, &ahead) != 0 || ahead != static_cast<int>(-offset)) return false;
+    return offset != 0 || libc::lseek(fd, 0, SEEK_CUR) == 0;
+}
+
+bool OpenStep::writes_natively(int fd) {
+    if (!writable_) return false;
+    return file_->takes_all || (file_->recent.is_full() && native(fd));
+}
+
 bool OpenStep::native(int fd) {
     if (!writable_) return false;
     if (file_->takes_all) return true;
+    return !file_->recent.ask([&] { return is_untouched(fd); }) && was_written_past(fd);
+}
+
+// The same, for sure. True, too, if the number leads elsewhere by now.
+bool OpenStep::was_written_past(int fd) {
     struct stat st;
-    if (raw::fstat(fd, &st) != 0 || (st.st_size == 0 && st.st_blocks == 0)) return false;
+    if (raw::fstat(fd, &st) != 0) return false;
     if (st.st_ino != file_->inode) return true;
+    if (st.st_size == 0 && st.st_blocks == 0) {
+        offset_ = libc::lseek(fd, 0, SEEK_CUR);
+        return false;
+    }
     int error = start_update();
     file_->handed = true;
     std::lock_guard<std::mutex> lock(file_->changing);
@@ -360,21 +385,30 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
+// What was written one after the other from the program's own offset is known to the byte.
+struct InOrder {
+    bool known;
+    uint64_t begin, end;
+    bool has(uint64_t place) const { return known && place >= begin && place < end; }
+};
+
 // A page of the kernel's file over the same bytes of the arena. Bytes that were not written are zero there, as are zeros that
-// were: of those in [begin, end) it is known that they were. Returns how many bytes of the arena might be either.
-uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, uint64_t count, uint64_t begin, uint64_t end, bool known) {
+// were. Returns how many bytes of the arena might be either, or were written by our calls so lately that they may be the newer ones.
+uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, uint64_t count, const InOrder& in_order, RecentWrites& recent) {
     uint64_t unknown = 0;
     for (uint64_t k = 0; k < count; ++k) {
-        const bool written = page[k] != 0 || (at + k >= begin && at + k < end);
+        if (arena[k] == page[k]) continue;
+        const bool written = page[k] != 0 || in_order.has(at + k);
+        if (written ? recent.contain(at + k) : !in_order.known) ++unknown;
         if (written) arena[k] = page[k];
-        else if (arena[k] != 0 && !known) ++unknown;
     }
     return unknown;
 }
 
 }  // namespace
 
-// What something unseen has written becomes part of the arena. It was written after all that our calls have put there.
+// What something unseen has written becomes part of the arena. It was written after all that our calls have put there, but for the
+// last of it.
 int OpenStep::merge(int fd, uint64_t written) {
     StepFile* step = step_;
     const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
@@ -387,8 +421,7 @@ int OpenStep::merge(int fd, uint64_t written) {
     // The file's length alone was changed.
     if (at < 0 && errno == ENXIO) error = step->set_eof(written);
     else if (written > before) error = step->set_eof(written);
-    // What was written one after the other from the program's own offset is known to the byte.
-    const bool in_order = at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end;
+    const InOrder in_order = {at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end, begin, end};
     uint64_t unknown = 0;
     while (!error && at >= 0 && static_cast<uint64_t>(at) < written) {
         const auto hole = static_cast<uint64_t>(libc::lseek(reading, at, SEEK_HOLE));
@@ -397,7 +430,7 @@ int OpenStep::merge(int fd, uint64_t written) {
             const uint64_t count = std::min({kPage, hole - place, written - place});
             if (libc::pread(reading, page, count, static_cast<off_t>(place)) != static_cast<ssize_t>(count)) error = EIO;
             if (!error) error = step->prepare_write(place, count, false);
-            if (!error) unknown += lay_over(step->data() + place, page, place, count, in_order ? begin : 0, in_order ? end : 0, in_order);
+            if (!error) unknown += lay_over(step->data() + place, page, place, count, in_order, file_->recent);
             place += count;
         }
         at = libc::lseek(reading, static_cast<off_t>(hole), SEEK_DATA);
@@ -408,8 +441,8 @@ int OpenStep::merge(int fd, uint64_t written) {
     Board::Lock lock(p.board);
     fail_run(p,
              "task '%s' rank %d: the program %s has written to '%s' by a call that does not come from the C library (a raw system call, "
-             "io_uring), among %llu bytes that it had written before by write or pwrite, so that nobody can tell which of them "
-             "are new; write through the C library, or all of the file past it",
+             "io_uring), among %llu bytes that it has written by write or pwrite, too, so that nobody can tell which of them "
+             "are newer; write through the C library, or all of the file past it",
              p.task_name(), p.context.rank, program_invocation_short_name, match_.name, static_cast<unsigned long long>(unknown));
     return EIO;
 }
@@ -454,7 +487,7 @@ int OpenStep::finish(int fd) {
 }
 
 int OpenStep::finish_written(int fd) {
-    const bool by_kernel = native(fd);
+    const bool by_kernel = file_->takes_all || was_written_past(fd);
     int error = note_changed(fd);
     if (file_->references > 1) pass_lead();
     const bool unchanged = pending_ == Pending::update && !(by_kernel && is_shared(fd));

@@ -5,12 +5,14 @@
 // writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, or after
 // some smaller ones, it is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for good, when the
 // program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to be
-// empty, because something unseen has written to it.
+// empty, because something unseen has written to it. Whether it is empty is asked before each read, before a write only after every
+// megabyte, and at the close.
 #pragma once
 
 #include <mutex>
 
 #include "posix_names.hpp"
+#include "posix_recent.hpp"
 
 namespace wilkins::posix {
 
@@ -26,6 +28,7 @@ struct KernelFile {
     std::atomic<bool> handed{false};     // for good: others may write it, too
     std::atomic<uint64_t> trickled{0};   // bytes written by our calls, a few at a time
     uint64_t inode = 0;
+    RecentWrites recent;  // copies made to the arena
     std::mutex changing;
 };
 
@@ -48,6 +51,8 @@ public:
     // True if the kernel does all the work on this description; `fd`: one of its descriptors. Finds out what has reached the step past
     // our calls, and keeps it.
     bool native(int fd);
+    // The same of a write, for which what has reached the step otherwise may be found out later.
+    bool writes_natively(int fd);
     bool writable() const { return writable_; }
     bool append() const { return append_; }
     const char* name() const { return match_.name; }
@@ -86,6 +91,7 @@ public:
 
     // Where our calls have left the kernel's offset. What has moved it beyond has read or written past them.
     void note_offset(off_t offset) { offset_ = offset; }
+    off_t offset() const { return offset_; }
     // A read at the end found nothing: the program has read all.
     void note_end();
 
@@ -101,6 +107,8 @@ private:
     int merge(int fd, uint64_t written);
     int store(int fd);
     int finish_written(int fd);
+    bool is_untouched(int fd) const;
+    bool was_written_past(int fd);
     bool leads_here(int fd) const;
     bool is_shared(int fd) const;
     int note_changed(int fd);

@@ -17,28 +17,63 @@ OpenStep* copied(int fd) {
     return step && !step->native(fd) ? step : nullptr;
 }
 
-// The kernel's own offset of the descriptor serves read() and write(), so duplicates share it.
+// The kernel's own offset of the descriptor serves read() and write(), so duplicates share it. (Of a file that is written, it was
+// just found to be where we have left it.)
 ssize_t read_on(OpenStep* step, int fd, void* buffer, size_t count) {
-    const off_t at = libc::lseek(fd, 0, SEEK_CUR);
+    const off_t at = step->writable() ? step->offset() : libc::lseek(fd, 0, SEEK_CUR);
     const ssize_t n = step->read_at(buffer, count, at);
     if (n > 0) step->note_offset(libc::lseek(fd, at + n, SEEK_SET));
     else if (n == 0 && count > 0) step->note_end();
     return n;
 }
 
-ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
-    const off_t at = step->append() ? static_cast<off_t>(step->size()) : libc::lseek(fd, 0, SEEK_CUR);
+ssize_t append_on(OpenStep* step, int fd, const void* buffer, size_t count) {
+    if (step->native(fd)) return libc::write(fd, buffer, count);
+    const auto at = static_cast<off_t>(step->size());
     const ssize_t n = step->write_at(buffer, count, at);
     if (n > 0) step->note_offset(libc::lseek(fd, at + n, SEEK_SET));
     return n;
 }
 
-// The same before a write of so many bytes, from which on it may be worth while to make copies.
-OpenStep* copied(int fd, size_t count) {
+// One call moves the offset, and tells where it was.
+ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
+    const auto length = static_cast<off_t>(count);
+    const auto move = [&] { return libc::lseek(fd, length, SEEK_CUR) - length; };
+    const auto move_back = [&] { return libc::lseek(fd, -length, SEEK_CUR); };
+    off_t at = move();
+    if (at >= 0 && at != step->offset()) {  // moved by another thread, or by what has written past our calls
+        move_back();
+        if (step->native(fd)) return libc::write(fd, buffer, count);
+        at = move();
+    }
+    if (at < 0) return -1;
+    step->note_offset(at + length);
+    const ssize_t n = step->write_at(buffer, count, at);
+    if (n < 0) {
+        const int error = errno;
+        step->note_offset(move_back());
+        errno = error;
+    }
+    return n;
+}
+
+// The step that a write of so many bytes goes to, if that is a copy made here; from some bytes on it may be worth while.
+OpenStep* written(int fd, size_t count) {
     OpenStep* step = find(fd);
-    if (!step) return nullptr;
-    if (step->writable()) step->speed_up(fd, count);
-    return step->native(fd) ? nullptr : step;
+    if (!step || !step->writable()) return nullptr;
+    step->speed_up(fd, count);
+    return step->writes_natively(fd) ? nullptr : step;
+}
+
+ssize_t write_any(int fd, const void* buffer, size_t count) {
+    OpenStep* step = written(fd, count);
+    if (!step) return libc::write(fd, buffer, count);
+    return step->append() ? append_on(step, fd, buffer, count) : write_on(step, fd, buffer, count);
+}
+
+ssize_t pwrite_any(int fd, const void* buffer, size_t count, off_t offset) {
+    OpenStep* step = written(fd, count);
+    return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
 }
 
 ssize_t read_any(int fd, void* buffer, size_t count) {
@@ -128,13 +163,11 @@ WILKINS_INTERPOSE(ssize_t, __pread_chk, int fd, void* buffer, size_t count, off_
 WILKINS_ALIAS(__pread64_chk, __pread_chk);
 
 WILKINS_INTERPOSE(ssize_t, write, int fd, const void* buffer, size_t count) {
-    OpenStep* step = copied(fd, count);
-    return step ? write_on(step, fd, buffer, count) : libc::write(fd, buffer, count);
+    return write_any(fd, buffer, count);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pwrite, int fd, const void* buffer, size_t count, off_t offset) {
-    OpenStep* step = copied(fd, count);
-    return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
+    return pwrite_any(fd, buffer, count, offset);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(pwrite64, pwrite);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +25,8 @@ inline int fstat(int fd, struct stat* st) {
     return static_cast<int>(syscall(SYS_newfstat, fd, st));
 #endif
 }
+// The file's size less the offset of the descriptor, of which an int takes the lower bits.
+inline int bytes_ahead(int fd, int* out) { return static_cast<int>(syscall(SYS_ioctl, fd, FIONREAD, out)); }
 inline int stat(const char* path, struct stat* st) { return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, st, 0)); }
 inline int access(const char* path) { return static_cast<int>(syscall(SYS_faccessat, AT_FDCWD, path, F_OK)); }
 // Takes (F_RDLCK, F_WRLCK) or gives back (F_UNLCK) the whole file, for this open file; sleeps until it is free.
