@@ -128,7 +128,7 @@ void claim(const Mapping& mapping, uint64_t block, uint64_t reserved) {
 }
 
 Arenas* Arenas::make(const Board& board) {
-    std::unique_ptr<Mapping[]> mappings(new (std::nothrow) Mapping[static_cast<size_t>(board.head().slots)]);
+    std::unique_ptr<Kept[]> mappings(new (std::nothrow) Kept[static_cast<size_t>(board.head().slots)]);
     return mappings ? new (std::nothrow) Arenas(board, std::move(mappings)) : nullptr;
 }
 
@@ -195,7 +195,7 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
     if (kept.bytes) return 0;
     if (int error = map_bytes(slot, writable, out)) return error;
     if (!keeps(slot)) out->kept = false;
-    else kept = *out;
+    else static_cast<Mapping&>(kept) = *out;
     return 0;
 }
 
@@ -224,6 +224,16 @@ void Arenas::account(SlotRecord& slot, uint64_t bytes) {
     slot.accounted = bytes;
 }
 
+int Arenas::reserve_table(int slot, uint64_t size) {
+    std::atomic<uint64_t>& have = mappings_[static_cast<size_t>(slot)].table;
+    if (size <= have.load(std::memory_order_relaxed)) return 0;
+    char path[PATH_MAX];
+    arena_path(board_, slot, ".blocks", path, sizeof(path));
+    const int error = allocate(path, 0, size);
+    if (!error) have.store(size, std::memory_order_relaxed);
+    return error;
+}
+
 int Arenas::reserve(int index, uint64_t size) {
     SlotRecord& slot = board_.slot(index);
     uint64_t have = slot.reserved.load(std::memory_order_acquire);
@@ -241,8 +251,7 @@ int Arenas::reserve(int index, uint64_t size) {
     }
     WILKINS_FAULT_POINT("reserve.accounted");
     char path[PATH_MAX];
-    arena_path(board_, index, ".blocks", path, sizeof(path));
-    int error = allocate(path, 0, table_size(goal));
+    int error = reserve_table(index, table_size(goal));
     WILKINS_FAULT_POINT("reserve.table");
     arena_path(board_, index, "", path, sizeof(path));
     if (!error) error = allocate(path, have, goal);

@@ -64,7 +64,12 @@ public:
     int open(int slot, bool writable) const;
 
 private:
-    Arenas(const Board& board, std::unique_ptr<Mapping[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
+    struct Kept : Mapping {
+        std::atomic<uint64_t> table{0};  // bytes of the block table that are known to have memory: those stay
+    };
+
+    Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
+    int reserve_table(int slot, uint64_t size);
     int map_table(int slot, bool writable, Mapping* kept) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;
     uint64_t room(int slot) const;
@@ -74,7 +79,7 @@ private:
 
     const Board& board_;
     std::mutex mutex_;
-    std::unique_ptr<Mapping[]> mappings_;
+    std::unique_ptr<Kept[]> mappings_;
 };
 
 // Blocks of an arena's table.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -14,10 +15,7 @@ public:
     static constexpr int kRanges = 16;
 
     // Is it time to ask?
-    bool is_full() {
-        std::lock_guard<std::mutex> lock(changing_);
-        return bytes_ >= kBytes || count_ == kRanges;
-    }
+    bool is_full() const { return full_.load(std::memory_order_relaxed); }
 
     void add(uint64_t begin, uint64_t end) {
         std::lock_guard<std::mutex> lock(changing_);
@@ -26,6 +24,7 @@ public:
         if (count_ > 0 && begin <= last.end && end >= last.begin) last = {std::min(last.begin, begin), std::max(last.end, end)};
         else if (count_ < kRanges) ranges_[count_++] = {begin, end};
         else last = {std::min(last.begin, begin), std::max(last.end, end)};  // threads that write together: more than was written
+        if (bytes_ >= kBytes || count_ == kRanges) full_.store(true, std::memory_order_relaxed);
     }
 
     // `untouched`: nothing else has written so far. Returns what it says.
@@ -35,6 +34,7 @@ public:
         if (!untouched()) return false;
         bytes_ = 0;
         count_ = 0;
+        full_.store(false, std::memory_order_relaxed);
         return true;
     }
 
@@ -50,6 +50,7 @@ private:
     Range ranges_[kRanges] = {};
     int count_ = 0;
     uint64_t bytes_ = 0;
+    std::atomic<bool> full_{false};
     std::mutex changing_;
 };
 

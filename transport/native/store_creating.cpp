@@ -139,7 +139,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     int index = -1;
     uint64_t stamp = 0;
     bool name_has_room = true;
-    note_begun(p, match.outport, match.name);
+    note_begun(p, match.outport, match.name, folder);
     {
         Board::Lock lock(board);
         sweep_dead_writers(p, source_index);

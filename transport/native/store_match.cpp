@@ -396,11 +396,14 @@ void forget_made(const char* name) {
 
 void note_moved() { ++moves; }
 
-void note_begun(const Process& p, int outport, const char* name) {
+void note_begun(const Process& p, int outport, const char* name, const Folder& nearest) {
     const Board& board = p.board;
     PortRecord& out = board.port(outport);
     Folder folders[kDeepest] = {};
     bool there[kDeepest] = {}, asked[kDeepest] = {};
+    folders[1] = nearest;
+    there[1] = !nearest.none();
+    asked[1] = true;
     const auto each = [&](auto visit) {
         for (int k = 0; k < out.links; ++k) {
             const int index = board.channel(board.link(out, k)).inport;
@@ -417,12 +420,21 @@ void note_begun(const Process& p, int outport, const char* name) {
         asked[depth] = true;
         there[depth] = identify(folder, &folders[depth]);
     });
+    const auto is_new = [&](int index, int depth) {
+        return there[depth] && !past::knows(board, board.port(index).folders, key_of(folders[depth]).text);
+    };
+    bool all_known = out.begun > 0;
+    {
+        Board::Lock lock(board);
+        each([&](int index, int depth) { all_known = all_known && !is_new(index, depth); });
+    }
+    if (all_known) return;
     char whole[kNameMax] = "";
     if (!make_whole(name, whole)) strcpy(whole, name);
     Board::Lock lock(board);
     each([&](int index, int depth) {
         PortRecord& inport = board.port(index);
-        if (!there[depth] || past::knows(board, inport.folders, key_of(folders[depth]).text)) return;
+        if (!is_new(index, depth)) return;
         past::add(board, inport.folders, key_of(folders[depth]).text);
         folder_above(whole, 1, out.begun_in);
         board.ring(index);

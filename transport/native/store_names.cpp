@@ -103,8 +103,8 @@ namespace {
 bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
     const Board& board = p.board;
     const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
-    note_begun(p, to.outport, to.name);
     const Folder folder = folder_of(to.name);
+    note_begun(p, to.outport, to.name, folder);
     Board::Lock lock(board);
     if ((*error = await_renames(p, from.outport, lock))) return true;
     const int index = queue::find_resting(board, from.outport, from.name, place);

@@ -29,8 +29,8 @@ StepFile* create(const Match& match, bool exclusive, int* error);
 // Goes on with a file that rests, or with a new step that starts as a copy of one this task published.
 StepFile* continue_own(const Match& match, int* error);
 
-// A file of the out-port is begun: its readers know where it is.
-void note_begun(const Process& p, int outport, const char* name);
+// A file of the out-port is begun: its readers know where it is. `folder`: that of the name.
+void note_begun(const Process& p, int outport, const char* name, const Folder& folder);
 
 // A rank beyond the port's readers has no mark to move.
 bool may_read(const Board& board, int inport, int rank);
