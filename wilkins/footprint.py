@@ -24,7 +24,7 @@ BLOCK = 64 << 10
 """Bytes by which the memory of a step grows (`kBlock` of the native layer)."""
 _BESIDE = 4 << 10
 """Bytes that a file has beside its data, or more: its headers."""
-_RETAINED = 32 << 20
+_RETAINED = 4 << 20
 """Bytes that a source's steps may take for the sake of those that could be opened again (`kRetained` natively)."""
 _REORDER = 16
 """Steps that a queue may grow to, if the workflow file does not say (`kReorder` natively)."""

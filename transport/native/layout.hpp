@@ -21,7 +21,8 @@ inline constexpr int kNameRanges = 16;                  // of a NameSet
 inline constexpr int kSegments = 32;                    // files that the board may grow by
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
 inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow to break a circle of waits, if the workflow file does not say
-inline constexpr uint64_t kRetained = 32u << 20;  // bytes that a source's arenas may take for the sake of steps that all have had
+// Bytes that a source's arenas may take for the sake of steps that all have had: what a processor's caches hold, lest every step be slower.
+inline constexpr uint64_t kRetained = 4u << 20;
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
 inline constexpr uint32_t kSeriesSlots = 4096;  // slots of an out-port for each in-port that lists whole series, over all its sources,
 inline constexpr int kListings = 32;            // the last ones of an in-port that other ranks may yet be answered like
