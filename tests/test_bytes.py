@@ -412,3 +412,49 @@ os.close(f)
     assert code == 1
     assert "the program python" in told
     assert "a call that does not come from the C library" in told
+
+
+UNSEEN = """
+SYS_close, SYS_pwrite = (57, 68) if os.uname().machine == "aarch64" else (3, 18)
+call = ctypes.CDLL(None).syscall
+call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long, ctypes.c_long]
+f = os.open("a.bin", os.O_RDWR | os.O_CREAT)
+os.pwrite(f, b"x" * 8192, 0)
+def write_unseen(data, at):
+    assert call(SYS_pwrite, f, data, len(data), at) == len(data)
+"""
+"""A program that has written to its file by copies, and can write past the C library."""
+
+
+def test_unseen_writes_between_seen_ones_are_kept(tmp_path: Path) -> None:
+    producer = f"""{UNSEEN}
+write_unseen(b"y" * 100, 8192)
+os.pwrite(f, b"z" * 10, 9000)
+assert os.pread(f, 2, 8191) == b"xy"
+write_unseen(b"w", 9010)
+os.close(f)
+"""
+    consumer = "print(open('a.bin', 'rb').read() == b'x' * 8192 + b'y' * 100 + bytes(708) + b'z' * 10 + b'w')"
+    code, printed, told = run_pair(tmp_path, producer, consumer, "a.bin")
+    assert code == 0, told
+    assert printed.split() == ["True"], told
+
+
+def test_a_seen_write_over_an_unseen_one_ends_the_run(tmp_path: Path) -> None:
+    """Nobody knows which of the two was the last."""
+    producer = f"{UNSEEN}write_unseen(b'y' * 10, 16384)\nos.pwrite(f, b'z' * 5, 16384)\nos.close(f)"
+    code, _, told = run_pair(tmp_path, producer, "open('a.bin').read()", "a.bin")
+    assert code == 1
+    assert "among 5 bytes that it has written by write or pwrite, too" in told
+
+
+def test_another_file_of_the_same_number_gets_its_bytes(tmp_path: Path) -> None:
+    """The program closes a step's descriptor by a system call, and the next file that it opens has its number."""
+    producer = f"""{UNSEEN}
+call(SYS_close, f, None, 0, 0)
+g = os.open("other", os.O_WRONLY | os.O_CREAT)
+assert g == f and os.pwrite(g, b"other", 0) == 5
+os.close(g)
+"""
+    _, _, told = run_pair(tmp_path, producer, "os.path.exists('a.bin')", "a.bin")
+    assert (tmp_path / "work/other").read_text() == "other", told

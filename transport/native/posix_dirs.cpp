@@ -262,7 +262,7 @@ private:
 }  // namespace
 
 DIR* open_directory(const char* path, const void* caller) {
-    if (!path || !in_run(caller)) return libc::opendir(path);
+    if (!path || !in_run(caller) || !any_may_hold_steps()) return libc::opendir(path);
     const int before = errno;
     auto listing = prepare(path, identify(path), caller);
     errno = before;
@@ -271,7 +271,7 @@ DIR* open_directory(const char* path, const void* caller) {
 
 DIR* open_directory(int fd, const void* caller) {
     char path[PATH_MAX];
-    if (!in_run(caller)) return libc::fdopendir(fd);
+    if (!in_run(caller) || !any_may_hold_steps()) return libc::fdopendir(fd);
     const int before = errno;
     std::unique_ptr<Listing> listing;
     if (const Folder folder = identify(fd); !folder.none() && may_hold_steps(folder) && name_of(fd, path)) listing = prepare(path, folder, caller);

@@ -41,8 +41,8 @@ ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
     const auto move = [&] { return libc::lseek(fd, length, SEEK_CUR) - length; };
     const auto move_back = [&] { return libc::lseek(fd, -length, SEEK_CUR); };
     off_t at = move();
-    if (at >= 0 && at != step->offset()) {  // moved by another thread, or by what has written past our calls
-        move_back();
+    if (at != step->offset()) {  // moved by another thread, or by what has written past our calls
+        if (at >= 0) move_back();
         if (step->native(fd)) return libc::write(fd, buffer, count);
         at = move();
     }

@@ -83,6 +83,11 @@ auto open_other(const char* path, Open open) {
     return open(step ? fd : -1);
 }
 
+// A number that the kernel gives anew was closed past our calls.
+void begin_anew(int fd) {
+    if (find(fd)) forget(fd);
+}
+
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
     const NameAt whole(dirfd, path, caller);
@@ -90,6 +95,7 @@ int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* ca
         return open_other(path, [&](int same) {
             const int fd = libc::openat(dirfd, path, flags, mode);
             if (fd < 0 && match.made) forget_made(whole);
+            begin_anew(fd);
             adopt_duplicate(same, fd);
             return fd;
         });
@@ -147,6 +153,7 @@ WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     return open_other(path, [&](int same) {
         FILE* const stream = libc::fopen(path, mode);
         if (!stream && match.made) forget_made(path);
+        if (stream) begin_anew(fileno(stream));
         if (same >= 0 && stream) adopt_duplicate(same, fileno(stream));
         return stream;
     });

@@ -164,6 +164,8 @@ bool is_file(const Match& match);
 // never the file of a later step.
 bool may_remove_file(const Match& match);
 
+// False only if no listing of any folder has to do with steps. Costs no system call and no allocation.
+bool any_may_hold_steps();
 // False only if no listing of the folder (none: one that is not there) has to do with steps. Costs no system call and no allocation.
 bool may_hold_steps(const Folder& folder);
 

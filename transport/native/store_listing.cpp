@@ -218,6 +218,17 @@ Folder Listed::start_of(const char* pattern) const {
     return {};
 }
 
+bool any_may_hold_steps() {
+    const Process& p = process();
+    if (!p.context.active) return false;
+    for (int i = p.first_port; i < p.last_port; ++i)
+        if (is_mine(p, p.board.port(i), Direction::in)) return true;
+    Board::Lock lock(p.board);
+    for (int s = 0; s < p.board.head().slots; ++s)
+        if (!p.board.slot(s).folder.none()) return true;
+    return false;
+}
+
 bool may_hold_steps(const Folder& folder) {
     const Process& p = process();
     if (!p.context.active || p.first_port == p.last_port) return false;
