@@ -5,6 +5,7 @@
 #include "disk.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
+#include "posix_links.hpp"
 #include "store.hpp"
 
 namespace {
@@ -62,6 +63,7 @@ template <class F>
 auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
     Match match;
     if (!match_name(name, &match, purpose_of(asking, flags))) {
+        const posix::Hdf5Opens under_way(asking == Asking::opening && !(flags & kReadWrite));
         const auto result = call(fapl);
         if (match.made && (result < 0 || !disk::exists(match.name))) forget_made(match.name);
         return result;

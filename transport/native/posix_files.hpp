@@ -159,6 +159,9 @@ void leave_handed();
 // The program lets go of a mapping: a step that was only written through it may be whole now.
 void note_unmapped();
 
+// The descriptor that a name below /proc or /dev stands for, or -1.
+int named_descriptor(const char* path);
+
 // Makes `copy`, just duplicated from `fd` or opened by its path below /proc, lead where `fd` leads.
 void adopt_duplicate(int fd, int copy);
 

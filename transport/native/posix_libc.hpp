@@ -120,6 +120,10 @@ private:
     X(rename, int(const char*, const char*))                                            \
     X(renameat, int(int, const char*, int, const char*))                                \
     X(renameat2, int(int, const char*, int, const char*, unsigned))                     \
+    X(link, int(const char*, const char*))                                              \
+    X(linkat, int(int, const char*, int, const char*, int))                             \
+    X(symlink, int(const char*, const char*))                                           \
+    X(symlinkat, int(const char*, int, const char*))                                    \
     X(unlink, int(const char*))                                                         \
     X(unlinkat, int(int, const char*, int))                                             \
     X(remove, int(const char*))                                                         \

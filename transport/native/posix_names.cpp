@@ -1,4 +1,4 @@
-// Names of the C library's calls that lead to steps: matching, stat, access, rename, unlink, truncate.
+// Names of the C library's calls that lead to steps: matching, stat, access, unlink, truncate.
 #include "posix_names.hpp"
 
 #include <link.h>
@@ -13,6 +13,7 @@
 #include "disk.hpp"
 #include "first.hpp"
 #include "posix_files.hpp"
+#include "posix_links.hpp"
 #include "step_file.hpp"
 
 // The start of this library in memory; the linker defines it.
@@ -36,23 +37,6 @@ size_t measure_library() {
 
 // The device that steps appear on: none that Linux hands out.
 const dev_t kDevice = makedev(0xfff, 0x5753);
-
-int succeed_or(int error) {
-    if (!error) return 0;
-    errno = error;
-    return -1;
-}
-
-// stat for the program: of a name that the task only reads it waits as an open would.
-int look_at(const Match& match, struct stat* st) {
-    if (match.inport < 0 || match.outport >= 0) return stat_match(match, st);
-    // HDF5 asks for the name of a file just after it has opened it.
-    if (describe_open(match, false, st)) return 0;
-    Look look;
-    const int error = await_look(match, &look);
-    if (!error) describe(look.size, look.identity, look.published_ns, st);
-    return succeed_or(error);
-}
 
 int access_match(const Match& match, int mode) {
     struct stat st;
@@ -100,100 +84,33 @@ int truncate_match(const Match& match, off_t size) {
     return succeed_or(error);
 }
 
-// A finished file of the disk becomes a step. Returns 0 or an errno.
-int publish_file(int dirfd, const char* path, const Match& match) {
-    const int fd = libc::openat(dirfd, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    struct stat st;
-    int error = libc::fstat(fd, &st) != 0 ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
-    StepFile* step = error ? nullptr : open_step(match, Intent::create, 1, &error);
-    if (step) {
-        const uint64_t size = static_cast<uint64_t>(st.st_size);
-        error = step->prepare_write(0, size, true);
-        for (uint64_t done = 0; !error && done < size;) {
-            const ssize_t n = libc::pread(fd, step->data() + done, size - done, static_cast<off_t>(done));
-            if (n > 0) done += static_cast<uint64_t>(n);
-            else if (n == 0) error = EIO;
-            else if (errno != EINTR) error = errno;
-        }
-        if (error) discard_step(step);
-        else close_step(step);
-    }
-    libc::close(fd);
-    return error;
-}
-
-// A step becomes a file of the disk. Returns 0 or an errno.
-int save_step(const Match& match, int dirfd, const char* path) {
-    int error = 0;
-    const bool consumed = match.inport >= 0;
-    StepFile* step = open_step(match, consumed ? Intent::read : Intent::look, 1, &error);
-    if (!step) return error;
-    const int fd = libc::openat(dirfd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) error = errno;
-    const uint64_t size = step->eof();
-    step->prepare_read(0, size);
-    for (uint64_t done = 0; !error && done < size;) {
-        const ssize_t n = libc::write(fd, step->data() + done, size - done);
-        if (n >= 0) done += static_cast<uint64_t>(n);
-        else if (errno != EINTR) error = errno;
-    }
-    if (fd >= 0 && libc::close(fd) != 0 && !error) error = errno;
-    close_step(step);
-    return error ? error : remove_step(match);
-}
-
-// rename; where neither name is a port's, by the program's own `call`.
-template <class Call>
-int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
-    Match source, target;
-    const NameAt whole_from(from_dir, from, caller), whole_to(to_dir, to, caller);
-    const bool from_step = matches(whole_from, &source, caller, Purpose::look);
-    const bool to_step = matches(whole_to, &target, caller) && target.outport >= 0;
-    if (!from_step && !to_step) {
-        const int result = call();
-        if (result == 0 && in_run(caller)) {
-            forget_made(whole_from);
-            note_made(whole_to);
-        }
-        return result;
-    }
-    struct stat st;
-    const bool exclusive = (flags & 1u) != 0;  // RENAME_NOREPLACE
-    if (flags & ~1u) return succeed_or(EINVAL);
-    if (exclusive && to_step && stat_match(target, &st) == 0) return succeed_or(EEXIST);
-    if (from_step && to_step) return succeed_or(rename_step(source, target));
-    if (from_step && on_disk(source)) {
-        const int result = libc::renameat(from_dir, from, to_dir, to);
-        if (result == 0) remove_step(source);
-        return result;
-    }
-    if (from_step) {
-        const int error = look_at(source, &st) == 0 ? save_step(source, to_dir, to) : errno;
-        if (error) return succeed_or(error);
-        if (is_file(source) && may_remove_file(source)) libc::unlinkat(from_dir, from, 0);
-        note_made(whole_to);
-        return 0;
-    }
-    const mode_t mode = libc::fstatat(from_dir, from, &st, 0) == 0 ? st.st_mode & 07777 : 0;
-    const int error = publish_file(from_dir, from, target);
-    if (error) return succeed_or(error);
-    if (on_disk(target) && mode) libc::chmod(target.name, mode);
-    if (libc::unlinkat(from_dir, from, 0) != 0) return -1;
-    forget_made(whole_from);
-    return 0;
-}
-
 // Is a look at this name answered by the layer?
 bool is_looked_at(const char* path, Match* match, const void* caller) {
     return matches(path, match, caller, Purpose::look) && (!on_disk(*match) || is_being_written(*match));
 }
 
-int stat_any(const char* path, struct stat* st, const void* caller, bool* handled) {
-    Match match;
-    *handled = is_looked_at(path, &match, caller);
-    return *handled ? look_at(match, st) : 0;
+template <class Call>
+int look_on_disk(const Linked& name, Call call) {
+    const bool whole = name.dirfd == AT_FDCWD || (name.path && name.path[0] == '/');
+    return posix::look_on_disk(whole ? name.path : nullptr, name.caller, call);
 }
+
+// stat, and access, of a name: of a step, or else by the program's own `call`.
+template <class Call>
+int stat_name(const Linked& name, struct stat* st, Call call) {
+    Match match;
+    if (is_looked_at(NameAt(name.dirfd, name.path, name.caller), &match, name.caller)) return look_at(match, st);
+    return follow_links(name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return look_at(step, st); });
+}
+
+template <class Call>
+int access_name(const Linked& name, int mode, Call call) {
+    Match match;
+    if (is_looked_at(NameAt(name.dirfd, name.path, name.caller), &match, name.caller)) return access_match(match, mode);
+    return follow_links(name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return access_match(step, mode); });
+}
+
+Linked looked_at(int dirfd, const char* path, bool follows, const void* caller) { return {dirfd, path, follows, Purpose::look, caller}; }
 
 // A directory stays one, whatever a port says of its name. Only for what the task reads it does not stand in the way of steps.
 bool is_directory(const char* name, const Match& match, bool reads) {
@@ -230,7 +147,7 @@ bool matches(const char* name, Match* match, const void* caller, Purpose purpose
 }
 
 NameAt::NameAt(int dirfd, const char* path, const void* caller) : name_(path) {
-    if (dirfd == AT_FDCWD || !path || !path[0] || path[0] == '/' || !in_run(caller) || !could_match(path)) return;
+    if (dirfd == AT_FDCWD || !path || !path[0] || path[0] == '/' || !in_run(caller) || !(could_match(path) || could_hold_steps(path))) return;
     const int saved = errno;
     char link[32];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
@@ -296,10 +213,18 @@ int stat_match(const Match& match, struct stat* st) {
 
 bool comes_later(const char* path, const void* caller) { return path && errno == ENOENT && in_run(caller) && await_folder(path); }
 
+int look_at(const Match& match, struct stat* st) {
+    if (match.inport < 0 || match.outport >= 0) return stat_match(match, st);
+    // HDF5 asks for the name of a file just after it has opened it.
+    if (describe_open(match, false, st)) return 0;
+    Look look;
+    const int error = await_look(match, &look);
+    if (!error) describe(look.size, look.identity, look.published_ns, st);
+    return succeed_or(error);
+}
+
 int stat_for_program(const char* path, struct stat* st, bool follow) {
-    bool handled;
-    const int result = stat_any(path, st, nullptr, &handled);
-    return handled ? result : look_on_disk(path, nullptr, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
+    return stat_name(looked_at(AT_FDCWD, path, follow, nullptr), st, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
 }
 
 namespace {
@@ -323,16 +248,12 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, stat, const char* path, struct stat* st) {
-    bool handled;
-    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::stat(path, st); });
+    return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st, [=] { return libc::stat(path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(stat64, stat);
 
 WILKINS_INTERPOSE(int, lstat, const char* path, struct stat* st) {
-    bool handled;
-    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::lstat(path, st); });
+    return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st, [=] { return libc::lstat(path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(lstat64, lstat);
 
@@ -341,23 +262,17 @@ WILKINS_ALIAS(fstat64, fstat);
 
 WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, int flags) {
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
-    bool handled;
-    const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
-    return handled ? result : look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::fstatat(dirfd, path, st, flags); });
+    return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), st, [=] { return libc::fstatat(dirfd, path, st, flags); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(fstatat64, fstatat);
 
 WILKINS_INTERPOSE(int, __xstat, int version, const char* path, struct stat* st) {
-    bool handled;
-    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::__xstat(version, path, st); });
+    return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st, [=] { return libc::__xstat(version, path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__xstat64, __xstat);
 
 WILKINS_INTERPOSE(int, __lxstat, int version, const char* path, struct stat* st) {
-    bool handled;
-    const int result = stat_any(path, st, WILKINS_CALLER, &handled);
-    return handled ? result : look_on_disk(path, WILKINS_CALLER, [=] { return libc::__lxstat(version, path, st); });
+    return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st, [=] { return libc::__lxstat(version, path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__lxstat64, __lxstat);
 
@@ -368,51 +283,34 @@ WILKINS_ALIAS(__fxstat64, __fxstat);
 
 WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, struct stat* st, int flags) {
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
-    bool handled;
-    const int result = stat_any(NameAt(dirfd, path, WILKINS_CALLER), st, WILKINS_CALLER, &handled);
-    return handled ? result : look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::__fxstatat(version, dirfd, path, st, flags); });
+    return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), st,
+                     [=] { return libc::__fxstatat(version, dirfd, path, st, flags); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__fxstatat64, __fxstatat);
 
 WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned mask, struct statx* stx) {
     struct stat st;
-    bool handled = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
-    const int result = handled ? fstat_any(dirfd, &st) : stat_any(NameAt(dirfd, path, WILKINS_CALLER), &st, WILKINS_CALLER, &handled);
-    if (!handled) return look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::statx(dirfd, path, flags, mask, stx); });
-    if (result == 0) describe(st, stx);
+    int by_kernel = -1;
+    const bool is_step = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
+    const int result = is_step ? fstat_any(dirfd, &st)
+                               : stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), &st,
+                                           [&] { return by_kernel = libc::statx(dirfd, path, flags, mask, stx); });
+    if (result == 0 && by_kernel != 0) describe(st, stx);
     return result;
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
-    Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode)
-                                                       : look_on_disk(path, WILKINS_CALLER, [=] { return libc::access(path, mode); });
+    return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode, [=] { return libc::access(path, mode); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
-    Match match;
-    return is_looked_at(path, &match, WILKINS_CALLER) ? access_match(match, mode)
-                                                       : look_on_disk(path, WILKINS_CALLER, [=] { return libc::eaccess(path, mode); });
+    return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode, [=] { return libc::eaccess(path, mode); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
-    Match match;
-    return is_looked_at(NameAt(dirfd, path, WILKINS_CALLER), &match, WILKINS_CALLER)
-               ? access_match(match, mode)
-               : look_on_disk(dirfd, path, WILKINS_CALLER, [=] { return libc::faccessat(dirfd, path, mode, flags); });
-} WILKINS_OR(-1)
-
-WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
-    return rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::rename(from, to); });
-} WILKINS_OR(-1)
-
-WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
-    return rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, [=] { return libc::renameat(from_dir, from, to_dir, to); });
-} WILKINS_OR(-1)
-
-WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
-    return rename_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::renameat2(from_dir, from, to_dir, to, flags); });
+    return access_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), mode,
+                       [=] { return libc::faccessat(dirfd, path, mode, flags); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {

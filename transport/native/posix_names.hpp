@@ -14,7 +14,7 @@ bool is_own_code(const void* address);
 // Is this process part of a run, and the call the program's own?
 bool in_run(const void* caller);
 
-// A name that a call gives relative to an open directory, made whole if it could be a port's; any other stays as it is.
+// A name that a call gives relative to an open directory, made whole if it could be a port's, or a folder's of files that are; any other stays as it is.
 class NameAt {
 public:
     NameAt(int dirfd, const char* path, const void* caller);
@@ -42,17 +42,22 @@ int look_on_disk(const char* path, const void* caller, Call call) {
     return result != 0 && comes_later(path, caller) ? call() : result;
 }
 
-template <class Call>
-int look_on_disk(int dirfd, const char* path, const void* caller, Call call) {
-    return look_on_disk(dirfd == AT_FDCWD || (path && path[0] == '/') ? path : nullptr, caller, call);
-}
-
 // Fills `st` for a step. Both names of it (stat) and descriptors (fstat) show the same device, inode and size.
 void describe(uint64_t size, uint64_t identity, int64_t modified_ns, struct stat* st);
 void describe(const struct stat& st, struct statx* stx);
 
+// What a call answers, given an errno or 0.
+inline int succeed_or(int error) {
+    if (!error) return 0;
+    errno = error;
+    return -1;
+}
+
 // stat of a matching name: 0, or -1 with ENOENT. Never waits, never asks the disk.
 int stat_match(const Match& match, struct stat* st);
+
+// The same for the program: of a name that the task only reads it waits as an open would.
+int look_at(const Match& match, struct stat* st);
 
 // What stat, or lstat if links are not followed, answers the program.
 int stat_for_program(const char* path, struct stat* st, bool follow);

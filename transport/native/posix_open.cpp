@@ -7,6 +7,7 @@
 
 #include "disk.hpp"
 #include "posix_files.hpp"
+#include "posix_links.hpp"
 #include "posix_looks.hpp"
 
 namespace wilkins::posix {
@@ -58,19 +59,6 @@ int stream_descriptor(FILE* stream) {
     return find(fd) ? fd : -1;
 }
 
-// The descriptor that a name below /proc or /dev stands for, or -1.
-int named_descriptor(const char* path) {
-    static const char* const standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
-    for (int fd = 0; fd < 3; ++fd)
-        if (strcmp(path, standard[fd]) == 0) return fd;
-    const char* number = nullptr;
-    if (strncmp(path, "/dev/fd/", 8) == 0) number = path + 8;
-    else if (strncmp(path, "/proc/", 6) == 0 && (number = strstr(path, "/fd/"))) number += 4;
-    if (!number || *number < '0' || *number > '9') return -1;
-    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
-    return atoi(number);
-}
-
 // Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then on.
 template <class Open>
 auto open_other(const char* path, Open open) {
@@ -88,10 +76,20 @@ void begin_anew(int fd) {
     if (find(fd)) forget(fd);
 }
 
+// Opening goes through symbolic links that are there; one that creates does so where they lead to.
+Linked opened(int dirfd, const char* path, int flags, const void* caller) {
+    return {dirfd, path, !(flags & (O_CREAT | O_NOFOLLOW)), purpose_of(flags), caller};
+}
+
 int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
     const NameAt whole(dirfd, path, caller);
-    if (!matches(whole, &match, caller, purpose_of(flags)))
+    const auto open_step = [=](const Match& step) {
+        const disk::Permission permission(mode);
+        return open_match(step, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
+    };
+    if (matches(whole, &match, caller, purpose_of(flags))) return open_step(match);
+    const auto open_file = [&] {
         return open_other(path, [&](int same) {
             const int fd = libc::openat(dirfd, path, flags, mode);
             if (fd < 0 && match.made) forget_made(whole);
@@ -99,11 +97,28 @@ int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* ca
             adopt_duplicate(same, fd);
             return fd;
         });
-    const disk::Permission permission(mode);
-    return open_match(match, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
+    };
+    return follow_links(opened(dirfd, path, flags, caller), open_file, [&](const Match& step) {
+        const int fd = open_step(step);
+        if (fd >= 0 && Hdf5Opens::now()) find(fd)->settle();
+        return fd;
+    });
 }
 
 }  // namespace
+
+int named_descriptor(const char* path) {
+    static const char* const standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    for (int fd = 0; fd < 3; ++fd)
+        if (strcmp(path, standard[fd]) == 0) return fd;
+    const char* number = nullptr;
+    if (strncmp(path, "/dev/fd/", 8) == 0) number = path + 8;
+    else if (strncmp(path, "/proc/", 6) == 0 && (number = strstr(path, "/fd/"))) number += 4;
+    if (!number || *number < '0' || *number > '9') return -1;
+    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
+    return atoi(number);
+}
+
 }  // namespace wilkins::posix
 
 using namespace wilkins;
@@ -150,13 +165,17 @@ WILKINS_ALIAS(creat64, creat);
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
     Match match;
     if (matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return open_stream(match, mode);
-    return open_other(path, [&](int same) {
-        FILE* const stream = libc::fopen(path, mode);
-        if (!stream && match.made) forget_made(path);
-        if (stream) begin_anew(fileno(stream));
-        if (same >= 0 && stream) adopt_duplicate(same, fileno(stream));
-        return stream;
-    });
+    const auto open_file = [&] {
+        return open_other(path, [&](int same) {
+            FILE* const stream = libc::fopen(path, mode);
+            if (!stream && match.made) forget_made(path);
+            if (stream) begin_anew(fileno(stream));
+            if (same >= 0 && stream) adopt_duplicate(same, fileno(stream));
+            return stream;
+        });
+    };
+    return follow_links(opened(AT_FDCWD, path, stream_flags(mode), WILKINS_CALLER), open_file,
+                        [&](const Match& step) { return open_stream(step, mode); });
 } WILKINS_OR(nullptr)
 WILKINS_ALIAS(fopen64, fopen);
 

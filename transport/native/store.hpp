@@ -106,6 +106,10 @@ void note_moved();
 // False only if no port of this task has a name that ends like this one. Costs a comparison of last components.
 bool could_match(const char* name);
 
+// False only if no file in a folder that is called like this one, or below it, has a name of the task's out-ports. Costs a comparison of
+// components.
+bool could_hold_steps(const char* folder);
+
 // Opens a step for the given intent. On failure returns nullptr and sets *error. Waits for room (producers) and for data
 // (consumers). Reading a name at the end of its stream fails with ENOENT. `communicator_size` is the number of ranks
 // that will share a step being created (1: this rank alone); only the lead calls this, the others attach.
@@ -235,5 +239,11 @@ int begin_again(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.
 int rename_step(const Match& from, const Match& to);
+
+// The file of a step that this task is about to publish or has published has another name now, and is going to be published under that.
+void withdraw_step(const Match& match);
+
+// The names of this task's files in memory that are in the folder or below it, in the order in which they were begun.
+std::vector<std::string> own_names_below(const char* folder);
 
 }  // namespace wilkins

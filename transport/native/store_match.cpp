@@ -330,6 +330,19 @@ bool is_read(Process& p, int index, Match* match, Purpose purpose) {
     return false;
 }
 
+// Is one of the pattern's folders called so?
+bool has_folder_like(const char* pattern, const char* name) {
+    if (is_deep(pattern)) return true;
+    for (const char* end; (end = strchr(pattern, '/')); pattern = end + 1) {
+        FolderName one;
+        const auto length = static_cast<size_t>(end - pattern);
+        memcpy(one, pattern, length);
+        one[length] = 0;
+        if (length > 0 && glob_match(one, name)) return true;
+    }
+    return false;
+}
+
 // Of names that are no step's: an in-port whose pattern matches, or -1. Costs a comparison of last components for all others.
 int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
     if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) || !normalise(name, clean, sizeof(clean))) return -1;
@@ -373,6 +386,19 @@ bool could_match(const char* name) {
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
         if (port.task == p.context.task && glob_match(last_components(called(port).pattern, 1), last)) return true;
+    }
+    return false;
+}
+
+bool could_hold_steps(const char* folder) {
+    const Process& p = process();
+    if (!folder || !p.context.active || passing_through()) return false;
+    FolderName clean;
+    if (!normalise(folder, clean, sizeof(clean))) return false;
+    const char* const last = last_components(clean, 1);
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task == p.context.task && port.direction == Direction::out && has_folder_like(port.pattern, last)) return true;
     }
     return false;
 }

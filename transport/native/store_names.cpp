@@ -1,4 +1,5 @@
 // Names: what a look at one shows, and what becomes of a step whose name is removed or changed.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -97,6 +98,33 @@ int begin_again(const Match& match) {
     return queue::remove_own(p.board, match.outport, match.name, place, false) ? 0 : ENOENT;
 }
 
+void withdraw_step(const Match& match) {
+    const Process& p = process();
+    const uint64_t place = hash_place(match.name);
+    Board::Lock lock(p.board);
+    queue::remove_own(p.board, match.outport, match.name, place, true);
+}
+
+std::vector<std::string> own_names_below(const char* folder) {
+    const Process& p = process();
+    const size_t length = strlen(folder);
+    std::vector<std::pair<uint64_t, std::string>> found;
+    {
+        Board::Lock lock(p.board);
+        for (int k = 0; k < p.board.head().slots; ++k) {
+            const SlotRecord& slot = p.board.slot(k);
+            const PortRecord& port = p.board.port(p.board.source(slot.source).port);
+            if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.removed) continue;
+            if (slot.state != SlotState::published && slot.state != SlotState::resting) continue;
+            if (strncmp(slot.name, folder, length) == 0 && slot.name[length] == '/') found.emplace_back(slot.stamp, slot.name);
+        }
+    }
+    std::sort(found.begin(), found.end());
+    std::vector<std::string> names;
+    for (auto& one : found) names.push_back(std::move(one.second));
+    return names;
+}
+
 namespace {
 
 // Gives a file that rests another name, on disk too. False: no such file rests; else *error is 0 or an errno.
@@ -147,12 +175,7 @@ int rename_step(const Match& from, const Match& to) {
     if (from.outport >= 0 && from.outport == to.outport && rename_resting(p, from, to, &error)) return error;
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
-    {
-        // First, for it may take the room that the new name needs.
-        const uint64_t place = hash_place(from.name);
-        Board::Lock lock(p.board);
-        queue::remove_own(p.board, from.outport, from.name, place, true);
-    }
+    withdraw_step(from);  // first, for it may take the room that the new name needs
     WILKINS_FAULT_POINT("rename.removed");
     StepFile* file = create(to, false, &error);
     if (file) {
