@@ -107,19 +107,7 @@ WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
     return libc::execve(path, words, variables);
 } WILKINS_OR(-1)
 
-// Calls that start another process without a fork that could be watched. It may get any descriptor.
-
-WILKINS_INTERPOSE(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
-                  const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
-    posix::hand_all_to_child();
-    return libc::posix_spawn(child, path, actions, attributes, words, variables);
-} WILKINS_OR(errno)
-
-WILKINS_INTERPOSE(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
-                  const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
-    posix::hand_all_to_child();
-    return libc::posix_spawnp(child, name, actions, attributes, words, variables);
-} WILKINS_OR(errno)
+// Calls that start another process without a fork that could be watched (posix_spawn.cpp has another). It may get any descriptor.
 
 WILKINS_INTERPOSE(int, system, const char* command) {
     posix::hand_all_to_child();

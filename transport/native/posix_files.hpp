@@ -159,6 +159,9 @@ void leave_handed();
 // The program lets go of a mapping: a step that was only written through it may be whole now.
 void note_unmapped();
 
+// open, of any name; `caller`: whose call it is.
+int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
+
 // The descriptor that a name below /proc or /dev stands for, or -1.
 int named_descriptor(const char* path);
 

@@ -149,6 +149,11 @@ private:
     X(execveat, int(int, const char*, char* const*, char* const*, int))                 \
     X(chdir, int(const char*))                                                          \
     X(fchdir, int(int))                                                                 \
+    X(posix_spawn_file_actions_init, int(posix_spawn_file_actions_t*))                  \
+    X(posix_spawn_file_actions_destroy, int(posix_spawn_file_actions_t*))               \
+    X(posix_spawn_file_actions_addopen, int(posix_spawn_file_actions_t*, int, const char*, int, mode_t)) \
+    X(posix_spawn_file_actions_addchdir_np, int(posix_spawn_file_actions_t*, const char*)) \
+    X(posix_spawn_file_actions_addfchdir_np, int(posix_spawn_file_actions_t*, int))     \
     X(posix_spawn, int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*, char* const*))\
     X(posix_spawnp, int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*, char* const*))\
     X(system, int(const char*))                                                         \

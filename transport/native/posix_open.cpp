@@ -1,9 +1,11 @@
 // open, fopen, close, dup and kin: descriptors and streams that lead to steps.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "disk.hpp"
 #include "posix_files.hpp"
@@ -45,6 +47,25 @@ FILE* open_stream(const Match& match, const char* mode) {
     return nullptr;
 }
 
+// The stream leads to the step from now on, with a descriptor of its own.
+FILE* reopen_stream(const Match& match, const char* mode, FILE* stream) {
+    const int fd = open_match(match, stream_flags(mode) | O_CLOEXEC, Opener::stream);
+    int error = errno;
+    char path[32] = "";  // of no file: the C library closes the stream, and fails
+    if (fd >= 0) snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    std::string how = mode;
+    how.erase(std::remove(how.begin(), how.end(), 'x'), how.end());  // the file is there by now
+    FILE* const reopened = libc::freopen(path, how.c_str(), stream);
+    if (fd >= 0) {
+        error = errno;
+        if (reopened) adopt_duplicate(fd, fileno(reopened));
+        forget(fd);
+        libc::close(fd);
+    }
+    if (!reopened) errno = error;
+    return reopened;
+}
+
 // What close() returns, given that of the real one and what publishing said.
 int closed(int result, int error) {
     if (result != 0 || error == 0) return result;
@@ -81,7 +102,21 @@ Linked opened(int dirfd, const char* path, int flags, const void* caller) {
     return {dirfd, path, !(flags & (O_CREAT | O_NOFOLLOW)), purpose_of(flags), caller};
 }
 
-int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
+}  // namespace
+
+int named_descriptor(const char* path) {
+    static const char* const standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    for (int fd = 0; fd < 3; ++fd)
+        if (strcmp(path, standard[fd]) == 0) return fd;
+    const char* number = nullptr;
+    if (strncmp(path, "/dev/fd/", 8) == 0) number = path + 8;
+    else if (strncmp(path, "/proc/", 6) == 0 && (number = strstr(path, "/fd/"))) number += 4;
+    if (!number || *number < '0' || *number > '9') return -1;
+    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
+    return atoi(number);
+}
+
+int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
     const NameAt whole(dirfd, path, caller);
     const auto open_step = [=](const Match& step) {
@@ -105,20 +140,6 @@ int open_any(int dirfd, const char* path, int flags, mode_t mode, const void* ca
     });
 }
 
-}  // namespace
-
-int named_descriptor(const char* path) {
-    static const char* const standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
-    for (int fd = 0; fd < 3; ++fd)
-        if (strcmp(path, standard[fd]) == 0) return fd;
-    const char* number = nullptr;
-    if (strncmp(path, "/dev/fd/", 8) == 0) number = path + 8;
-    else if (strncmp(path, "/proc/", 6) == 0 && (number = strstr(path, "/fd/"))) number += 4;
-    if (!number || *number < '0' || *number > '9') return -1;
-    if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
-    return atoi(number);
-}
-
 }  // namespace wilkins::posix
 
 using namespace wilkins;
@@ -132,7 +153,7 @@ WILKINS_INTERPOSE(int, open, const char* path, int flags, ...) {
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
     }
-    return open_any(AT_FDCWD, path, flags, mode, WILKINS_CALLER);
+    return open_name(AT_FDCWD, path, flags, mode, WILKINS_CALLER);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(open64, open);
 
@@ -144,21 +165,21 @@ WILKINS_INTERPOSE(int, openat, int dirfd, const char* path, int flags, ...) {
         mode = va_arg(arguments, mode_t);
         va_end(arguments);
     }
-    return open_any(dirfd, path, flags, mode, WILKINS_CALLER);
+    return open_name(dirfd, path, flags, mode, WILKINS_CALLER);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(openat64, openat);
 
 // What programs compiled with _FORTIFY_SOURCE call where no mode is given.
-WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) { return open_any(AT_FDCWD, path, flags, 0, WILKINS_CALLER); } WILKINS_OR(-1)
+WILKINS_INTERPOSE(int, __open_2, const char* path, int flags) { return open_name(AT_FDCWD, path, flags, 0, WILKINS_CALLER); } WILKINS_OR(-1)
 WILKINS_ALIAS(__open64_2, __open_2);
 
 WILKINS_INTERPOSE(int, __openat_2, int dirfd, const char* path, int flags) {
-    return open_any(dirfd, path, flags, 0, WILKINS_CALLER);
+    return open_name(dirfd, path, flags, 0, WILKINS_CALLER);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__openat64_2, __openat_2);
 
 WILKINS_INTERPOSE(int, creat, const char* path, mode_t mode) {
-    return open_any(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode, WILKINS_CALLER);
+    return open_name(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode, WILKINS_CALLER);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(creat64, creat);
 
@@ -193,6 +214,8 @@ WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stre
         fflush(stream);
         forget(fd);
     }
+    Match match;
+    if (path && matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return reopen_stream(match, mode, stream);
     return libc::freopen(path, mode, stream);
 } WILKINS_OR(nullptr)
 WILKINS_ALIAS(freopen64, freopen);
