@@ -124,6 +124,7 @@ private:
     X(linkat, int(int, const char*, int, const char*, int))                             \
     X(symlink, int(const char*, const char*))                                           \
     X(symlinkat, int(const char*, int, const char*))                                    \
+    X(realpath, char*(const char*, char*))                                              \
     X(unlink, int(const char*))                                                         \
     X(unlinkat, int(int, const char*, int))                                             \
     X(remove, int(const char*))                                                         \

@@ -1,10 +1,12 @@
-// link and symlink: files of the disk and steps that get a further name, and links that lead to steps.
+// link, symlink and realpath: files of the disk and steps that get a further name, and links that lead to steps.
 #include "posix_links.hpp"
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
+#include "match.hpp"
 #include "posix_copies.hpp"
 #include "posix_files.hpp"
 #include "process.hpp"
@@ -90,6 +92,28 @@ int symlink_names(const char* target, int dirfd, const char* path, const void* c
     return 0;
 }
 
+// The whole name of a step, without links in it, as realpath says it of a file: in `out`, or in memory of its own. nullptr: there is none.
+char* real_name(const char* path, char* out, const void* caller) {
+    Match match;
+    struct stat st;
+    const int saved = errno;
+    if (!matches(path, &match, caller, Purpose::look) && !leads_to_step({AT_FDCWD, path, true, Purpose::look, caller}, &match)) return nullptr;
+    if (stat_for_program(match.name, &st, true) != 0) return nullptr;
+    const char* const file = last_components(match.name, 1);
+    Path folder = ".", real;
+    if (file != match.name) {
+        memcpy(folder, match.name, static_cast<size_t>(file - match.name));
+        folder[file - match.name] = 0;
+    }
+    if (!libc::realpath(folder, real) || strlen(real) + strlen(file) + 2 > sizeof(real)) return nullptr;
+    if (strcmp(real, "/") != 0) strcat(real, "/");
+    strcat(real, file);
+    char* const name = out ? out : static_cast<char*>(malloc(sizeof(real)));
+    if (!name) return nullptr;
+    errno = saved;
+    return strcpy(name, real);
+}
+
 }  // namespace
 
 bool leads_to_step(const Linked& name, Match* match) {
@@ -142,3 +166,14 @@ WILKINS_INTERPOSE(int, symlink, const char* target, const char* path) {
 WILKINS_INTERPOSE(int, symlinkat, const char* target, int dirfd, const char* path) {
     return symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); });
 } WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(char*, realpath, const char* path, char* out) {
+    char* const name = libc::realpath(path, out);
+    return name || !path || errno != ENOENT ? name : real_name(path, out, WILKINS_CALLER);
+} WILKINS_OR(nullptr)
+
+// What programs compiled with _FORTIFY_SOURCE call where the size of `out` is known, which is PATH_MAX at least.
+WILKINS_INTERPOSE(char*, __realpath_chk, const char* path, char* out, size_t) {
+    char* const name = libc::realpath(path, out);
+    return name || !path || errno != ENOENT ? name : real_name(path, out, WILKINS_CALLER);
+} WILKINS_OR(nullptr)
