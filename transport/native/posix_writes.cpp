@@ -47,9 +47,9 @@ void OpenStep::speed_up(int fd, size_t count) {
     struct stat st;
     if (!file_->takes_all || file_->handed || raw::fstat(fd, &st) != 0 || st.st_ino != file_->inode) return;
     if (st.st_size > 0) {
-        const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+        const int reading = readable_ ? fd : reopen_anew(fd, O_RDONLY | O_CLOEXEC);
         const bool stored = reading >= 0 && store(reading) == 0;
-        if (reading >= 0) libc::close(reading);
+        if (reading >= 0 && !readable_) libc::close(reading);
         if (!stored || raw::ftruncate(fd, 0) != 0) return;
     }
     offset_ = libc::lseek(fd, 0, SEEK_CUR);
