@@ -72,6 +72,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "drop": (READER,),
     "exit": (replace(LAUNCHER, arrivals=(1,)),),
     "hold": (READER,),
+    "leave": (replace(WRITER, kinds=PARALLEL, arrivals=(1,)),),
     "memory": (SHORT,),
     "open": (READER,),
     "publish": (WRITER,),
@@ -94,6 +95,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
 }
 OUT_OF_REACH = {
     "annex": "a stream of thousands of names, or hundreds of open steps",
+    "circle": "programs that wait for each other",
     "disk.kept": "a task with `restart:`",
     "disk.moved": "a file that rests and is renamed",
     "disk.moved-hidden": "the same",

@@ -137,7 +137,8 @@ class Supervisor:
         self._streams: dict[int, Stream] = {}
         self._foreign: set[int] = set()
         self._next_stuck = time.monotonic() + _CHECK_STUCK
-        self._next_moved = time.monotonic() + _CHECK_MOVED
+        self._check_moved_s = min(_CHECK_MOVED, polls.every_s) if polls else _CHECK_MOVED
+        self._next_moved = time.monotonic() + self._check_moved_s
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explained = False
@@ -394,7 +395,7 @@ class Supervisor:
                     self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures]))
                 self._held, self._held_since = None, float("inf")
             if now >= self._next_moved and self._stop is None:
-                self._next_moved = now + (min(_CHECK_MOVED, self._polls.every_s) if self._polls else _CHECK_MOVED)
+                self._next_moved = now + self._check_moved_s
                 self._check_moved(now)
         except BoardHeldError as error:
             self._note_held(now, error)
