@@ -90,6 +90,26 @@ f = os.open(name, os.O_WRONLY | os.O_CREAT)
 actions = [(os.POSIX_SPAWN_DUP2, f, 1)]
 os.waitpid(os.posix_spawnp("cat", ["cat", "source.txt"], os.environ, file_actions=actions), 0)
 """,
+    "os.posix_spawn opens": """
+actions = [(os.POSIX_SPAWN_OPEN, 1, name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), (os.POSIX_SPAWN_DUP2, 1, 2)]
+os.waitpid(os.posix_spawnp("cat", ["cat", "source.txt", "absent"], os.environ, file_actions=actions), 0)
+""",
+    "os.posix_spawn opens, static": """
+actions = [(os.POSIX_SPAWN_OPEN, fd, *opened) for fd, *opened in (
+    (0, "source.txt", os.O_RDONLY, 0), (1, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))]
+os.waitpid(os.posix_spawn("./static_child", ["static_child"], os.environ, file_actions=actions), 0)
+""",
+    "freopen": """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.freopen.restype = ctypes.c_void_p
+stdout = ctypes.c_void_p.in_dll(libc, "stdout")
+assert libc.freopen(name.encode(), b"wx", stdout)
+libc.printf(b"begun\\n")
+libc.fflush(None)
+os.system("cat source.txt")
+libc.printf(b"ended\\n")
+""",
     "print to a duplicate": """
 f = open(name, "w")
 os.dup2(f.fileno(), 1)
@@ -266,6 +286,30 @@ n = libc.syscall(ctypes.c_long(0), ctypes.c_long(f), room, ctypes.c_size_t(1 << 
 assert n > 0, (n, f, os.fstat(f), os.lseek(f, 0, 1))
 data = room.raw[:n]
 os.close(f)
+""",
+    "an input of posix_spawn": """
+copy = os.open("copy", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+actions = [(os.POSIX_SPAWN_OPEN, 0, name, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, copy, 1)]
+os.waitpid(os.posix_spawn("work/static_child", ["static_child"], os.environ, file_actions=actions), 0)
+os.close(copy)
+data = open("copy", "rb").read()
+""",
+    "freopen": """
+libc.freopen.restype = ctypes.c_void_p
+stdin = ctypes.c_void_p.in_dll(libc, "stdin")
+assert libc.freopen(name.encode(), b"r", stdin)
+data = os.read(0, 1 << 16)
+assert libc.freopen(b"/dev/null", b"r", stdin)
+""",
+    "os.link": """
+os.link(name, "linked")
+data = open("linked", "rb").read()
+os.remove("linked")
+""",
+    "os.symlink": """
+os.symlink(name, "linked")
+data = open("linked", "rb").read()
+os.remove("linked")
 """,
     "shutil.copyfile": "shutil.copyfile(name, 'copy')\ndata = open('copy', 'rb').read()",
     "cp": "subprocess.run(['cp', name, 'copy'], check=True)\ndata = open('copy', 'rb').read()",

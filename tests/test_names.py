@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
@@ -296,9 +297,180 @@ def test_libraries_that_look_before_they_open(pairs: Pairs, hdf5_programs: Path,
     assert pair.files() == []
 
 
+def python(text: str) -> list[str]:
+    """A program that links: `linkat` with all its flags, and what a call fails with."""
+    return [sys.executable, "-c", LINKING + text]
+
+
+LINKING = """\
+import ctypes, errno, os, sys
+from pathlib import Path
+libc = ctypes.CDLL(None, use_errno=True)
+def linkat(fd, path, to, flags):
+    return ctypes.get_errno() if libc.linkat(fd, path.encode(), -100, to.encode(), flags) else 0
+def fails(call, *args):
+    try:
+        call(*args)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+AT_FDCWD, AT_SYMLINK_FOLLOW, AT_EMPTY_PATH = -100, 0x400, 0x1000
+"""
+
+
+def test_a_link_of_a_file_to_a_port_s_name_publishes_it(pairs: Pairs) -> None:
+    pair = pairs("*.bin", queue=9)
+    pair.produce(
+        *python("""
+Path("draft").write_text("first")
+os.link("draft", "a.bin")
+assert fails(os.link, "draft", "a.bin") == "EEXIST"
+os.chmod("draft", 0o640)
+Path("draft").write_text("second")
+folder = os.open(".", os.O_RDONLY)
+os.link("draft", "b.bin", src_dir_fd=folder, dst_dir_fd=folder)
+unnamed = os.open(".", os.O_TMPFILE | os.O_RDWR)
+os.write(unnamed, b"third")
+assert linkat(unnamed, "", "c.bin", AT_EMPTY_PATH) == 0
+os.write(unnamed, b" and more")
+assert linkat(AT_FDCWD, f"/proc/self/fd/{unnamed}", "d.bin", AT_SYMLINK_FOLLOW) == 0
+os.link("d.bin", "e.bin")
+with open("f.bin", "w") as step:
+    step.write("sixth")
+    step.flush()
+    assert linkat(AT_FDCWD, f"/proc/self/fd/{step.fileno()}", "g.bin", AT_SYMLINK_FOLLOW) == errno.EXDEV
+    assert linkat(step.fileno(), "", "g.bin", AT_EMPTY_PATH) == errno.EXDEV
+assert fails(os.link, "absent", "h.bin") == "ENOENT" and not os.path.exists("h.bin")
+""")
+    )
+    assert pair.files() == ["draft"]
+    pair.end()
+    printed = pair.consume("sh", "-c", "for k in a b c d e f; do cat $k.bin; echo; done; ls *.bin")
+    last = "third and more"
+    names = [f"{letter}.bin" for letter in "abcdef"]
+    assert printed.splitlines() == ["first", "second", "third", last, last, "sixth", *names]
+
+
+def test_a_link_of_a_step_is_a_file_with_its_bytes_and_counts_as_read(pairs: Pairs) -> None:
+    pair = pairs("a.bin")
+    for text in ("first", "second", "third"):
+        pair.produce("sh", "-c", f"echo {text} > a.bin")
+    pair.end()
+    (pair.work / "taken").touch()
+    pair.consume("ln", "a.bin", "taken", code=1)
+    assert pair.steps_read() == 0
+    pair.consume("ln", "a.bin", "hard")
+    pair.consume("cp", "-l", "a.bin", "copied")
+    assert pair.steps_read() == 2
+    pair.consume(*python('os.link("a.bin", "b.bin"); print(Path("b.bin").read_text())'))
+    pair.consume("ln", "a.bin", "more", code=1)
+    assert pair.steps_read() == 3
+    assert [(pair.work / name).read_text() for name in ("hard", "copied", "b.bin")] == [
+        "first\n",
+        "second\n",
+        "third\n",
+    ]
+    assert not (pair.work / "more").exists()
+
+
+def test_a_symbolic_link_of_a_port_s_name_publishes_what_it_leads_to(pairs: Pairs) -> None:
+    pair = pairs("*.bin", queue=9)
+    pair.produce(
+        *python("""
+os.mkdir("sub")
+Path("sub/real").write_text("first")
+os.symlink("real", "sub/a.bin")
+os.symlink("sub/real", "b.bin")
+os.symlink("b.bin", "c.bin")
+assert fails(os.symlink, "sub/real", "b.bin") == "EEXIST"
+os.symlink("sub", "folder.bin")
+os.symlink("later", "d.bin")
+Path("later").write_text("too late")
+""")
+    )
+    pair.end()
+    links = sorted(path.name for path in pair.work.rglob("*") if path.is_symlink())
+    on_disk = ["a.bin", "b.bin", "c.bin"] if pair.mode == "file" else []
+    assert links == sorted([*on_disk, "d.bin", "folder.bin"])
+    assert pair.consume("cat", "sub/a.bin", "b.bin", "c.bin") == "first" * 3
+    assert "makes 'd.bin' a symbolic link to 'later', which is not there" in pair.log.read_text()
+    assert int(pair.board.report()["ports"][0]["steps"]) == 3
+
+
+def test_symbolic_links_lead_to_steps(pairs: Pairs) -> None:
+    pair = pairs("s*.bin", queue=9)
+    (pair.work / "sub").mkdir()
+    (pair.work / "sub" / "mine").symlink_to("../s0.bin")
+    (pair.work / "mine").symlink_to("sub/mine")
+    reading = pair.start(
+        1,
+        *python("""
+assert os.path.exists("mine") and os.access("mine", os.R_OK) and os.stat("mine").st_size == 5
+assert os.path.islink("mine") and fails(os.open, "mine", os.O_RDONLY | os.O_NOFOLLOW) == "ELOOP"
+assert open("mine").read() == "step0"
+libc.realpath.restype = ctypes.c_void_p
+assert ctypes.string_at(libc.realpath(b"mine", None)).decode() == os.path.abspath("s0.bin")
+for step in range(1, 4):
+    os.symlink(os.path.abspath(f"s{step}.bin"), "own")
+    with open("own") if step < 3 else os.fdopen(os.open("own", os.O_RDONLY, dir_fd=os.open(".", os.O_RDONLY))) as file:
+        print(file.read())
+    os.remove("own")
+os.symlink("s9.bin", "own")
+assert fails(open, "own") == fails(os.stat, "own") == "ENOENT"
+"""),
+    )
+    time.sleep(0.3)
+    for step in range(4):
+        pair.produce("sh", "-c", f"printf step{step} > s{step}.bin")
+    pair.end()
+    assert pair.finish(reading).split() == ["step1", "step2", "step3"]
+    assert pair.steps_read() == 4
+
+
+def test_a_folder_is_renamed_with_the_files_in_it(pairs: Pairs) -> None:
+    pair = pairs("*/*.bin", queue=9)
+    pair.produce(
+        *python("""
+def put(name, text, second):
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text(text)
+    os.utime(name, (second, second))
+put("draft/b.tmp", "draft", 1)
+os.rename("draft", "zero")
+put("one/a.bin", "one/a", 1)
+os.rename("one", "two")
+assert os.listdir("two") == ["a.bin"] and not os.path.exists("one"), os.listdir("two")
+""")
+    )
+    pair.end()
+    assert pair.consume("cat", "two/a.bin") == "one/a"
+    pair.consume("cat", "one/a.bin", code=1)
+    assert (pair.work / "two/a.bin").exists() == (pair.mode == "file")
+
+
+def test_a_folder_that_is_renamed_to_a_port_s_publishes_the_files_in_it(pairs: Pairs) -> None:
+    """In the order in which they were written."""
+    pair = pairs("step*/data*.bin", queue=9)
+    pair.produce(
+        *python("""
+for turn in "xy":
+    os.mkdir("tmp")
+    for place, name in enumerate(["data2.bin", "data1.bin", "other.bin"]):
+        Path("tmp", name).write_text(turn + name)
+        os.utime(Path("tmp", name), (place, place))
+    os.rename("tmp", "step" + turn)
+""")
+    )
+    pair.end()
+    files = sorted(str(path.relative_to(pair.work)) for path in pair.work.rglob("*.bin"))
+    assert ("stepx/data1.bin" in files) == (pair.mode == "file") and "stepx/other.bin" in files
+    names = ["stepx/data2.bin", "stepx/data1.bin", "stepy/data2.bin", "stepy/data1.bin"]
+    assert pair.consume("cat", *names) == "".join(name[4] + name[6:] for name in names)
+    assert pair.steps_read() == 4
+
+
 @pytest.mark.needs("gcc", "g++", "strace")
 def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> None:
-    """As many system calls and allocations with the layer as without it."""
+    """As many system calls and allocations as without the layer, but for a look whether a missing name is a link."""
     pair = pairs("*.bin")
     few, many = 10, 60
 
@@ -316,7 +488,7 @@ def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> 
     alone = calls(many, False) - calls(few, False)
     coupled = calls(many, True) - calls(few, True)
     assert sum(alone.values()) > 10 * (many - few)
-    assert coupled == alone
+    assert coupled - alone == Counter(readlinkat=many - few) and not alone - coupled
 
 
 PIPES = "for i in 1 2 3; do echo $i > f$i; done; cat f* | sort > all; test $(wc -l < all) = 3"

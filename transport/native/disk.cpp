@@ -255,6 +255,15 @@ int rename_file(const Board& board, int slot, const char* from, const char* to) 
     return turn_link(link, hidden);
 }
 
+void move_folder(const Board& board, int slot, const char* from, const char* to) {
+    Path whole, moved, hidden, link;
+    if (mode_of(board, slot) == Mode::memory || !names_of(board, slot, &whole, &hidden) || !link_path(board, slot, 'f', &link)) return;
+    const size_t length = strlen(from);
+    if (strncmp(whole.text, from, length) != 0 || whole.text[length] != '/') return;
+    if (!write_path(&moved, "%s%s", to, whole.text + length) || turn_link(link, moved) != 0) return;
+    if (is_file(board, slot) && names_of(board, slot, &whole, &hidden) && link_path(board, slot, 'a', &link)) turn_link(link, hidden);
+}
+
 bool is_named(const Board& board, int slot, const char* name) {
     Path link;
     struct stat arena, named;

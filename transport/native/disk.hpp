@@ -46,6 +46,9 @@ int settle(const Board& board, int slot, const unsigned char* image, uint64_t si
 // The program renames a file that it has closed but may add to. Returns 0 or the errno that the program alone would have met.
 int rename_file(const Board& board, int slot, const char* from, const char* to);
 
+// A folder has another name now, and with it, if it lies there, the slot's file. Both names are whole, and without links in the last component.
+void move_folder(const Board& board, int slot, const char* from, const char* to);
+
 // Is the slot's arena the file of this name?
 bool is_named(const Board& board, int slot, const char* name);
 

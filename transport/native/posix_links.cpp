@@ -85,10 +85,7 @@ int symlink_names(const char* target, int dirfd, const char* path, const void* c
     if (result != 0 || !in_run(caller)) return result;
     note_made(whole);
     Path file;
-    if (resolve(path, target, file) && matches(NameAt(dirfd, file, caller), &match, caller) && match.inport >= 0) {
-        const Process& p = process();
-        ++p.board.task(p.context.task).links;
-    }
+    if (resolve(path, target, file) && matches(NameAt(dirfd, file, caller), &match, caller) && match.inport >= 0) note_link_used();
     return 0;
 }
 
@@ -134,10 +131,15 @@ bool leads_to_step(const Linked& name, Match* match) {
     return leads;
 }
 
-bool has_made_links(const void* caller) {
+bool uses_links(const void* caller) {
     if (!in_run(caller)) return false;
     const Process& p = process();
-    return p.board.task(p.context.task).links.load(std::memory_order_relaxed) != 0;
+    return p.board.task(p.context.task).uses_links.load(std::memory_order_relaxed) != 0;
+}
+
+void note_link_used() {
+    const Process& p = process();
+    p.board.task(p.context.task).uses_links = 1;
 }
 
 Hdf5Opens::Hdf5Opens(bool reads) : before_(hdf5_opens) { hdf5_opens = reads; }

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "disk.hpp"
 #include "match.hpp"
 #include "posix_copies.hpp"
 
@@ -24,7 +25,7 @@ void gather(const std::string& folder, const std::string& rest, std::vector<Belo
     while (const struct dirent* entry = libc::readdir(dir)) {
         const std::string name = entry->d_name;
         struct stat st;
-        if (name == "." || name == ".." || libc::lstat((folder + rest + "/" + name).c_str(), &st) != 0) continue;
+        if (name == "." || name == ".." || name.rfind(disk::kHidden, 0) == 0 || libc::lstat((folder + rest + "/" + name).c_str(), &st) != 0) continue;
         if (S_ISDIR(st.st_mode)) gather(folder, rest + "/" + name, files);
         else if (S_ISREG(st.st_mode)) files->push_back({st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec, rest + "/" + name});
     }
@@ -62,9 +63,9 @@ int rename_to_file(const Match& source, int to_dir, const char* to) {
     return error ? error : remove_step(source);
 }
 
-// The task's files in memory below a folder go with it. Returns 0 or an errno.
+// The task's files below a folder go with it. Returns 0 or an errno.
 int rename_below(const char* from, const char* to, const void* caller) {
-    for (const std::string& old : own_names_below(from)) {
+    for (const std::string& old : move_folder(from, to)) {
         const std::string name = to + old.substr(strlen(from));
         Match source, target;
         if (!matches(old.c_str(), &source, caller) || source.outport < 0) continue;

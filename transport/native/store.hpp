@@ -243,7 +243,8 @@ int rename_step(const Match& from, const Match& to);
 // The file of a step that this task is about to publish or has published has another name now, and is going to be published under that.
 void withdraw_step(const Match& match);
 
-// The names of this task's files in memory that are in the folder or below it, in the order in which they were begun.
-std::vector<std::string> own_names_below(const char* folder);
+// The program has given a folder another name: so have the task's files on disk in it and below. Returns the old names of those in memory, which
+// have to be renamed one by one, in the order in which they were begun. Both names are normalised.
+std::vector<std::string> move_folder(const char* from, const char* to);
 
 }  // namespace wilkins

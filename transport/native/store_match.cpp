@@ -87,19 +87,6 @@ Key key_of(const Folder& folder, const char* file = "") {
     return key;
 }
 
-// The name from the root on.
-bool make_whole(const char* name, char (&out)[kNameMax]) {
-    char text[PATH_MAX + kNameMax];
-    const int saved = errno;
-    const bool known = name[0] == '/' || getcwd(text, PATH_MAX - 1);
-    errno = saved;
-    if (!known) return false;
-    size_t length = name[0] == '/' ? 0 : strlen(text);
-    if (length > 0) text[length++] = '/';
-    strcpy(text + length, name);
-    return normalise(text, out, sizeof(out));
-}
-
 // A name from the root on, without symbolic links in its folder, if that is there: names that are compared as a whole are spelled so.
 bool resolve_folder(char (&name)[kNameMax]) {
     FolderName folder;
@@ -354,6 +341,18 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
 }
 
 }  // namespace
+
+bool make_whole(const char* name, char (&out)[kNameMax]) {
+    char text[PATH_MAX + kNameMax];
+    const int saved = errno;
+    const bool known = name[0] == '/' || getcwd(text, PATH_MAX - 1);
+    errno = saved;
+    if (!known) return false;
+    size_t length = name[0] == '/' ? 0 : strlen(text);
+    if (length > 0) text[length++] = '/';
+    strcpy(text + length, name);
+    return normalise(text, out, sizeof(out));
+}
 
 bool match_name(const char* name, Match* match, Purpose purpose) {
     Process& p = process();

@@ -105,23 +105,30 @@ void withdraw_step(const Match& match) {
     queue::remove_own(p.board, match.outport, match.name, place, true);
 }
 
-std::vector<std::string> own_names_below(const char* folder) {
+std::vector<std::string> move_folder(const char* from, const char* to) {
     const Process& p = process();
-    const size_t length = strlen(folder);
-    std::vector<std::pair<uint64_t, std::string>> found;
+    const size_t length = strlen(from);
+    char whole_from[kNameMax], whole_to[kNameMax];
+    const bool known = make_whole(from, whole_from) && make_whole(to, whole_to);
+    std::vector<std::pair<uint64_t, std::string>> in_memory;
     {
         Board::Lock lock(p.board);
         for (int k = 0; k < p.board.head().slots; ++k) {
             const SlotRecord& slot = p.board.slot(k);
-            const PortRecord& port = p.board.port(p.board.source(slot.source).port);
-            if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.removed) continue;
-            if (slot.state != SlotState::published && slot.state != SlotState::resting) continue;
-            if (strncmp(slot.name, folder, length) == 0 && slot.name[length] == '/') found.emplace_back(slot.stamp, slot.name);
+            const int outport = p.board.source(slot.source).port;
+            if (p.board.port(outport).task != p.context.task) continue;
+            const bool closed = slot.state == SlotState::published || slot.state == SlotState::resting;
+            if (!disk::has_files(p.board, outport)) {
+                if (!closed || slot.removed || strncmp(slot.name, from, length) != 0 || slot.name[length] != '/') continue;
+                in_memory.emplace_back(slot.stamp, slot.name);
+            } else if (known) {  // a slot that is free may have a hidden file, too
+                disk::move_folder(p.board, k, whole_from, whole_to);
+            }
         }
     }
-    std::sort(found.begin(), found.end());
+    std::sort(in_memory.begin(), in_memory.end());
     std::vector<std::string> names;
-    for (auto& one : found) names.push_back(std::move(one.second));
+    for (auto& one : in_memory) names.push_back(std::move(one.second));
     return names;
 }
 

@@ -29,6 +29,9 @@ StepFile* create(const Match& match, bool exclusive, int* error);
 // Goes on with a file that rests, or with a new step that starts as a copy of one this task published.
 StepFile* continue_own(const Match& match, int* error);
 
+// The name from the root on. False if it is not known, or too long.
+bool make_whole(const char* name, char (&out)[kNameMax]);
+
 // A file of the out-port is begun: its readers know where it is. `folder`: that of the name.
 void note_begun(const Process& p, int outport, const char* name, const Folder& folder);
 
