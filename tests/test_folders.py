@@ -315,3 +315,26 @@ def test_a_look_into_another_folder_ends_where_all_wait_for_it(tmp_path: Path) -
     sim = task(tmp_path, "sim", STEERED, **ports)
     run(tmp_path, sim, task(tmp_path, "ana", STEERS, inports=port("state.h5"), outports=port("steer.h5")))
     assert log(tmp_path, "sim").splitlines() == ["False", "0", "10"]
+
+
+@MODES_USUAL
+@pytest.mark.parametrize("mode", MODES)
+def test_a_link_that_was_made_before_the_run(tmp_path: Path, mode: str) -> None:
+    """It leads to the step, also where an earlier run has left a file on disk."""
+    for name in ("mine", "sim"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine/in.h5").symlink_to("../sim/out2.h5")
+    (tmp_path / "sim/out2.h5").write_text("of an earlier run")
+    run(
+        tmp_path,
+        task(tmp_path, "sim", WRITE, args=["out{}.h5"], cwd="sim", outports=port("out*.h5", mode=mode)),
+        task(
+            tmp_path,
+            "ana",
+            "import h5py\nwith h5py.File('in.h5') as file:\n    print('read', file['x'][()])\n",
+            cwd="mine",
+            rerun="never",
+            inports=port("out*.h5", mode=mode),
+        ),
+    )
+    assert log(tmp_path, "ana") == "read 2\n"

@@ -15,6 +15,7 @@ from typing import Literal
 import pytest
 
 from support import MPIEXEC
+from wilkins.launch.links import targets_in
 from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
 
 PROGRAMS = Path(__file__).parent / "programs" / "names"
@@ -230,7 +231,9 @@ for step in range(3):
 
 def test_a_polling_python_consumer(pairs: Pairs) -> None:
     pair = pairs("s*.bin")
-    printed = pair.both([sys.executable, "-c", DRAFTS], [sys.executable, "-c", POLLING])
+    # Of a file on disk whose reader removes it, copy2 may not find the times to set.
+    drafts = DRAFTS.replace("copy2", "copyfile") if pair.mode == "file" else DRAFTS
+    printed = pair.both([sys.executable, "-c", drafts], [sys.executable, "-c", POLLING])
     assert printed.split() == ["step0", "step1", "step2"]
     assert pair.files() == []
 
@@ -401,6 +404,8 @@ def test_symbolic_links_lead_to_steps(pairs: Pairs) -> None:
     (pair.work / "sub").mkdir()
     (pair.work / "sub" / "mine").symlink_to("../s0.bin")
     (pair.work / "mine").symlink_to("sub/mine")
+    assert targets_in(pair.work) == {"mine", "s0.bin"}
+    pair.board.uses_links(1)
     reading = pair.start(
         1,
         *python("""
@@ -470,7 +475,7 @@ for turn in "xy":
 
 @pytest.mark.needs("gcc", "g++", "strace")
 def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> None:
-    """As many system calls and allocations as without the layer, but for a look whether a missing name is a link."""
+    """As many system calls and allocations as without the layer."""
     pair = pairs("*.bin")
     few, many = 10, 60
 
@@ -488,7 +493,7 @@ def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> 
     alone = calls(many, False) - calls(few, False)
     coupled = calls(many, True) - calls(few, True)
     assert sum(alone.values()) > 10 * (many - few)
-    assert coupled - alone == Counter(readlinkat=many - few) and not alone - coupled
+    assert coupled == alone
 
 
 PIPES = "for i in 1 2 3; do echo $i > f$i; done; cat f* | sort > all; test $(wc -l < all) = 3"

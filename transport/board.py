@@ -156,6 +156,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
+            "wilkins_uses_links": (None, [pointer, number]),
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_rank_gone": (None, [pointer, number, number, number]),
@@ -372,6 +373,10 @@ class Board:
     def left_by_run(self, inport: int, file: os.stat_result) -> None:
         """An earlier run has left this file, which keeps no name from standing for the in-port's next step."""
         self._tell(_native().wilkins_left_by_run, inport, file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns)
+
+    def uses_links(self, task: int) -> None:
+        """Symbolic links in the folder in which the task starts lead to steps of its in-ports."""
+        _native().wilkins_uses_links(self._handle, task)
 
     def note(self, task: int, rank: int, event: str, name: str, time_ns: int) -> None:
         """Adds an event of a task (rank -1), or of a rank, to the run's trace; `time_ns` is of the monotonic clock."""

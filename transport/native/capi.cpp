@@ -189,6 +189,9 @@ WILKINS_API(void, wilkins_left_by_run(const Watched* board, int inport, uint64_t
     if (lock) queue::left_by_run(*board, inport, {device, inode, size, modified_ns});
 } WILKINS_OR()
 
+// Symbolic links in the folder in which the task starts lead to steps.
+WILKINS_API(void, wilkins_uses_links(const Watched* board, int task)) { board->task(task).uses_links = 1; } WILKINS_OR()
+
 WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_step)) {
     const Briefly lock(*board);
     if (lock) queue::task_started(*board, task, one_step != 0);

@@ -108,7 +108,7 @@ struct TaskRecord {
     Folder folder;  // in which its programs start
     std::atomic<uint32_t> makes;  // its programs have made files of their own that are called like files of its in-ports
     NameSet made;                 // which (see store_match.cpp)
-    std::atomic<uint32_t> uses_links;  // they have made symbolic links that lead to steps of its in-ports, or gone through some that do
+    std::atomic<uint32_t> uses_links;  // symbolic links that lead to steps lie in its folder, or were made in this run
     int32_t nprocs;
     int32_t first_rank;  // of its ranks, in the rank table
     TaskState state;

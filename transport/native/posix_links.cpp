@@ -56,6 +56,12 @@ int link_names(int from_dir, const char* from, int to_dir, const char* to, int f
     return succeed_or(publish_file(from_dir, by_descriptor ? path : from, target, Intent::create_exclusive));
 }
 
+// A link leads to a file of the run's, which any of its tasks may go through.
+void note_link() {
+    const Board& board = process().board;
+    for (int t = 0; t < board.head().tasks; ++t) board.task(t).uses_links = 1;
+}
+
 // A symbolic link of an out-port's name: what it leads to is published now.
 template <class Call>
 int publish_link(const char* target, const Match& link, int dirfd, const char* path, const void* caller, Call call) {
@@ -85,7 +91,7 @@ int symlink_names(const char* target, int dirfd, const char* path, const void* c
     if (result != 0 || !in_run(caller)) return result;
     note_made(whole);
     Path file;
-    if (resolve(path, target, file) && matches(NameAt(dirfd, file, caller), &match, caller) && match.inport >= 0) note_link_used();
+    if (resolve(path, target, file) && matches(NameAt(dirfd, file, caller), &match, caller)) note_link();
     return 0;
 }
 
@@ -135,11 +141,6 @@ bool uses_links(const void* caller) {
     if (!in_run(caller)) return false;
     const Process& p = process();
     return p.board.task(p.context.task).uses_links.load(std::memory_order_relaxed) != 0;
-}
-
-void note_link_used() {
-    const Process& p = process();
-    p.board.task(p.context.task).uses_links = 1;
 }
 
 Hdf5Opens::Hdf5Opens(bool reads) : before_(hdf5_opens) { hdf5_opens = reads; }

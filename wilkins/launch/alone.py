@@ -16,6 +16,7 @@ from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import VARIABLE, Guard, end_members
 from wilkins.launch.hooks import run_hooks
 from wilkins.launch.leftfiles import tell_left_files
+from wilkins.launch.links import tell_links
 from wilkins.launch.options import RunOptions
 from wilkins.launch.output import Log, Terminal, tell_left
 from wilkins.launch.polling import Polls
@@ -48,6 +49,7 @@ def run(plan: Plan, options: RunOptions) -> int:
         board = create_board(plan, records.layer_log, records.trace)
         try:
             tell_left_files(plan, board, records.path)
+            tell_links(plan, board)
             return _run(plan, options, records, terminal, board, guard)
         except KeyboardInterrupt:  # outside the time in which signals are events
             return 128 + signal.SIGINT

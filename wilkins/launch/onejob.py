@@ -22,6 +22,7 @@ from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hooks import run_hooks
 from wilkins.launch.jobrank import JobRank, JobSetting, meets_at_start
 from wilkins.launch.leftfiles import tell_left_files
+from wilkins.launch.links import tell_links
 from wilkins.launch.options import RunOptions
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
@@ -134,6 +135,7 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
         run_hooks(plan)
         board = meeting.make(lambda path: create_board(plan, records.layer_log, records.trace, path))
         tell_left_files(plan, board, records.path)
+        tell_links(plan, board)
         setting = JobSetting(
             records=str(records.path),
             quiet=options.quiet,
