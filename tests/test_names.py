@@ -388,15 +388,17 @@ assert fails(os.symlink, "sub/real", "b.bin") == "EEXIST"
 os.symlink("sub", "folder.bin")
 os.symlink("later", "d.bin")
 Path("later").write_text("too late")
+os.symlink("c.bin", "draft")
+os.replace("draft", "e.bin")
 """)
     )
     pair.end()
     links = sorted(path.name for path in pair.work.rglob("*") if path.is_symlink())
     on_disk = ["a.bin", "b.bin", "c.bin"] if pair.mode == "file" else []
     assert links == sorted([*on_disk, "d.bin", "folder.bin"])
-    assert pair.consume("cat", "sub/a.bin", "b.bin", "c.bin") == "first" * 3
+    assert pair.consume("cat", "sub/a.bin", "b.bin", "c.bin", "e.bin") == "first" * 4
     assert "makes 'd.bin' a symbolic link to 'later', which is not there" in pair.log.read_text()
-    assert int(pair.board.report()["ports"][0]["steps"]) == 3
+    assert int(pair.board.report()["ports"][0]["steps"]) == 4
 
 
 def test_symbolic_links_lead_to_steps(pairs: Pairs) -> None:

@@ -146,8 +146,9 @@ bool matches(const char* name, Match* match, const void* caller, Purpose purpose
     return !is_directory(name, *match, reads);
 }
 
-NameAt::NameAt(int dirfd, const char* path, const void* caller) : name_(path) {
-    if (dirfd == AT_FDCWD || !path || !path[0] || path[0] == '/' || !in_run(caller) || !(could_match(path) || could_hold_steps(path))) return;
+NameAt::NameAt(int dirfd, const char* path, const void* caller, bool may_be_folder) : name_(path) {
+    if (dirfd == AT_FDCWD || !path || !path[0] || path[0] == '/' || !in_run(caller)) return;
+    if (!could_match(path) && !(may_be_folder && could_hold_steps(path))) return;
     const int saved = errno;
     char link[32];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);

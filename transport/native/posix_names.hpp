@@ -14,10 +14,11 @@ bool is_own_code(const void* address);
 // Is this process part of a run, and the call the program's own?
 bool in_run(const void* caller);
 
-// A name that a call gives relative to an open directory, made whole if it could be a port's, or a folder's of files that are; any other stays as it is.
+// A name that a call gives relative to an open directory, made whole if it could be a port's, or, if that matters, a folder's of files that are; any
+// other stays as it is.
 class NameAt {
 public:
-    NameAt(int dirfd, const char* path, const void* caller);
+    NameAt(int dirfd, const char* path, const void* caller, bool may_be_folder = false);
     operator const char*() const { return name_; }
     NameAt(const NameAt&) = delete;
     NameAt& operator=(const NameAt&) = delete;

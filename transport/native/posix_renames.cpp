@@ -8,6 +8,7 @@
 #include "disk.hpp"
 #include "match.hpp"
 #include "posix_copies.hpp"
+#include "posix_links.hpp"
 
 namespace wilkins::posix {
 namespace {
@@ -103,7 +104,7 @@ int rename_other(const char* from, const char* to, const void* caller, Call call
 template <class Call>
 int rename_names(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
     Match source, target;
-    const NameAt whole_from(from_dir, from, caller), whole_to(to_dir, to, caller);
+    const NameAt whole_from(from_dir, from, caller, true), whole_to(to_dir, to, caller, true);
     const bool from_step = matches(whole_from, &source, caller, Purpose::look);
     const bool to_step = matches(whole_to, &target, caller) && target.outport >= 0;
     if (!from_step && !to_step) return rename_other(whole_from, whole_to, caller, call);
@@ -123,7 +124,9 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
         note_made(whole_to);
         return 0;
     }
-    const int error = publish_file(from_dir, from, target, Intent::create);
+    // (A symbolic link may lead to a step.)
+    const bool leads = leads_to_step({from_dir, from, true, Purpose::read, caller}, &source) && !on_disk(source);
+    const int error = leads ? publish_step(source, target, Intent::create) : publish_file(from_dir, from, target, Intent::create);
     if (error) return succeed_or(error);
     if (libc::unlinkat(from_dir, from, 0) != 0) return -1;
     forget_made(whole_from);
