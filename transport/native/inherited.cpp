@@ -17,12 +17,14 @@
 #include "raw.hpp"
 #include "resting.hpp"
 #include "store_parts.hpp"
+#include "wait.hpp"
 
 namespace wilkins::inherited {
 
 namespace {
 
 constexpr uint64_t kPiece = 64u << 20;  // bytes read at once
+constexpr int kPause = 10;              // ms between looks whether another process is done with a step
 
 struct Path {
     char text[PATH_MAX];
@@ -108,14 +110,17 @@ void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
             slot.name, who);
 }
 
-// True if the step is still left to others.
-bool settle_one(const Board& board, Arenas& arenas, int index, bool ends) {
+// True if the step is still left to others. `waits`: until whoever else settles it now has done so.
+bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool waits) {
     SlotRecord& slot = board.slot(index);
     uint64_t stamp;
     {
         Board::Lock lock(board);
-        if (!is_left(slot) || slot.state != SlotState::writing) return false;
-        if (queue::claimed(board, slot)) return true;
+        for (;;) {
+            if (!is_left(slot) || slot.state != SlotState::writing) return false;
+            if (!queue::claimed(board, slot)) break;
+            if (!waits || nap(process(), board.source(slot.source).port, lock, kPause) != 0) return true;
+        }
         slot.claimed_by = board.self();
         stamp = slot.stamp;
     }
@@ -182,23 +187,29 @@ void take_back(const StepFile* step) {
     process().board.slot(step->token().slot).inherited.store(0, std::memory_order_release);
 }
 
-int settle(const Board& board, Arenas& arenas, int task, bool ends) {
+namespace {
+
+int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool waits) {
     int left = 0;
     for (int k = 0; k < board.head().slots; ++k) {
         const SlotRecord& slot = board.slot(k);
         if (!is_left(slot) || (task >= 0 && board.port(board.source(slot.source).port).task != task)) continue;
-        if (settle_one(board, arenas, k, ends)) ++left;
+        if (settle_one(board, arenas, k, ends, waits)) ++left;
     }
     return left;
 }
 
+}  // namespace
+
+int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends, false); }
+
 void remove_file(const Board& board, int slot) { raw::unlink(file_of(board, slot).text); }
 
-void settle_own() {
+void settle_own(bool waits) {
     const Process& p = process();
     if (!p.context.active) return;
     const int before = errno;
-    settle(p.board, *p.arenas, p.context.task, false);
+    settle_all(p.board, *p.arenas, p.context.task, false, waits);
     errno = before;
 }
 

@@ -26,7 +26,8 @@ int settle(const Board& board, Arenas& arenas, int task, bool ends);
 // Nobody will get what was left of the slot.
 void remove_file(const Board& board, int slot);
 
-// The same for the calling process's task. Costs a look at its ports' slots where there is none.
-void settle_own();
+// The same for the calling process's task. Costs a look at its ports' slots where there is none. `waits`: for what another process publishes just
+// now, too, so that who opens a file finds what was written to it before.
+void settle_own(bool waits);
 
 }  // namespace wilkins::inherited

@@ -87,7 +87,7 @@ int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** 
 int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
-    if (match.outport >= 0) inherited::settle_own();
+    if (match.outport >= 0) inherited::settle_own(true);
     // A file that this program has open for writing is the file it opens again.
     StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match.name, true) : nullptr;
     if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);

@@ -42,7 +42,7 @@ __attribute__((destructor)) void finish_all() try {
         fflush(nullptr);
         forget_range(0, kMostDescriptors);
     }
-    inherited::settle_own();
+    inherited::settle_own(false);
 } WILKINS_OR()
 
 // No fork while an entry leaves the table: in the child nobody would ever be done with that.
@@ -110,7 +110,7 @@ void take_back_all() {
 }
 
 void note_unmapped() {
-    if (has_left) inherited::settle_own();
+    if (has_left) inherited::settle_own(false);
 }
 
 void adopt_duplicate(int fd, int copy) {
@@ -129,7 +129,7 @@ int forget(int fd) {
     if (!step || --step->references > 0) return 0;
     const int error = step->finish(fd);
     delete step;
-    if (has_left) inherited::settle_own();
+    if (has_left) inherited::settle_own(false);
     return error;
 }
 
