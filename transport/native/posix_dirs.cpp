@@ -64,8 +64,9 @@ std::unique_ptr<Listing> prepare(const char* path, Folder folder, const void* ca
     if (!may_hold_steps(folder)) return nullptr;
     Listed listed(normalised(path), folder);
     Content content = content_of(listed);
-    if (content == Content::nothing || (content == Content::perhaps && !(may_hold_data(listed.path) && is_made_by_program(caller)))) return nullptr;
-    const bool by_program = content != Content::files && !is_import(caller);
+    const bool leads = leads_to_steps(listed);
+    if (!leads && (content == Content::nothing || (content == Content::perhaps && !(may_hold_data(listed.path) && is_made_by_program(caller))))) return nullptr;
+    const bool by_program = (leads || content != Content::files) && !is_import(caller);
     if (by_program) {
         await_listing(listed, content == Content::perhaps);
         content = content_of(listed);

@@ -200,6 +200,8 @@ enum class Content {
     perhaps  // no producer has begun a file there, but one has begun none at all yet
 };
 Content content_of(const Listed& listed);
+// Do in-ports of the task name folders in it by wildcards, such as `step*/data.h5`?
+bool leads_to_steps(const Listed& listed);
 
 // Waits until a first step, or with `listing: end` the end, of the in-ports that hold in the folder is there, unless the program has to be
 // answered at once. `perhaps`: also where a producer that has begun no file may yet do so.

@@ -87,6 +87,16 @@ bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
     return found;
 }
 
+// Is the folder one whose own folders the pattern names by wildcards, as for `step*/data.h5` that in which the reader starts or a producer does?
+bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) {
+    const char* const pattern = called(inport);
+    const char* const end = strchr(pattern, '/');
+    if (!end || end == pattern || listed.folder.none() || !has_wildcard(std::string(pattern, end).c_str())) return false;
+    bool found = listed.folder == p.start;
+    each_outport(p.board, inport, [&](const PortRecord& out, const ChannelRecord&) { found = found || listed.folder == p.board.task(out.task).folder; });
+    return found;
+}
+
 // A file that the task has written, or this process is writing, and has not removed: to the program it is there.
 bool is_own_file(const Process& p, const SlotRecord& slot) {
     const PortRecord& port = p.board.port(p.board.source(slot.source).port);
@@ -129,7 +139,7 @@ Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = board.port(i);
         if (!is_mine(p, port, Direction::in) || !may_read(board, i, p.context.rank) || before_first(p, i)) continue;
-        const bool known = lies_in(p, port, listed);
+        const bool known = lies_in(p, port, listed) || leads_to(p, port, listed);
         if (!known && !(perhaps && may_begin(board, port))) continue;
         if (known && port.habits.listing == Lists::end) {
             if (queue::can_produce(board, i)) return {i, WaitKind::to_end, false};
@@ -242,6 +252,15 @@ bool may_hold_steps(const Folder& folder) {
     }
     for (int s = 0; !may && s < p.board.head().slots; ++s) may = p.board.slot(s).folder == folder;
     return may && (!folder.none() || any_may_begin(p));
+}
+
+bool leads_to_steps(const Listed& listed) {
+    const Process& p = process();
+    if (!p.context.active) return false;
+    Board::Lock lock(p.board);
+    bool leads = false;
+    for (int i = p.first_port; i < p.last_port; ++i) leads = leads || (is_mine(p, p.board.port(i), Direction::in) && leads_to(p, p.board.port(i), listed));
+    return leads;
 }
 
 Content content_of(const Listed& listed) {
