@@ -255,6 +255,29 @@ os.wait()
 data = os.read(ends[0], 1 << 16)
 os.close(f)
 """,
+    "a child's input, closed before that reads": """
+with open(name, "rb") as f:
+    child = subprocess.Popen(["sh", "-c", "sleep 0.3; cat"], stdin=f, stdout=subprocess.PIPE)
+data = child.communicate()[0]
+""",
+    "a fork that reads what is closed": """
+import time
+f = os.open(name, os.O_RDONLY)
+ends = os.pipe()
+if os.fork() == 0:
+    time.sleep(0.3)
+    os.write(ends[1], os.read(f, 1 << 16))
+    os._exit(0)
+os.close(f)
+os.wait()
+data = os.read(ends[0], 1 << 16)
+""",
+    "another descriptor than the one that a process was started beside": """
+f = os.open(name, os.O_RDONLY)
+subprocess.run(["true"], check=True)
+os.close(f)
+data = open(name, "rb").read()
+""",
     "/dev/fd": """
 f = os.open(name, os.O_RDONLY)
 data = open(f"/dev/fd/{f}", "rb").read()

@@ -508,6 +508,14 @@ with open(name, "rb") as file:
 """,
         "import subprocess\n",
     ),
+    "child-stdin-closed-first": of_each(
+        """
+with open(name, "rb") as file:
+    child = subprocess.Popen(["sh", "-c", "sleep 0.1; cksum"], stdin=file, stdout=subprocess.PIPE, text=True)
+tell(name, child.communicate()[0].strip())
+""",
+        "import subprocess\n",
+    ),
     "child-cat": of_each(
         """
 show(name, subprocess.run(["cat", name], capture_output=True, check=True).stdout)
@@ -614,7 +622,7 @@ for k in range(N):
 """)
 STREAMED = (
     *("fromfile", "read-bytes", "mmap", "fdopen", "readv", "pread-backwards", "splice", "sendfile", "shutil-copyfile"),
-    *("child-stdin", "child-cat", "exists-first"),
+    *("child-stdin", "child-stdin-closed-first", "child-cat", "exists-first"),
 )
 """Ways to read after which the next open of a name that is rewritten must be the next file."""
 

@@ -12,7 +12,8 @@ namespace wilkins::posix {
 
 int OpenStep::finish(int fd) {
     if (writable_) return finish_written(fd);
-    if (pending_ == Pending::read && was_read_past(fd)) settle();
+    const bool read_past = pending_ == Pending::read && was_read_past(fd);
+    if (is_left_to_child(fd) || read_past) settle();
     close_step(step_);
     if (looked_) close_step(looked_);
     return 0;

@@ -64,6 +64,7 @@ public:
     int hand_over(int fd);
     // A process is about to be started that gets the descriptor.
     void hand_to_child(int fd);
+    void note_child() { shown_to_child_ = true; }
     // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored, the step
     // is closed, or left to those who still have it open. Returns 0 or an errno.
     int finish(int fd);
@@ -102,6 +103,7 @@ private:
     void count_read(uint64_t offset, size_t count);
     bool may_be_look() const;
     bool was_read_past(int fd) const;
+    bool is_left_to_child(int fd);
     int start_update();
     int take_over(int fd);
     int merge(int fd, uint64_t written);
@@ -127,6 +129,7 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
+    bool shown_to_child_ = false;  // a process was started while it was open
     bool left_ = false;   // to the program that is about to take the process
     bool named_ = false;  // once it was
     std::mutex changing_;

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "lent.hpp"
+#include "queue.hpp"
 #include "store_parts.hpp"
 
 namespace wilkins::posix {
@@ -59,6 +61,21 @@ void OpenStep::note_end() {
 // a stream.)
 bool OpenStep::was_read_past(int fd) const {
     return libc::lseek(fd, 0, SEEK_CUR) > offset_ && !(by_ == Opener::stream && may_be_look());
+}
+
+// A process that was started while it was open has it still, and the program has read nothing itself: that process will
+// (`Popen(command, stdin=f); f.close()`). Not if another open has taken the step meanwhile: to settle would take the next one.
+bool OpenStep::is_left_to_child(int fd) {
+    if (!shown_to_child_) return false;
+    const StepFile& step = *step_.load();
+    const bool untouched = pending_ == Pending::read && reads_ == 0;
+    const int slot = step.token().slot;
+    const bool more = static_cast<uint64_t>(libc::lseek(fd, 0, SEEK_CUR)) < size();
+    if (slot < 0 || !more || !lent::lend(fd, slot, untouched) || !untouched) return false;
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    const queue::Found found = queue::find(p.board, match_.inport, p.context.rank, match_.name);
+    return found.unread && found.slot == slot;
 }
 
 void OpenStep::settle_unless_looked_at() {

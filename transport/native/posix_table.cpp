@@ -81,8 +81,12 @@ void hand_all_to_child() {
     if (entries == 0) return;
     const int before = errno;
     std::lock_guard<std::mutex> lock(leaving);
-    for (int fd = 0; fd <= highest; ++fd)
-        if (OpenStep* step = find(fd)) step->hand_to_child(fd);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const step = find(fd);
+        if (!step) continue;
+        step->note_child();
+        step->hand_to_child(fd);
+    }
     errno = before;
 }
 

@@ -51,6 +51,12 @@ inline int lock_byte(int fd, off_t place) {
     const struct flock byte = byte_of(place);
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLK, &byte));
 }
+// The same, of a file that it only reads; others may, too.
+inline int share_byte(int fd, off_t place) {
+    struct flock byte = byte_of(place);
+    byte.l_type = F_RDLCK;
+    return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLK, &byte));
+}
 // Could it take the byte?
 inline bool is_byte_free(int fd, off_t place) {
     struct flock byte = byte_of(place);

@@ -7,6 +7,7 @@
 
 #include "answers.hpp"
 #include "first.hpp"
+#include "lent.hpp"
 #include "match.hpp"
 #include "queue_parts.hpp"
 #include "stand_in.hpp"
@@ -81,9 +82,9 @@ bool Question::sees_held(Sight* sight) const {
     int best = -1;
     each_published(board_, inport_, p_.context.rank, [&](int k, const SlotRecord& slot) {
         if (slot.holds == 0 || !means(inport_, match_.name, slot.name)) return;
-        bool held = false;
-        queue::each_hold(board_, p_.rank_index, [&](int32_t index, uint32_t process) { held = held || (index == k && !board_.is_over(process)); });
-        if (!held) return;
+        int held = 0;
+        queue::each_hold(board_, p_.rank_index, [&](int32_t index, uint32_t process) { held += index == k && !board_.is_over(process); });
+        if (held <= lent::count(p_, k)) return;
         if (best < 0 || slot.published_stamp > board_.slot(best).published_stamp) best = k;
     });
     if (best >= 0) *sight = sight_of(board_, best);
@@ -190,6 +191,7 @@ int Question::missing(bool ended) const {
 int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (!may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
     note_came(board_, p_.rank_index);
+    lent::take_back(p_);
     if (answer_first(p_, match_.inport, false) != First::wait) return ENOENT;
     if (inport_.habits.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);

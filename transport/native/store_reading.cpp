@@ -11,6 +11,7 @@
 #include "disk.hpp"
 #include "fault.hpp"
 #include "first.hpp"
+#include "lent.hpp"
 #include "queue.hpp"
 #include "queue_parts.hpp"
 #include "raw.hpp"
@@ -99,6 +100,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             return nullptr;
         }
         note_came(board, p.rank_index);
+        lent::take_back(p);
         if (answer_first(p, match.inport, intent != Intent::look) != First::wait) {
             *error = ENOENT;
             return nullptr;
