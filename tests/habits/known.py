@@ -40,11 +40,14 @@ def load() -> Known:
     return yaml.safe_load(FILE.read_text(encoding="utf-8")) or {}
 
 
+def is_right(name: str, outcome: str) -> bool:
+    """Whether a habit came out as on files, or was refused where that is expected; who is late may be spared that."""
+    return outcome == "same" or (outcome == "refused" and HABITS[name].refused is not None)
+
+
 def wrong_as_known(name: str, mode: str, outcomes: Mapping[str, str]) -> str:
     """What is not as it is known to be of a habit in a mode, by pace; empty if all is."""
-    refused = HABITS[name].refused is not None
-    right = "refused" if refused else "same"
-    wrong = {pace: outcome for pace, outcome in outcomes.items() if outcome != right}
+    wrong = {pace: outcome for pace, outcome in outcomes.items() if not is_right(name, outcome)}
     reason = load().get(name, {}).get(mode)
     if wrong and reason is None:
         return "\n".join(f"{name}, {mode}, {pace}: {outcome}" for pace, outcome in wrong.items())
@@ -65,8 +68,7 @@ def update(outcomes: Mapping[tuple[str, str], list[str]]) -> None:
     """Write down how habits, in modes, came out, each as often as it was run."""
     known = load()
     for (name, mode), found in outcomes.items():
-        right = "refused" if HABITS[name].refused else "same"
-        wrong = [outcome for outcome in found if outcome != right]
+        wrong = [outcome for outcome in found if not is_right(name, outcome)]
         cells = known.setdefault(name, {})
         cells.pop(mode, None)
         if wrong:

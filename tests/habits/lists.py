@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from habits.common import BYTES, DRAFTS, HDF5, C
-from habits.rig import Habit, bash, c, py, sh
+from habits.rig import Habit, Refusal, bash, c, py, sh
 
 WHOLE = {"listing": "end"}
 """What the user of a program writes that lists once and needs all that there will be."""
@@ -471,5 +471,26 @@ for mesh in sorted(glob.glob("mesh*.dat")):
     get(mesh.replace("mesh", "part"))
 """),
         ("mesh*.dat", "part*.dat"),
+        refused=Refusal(
+            "did not read",
+            "a listing that comes between a mesh and its part shows the mesh alone; who then reads the part by its name has read "
+            "more than was listed, and is not started again: `listing: end`, or `rerun: always`",
+        ),
+    ),
+    Habit(
+        "two-kinds-at-the-end",
+        py("""
+for k in range(N):
+    put(f"mesh{k}.dat", k)
+    put(f"part{k}.dat", k + 10)
+"""),
+        py("""
+import glob
+for mesh in sorted(glob.glob("mesh*.dat")):
+    get(mesh)
+    get(mesh.replace("mesh", "part"))
+"""),
+        ("mesh*.dat", "part*.dat"),
+        into=WHOLE,
     ),
 ]

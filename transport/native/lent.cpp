@@ -1,3 +1,4 @@
+// Loans of steps: to whom they are made, and how they end.
 #include "lent.hpp"
 
 #include <fcntl.h>
