@@ -473,8 +473,8 @@ for mesh in sorted(glob.glob("mesh*.dat")):
         ("mesh*.dat", "part*.dat"),
         refused=Refusal(
             "did not read",
-            "a listing that comes between a mesh and its part shows the mesh alone; who then reads the part by its name has read "
-            "more than was listed, and is not started again: `listing: end`, or `rerun: always`",
+            "a listing that comes between a mesh and its part shows the mesh alone; who then reads the part by name "
+            "has read more than was listed, and is not started again: `listing: end`, or `rerun: always`",
         ),
     ),
     Habit(
