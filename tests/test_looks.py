@@ -533,3 +533,42 @@ def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> No
     assert "asks again and again for 's_0.h5'" in ran.err
     assert "ended while polling" in ran.err
     assert "not read" in ran.err
+
+
+GROWS = """
+import time
+for size in (1000, 2000, 3000):
+    with open("state.dat", "wb") as f:
+        f.write(b"x" * size)
+    time.sleep(0.3)  # the reader has read it, and looks
+"""
+
+BY_SIZE = """
+import os
+read = []
+while os.path.exists("state.dat"):
+    size = os.path.getsize("state.dat")
+    with open("state.dat", "rb") as f:
+        read.append((size, os.fstat(f.fileno()).st_size))
+        f.read()
+with open("read.txt", "w") as f:
+    f.write(repr(read))
+"""
+
+
+def test_looks_that_wait_show_the_step_that_the_open_gets(flow: Workflow) -> None:
+    """A program that goes by what it sees of a name that is rewritten: no size is that of the step before."""
+    flow.task("writer", GROWS, outports=[{"filename": "state.dat"}])
+    flow.task("reader", BY_SIZE, inports=[{"filename": "state.dat", "looks": "wait"}])
+    ran = flow.run()
+    assert (flow.folder / "read.txt").read_text() == repr([(size, size) for size in (1000, 2000, 3000)])
+    assert "hint" not in ran.err
+
+
+def test_a_look_back_before_an_open_is_told(flow: Workflow) -> None:
+    """By itself, a look at what was read shows that; whoever opens the name after it is told, and of `looks: wait`."""
+    flow.task("writer", GROWS, outports=[{"filename": "state.dat"}])
+    flow.task("reader", BY_SIZE, inports=[{"filename": "state.dat"}])
+    ran = flow.run()
+    assert "hint: task 'reader'" in ran.err
+    assert "give the in-port 'looks: wait'" in flow.log()

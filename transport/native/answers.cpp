@@ -89,7 +89,9 @@ void note_had(const Board& board, int inport, int reader, int index, const char*
 void forget_had(const Board& board, int inport, int reader, const char* name) {
     const PortRecord& port = board.port(inport);
     Looked& looked = board.looked(port, reader);
-    if (looked.had_name == hash_name(port, name)) looked.had.identity = 0;
+    if (looked.had_name != hash_name(port, name)) return;
+    looked.had.identity = 0;
+    looked.had_name = 0;
 }
 
 void note_vain(const Board& board, int inport, int reader, const char* name, bool ended) {

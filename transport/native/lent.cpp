@@ -82,7 +82,9 @@ int count(const Process& process, int slot) {
     if (known.load(std::memory_order_relaxed) == 0) return 0;
     const std::unique_lock<std::mutex> guard(mutex, std::try_to_lock);
     if (!guard) return 0;
-    return static_cast<int>(std::count_if(loans.begin(), loans.end(), [&](const Loan& loan) { return loan.slot == slot && loan.process == process.board.self(); }));
+    const uint32_t self = process.board.self();
+    const auto found = std::count_if(loans.begin(), loans.end(), [&](const Loan& loan) { return loan.slot == slot && loan.process == self; });
+    return static_cast<int>(found);
 }
 
 void take_back(const Process& process) {

@@ -106,7 +106,7 @@ bool Question::sees(bool in_memory, Sight* sight) const {
     if (sees_held(sight)) return true;
     const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
     if (found.slot >= 0) *sight = sight_of(board_, found.slot);
-    return found.slot >= 0 || (inport_.habits.looks != Looks::now && !found.passed && sees_had(in_memory, sight));
+    return found.slot >= 0 || (inport_.habits.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
 }
 
 // Was a step published for the in-port?

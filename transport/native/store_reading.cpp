@@ -50,6 +50,18 @@ const char* why_missing(const Board& board, const PortRecord& inport, const char
            "called, give it to the in-port as its 'as'";
 }
 
+// The rank opens the name, and gets the step `next`, or none: it may have gone by a look that has shown it the step before that.
+void hint_at_looks(const Process& p, int inport, const char* name, const Look* next) {
+    static std::atomic<bool> told{false};
+    const PortRecord& port = p.board.port(inport);
+    const Looked& looked = p.board.looked(port, p.context.rank);
+    const bool shown = looked.had.identity == 0 && looked.had_name == hash_name(port, name);
+    if (!shown || !in_order(port) || (next && next->size == looked.had.size) || told.exchange(true)) return;
+    log_line("hint: task '%s' rank %d looked at '%s' when it had read it and no other was there, was shown what it had read, and opened the name "
+             "again, which %s; if it opens what it sees, give the in-port 'looks: wait', and each look waits for the next step",
+             p.task_name(), p.context.rank, name, next ? "led to the next step, of another size" : "found the end of the stream");
+}
+
 }  // namespace
 
 int too_many_open(const Process& p, const char* name) {
@@ -141,6 +153,8 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 if (intent != Intent::look) {
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
+                    const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp, board.slot(found.slot).published_ns};
+                    hint_at_looks(p, match.inport, match.name, &next);
                     note_had(board, match.inport, p.context.rank, found.slot, match.name);
                     queue::opened_in_part(board, match.inport, ranks);
                 }
@@ -150,6 +164,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             }
             if (over) {
                 if (!found.passed) board.task(p.context.task).saw_end = 1;
+                if (intent != Intent::look) hint_at_looks(p, match.inport, match.name, nullptr);
                 note_in_vain(p, match.inport, match.name, intent == Intent::look);
                 explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
                 *error = ENOENT;
