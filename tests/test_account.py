@@ -434,3 +434,24 @@ def test_an_open_where_nobody_published_anything(workflow: Workflow) -> None:
     workflow.reader("state.h5")
     told = said(workflow.run(1))
     assert "reader: opened 'state.h5' of its in-port 'state.h5', and took no step of it: sim published none" in told
+
+
+GRID = """
+with open("grid.dat", "w") as f:
+    f.write("grid")
+for k in range(2):
+    with open(f"s{k}.dat", "w") as f:
+        f.write(str(k))
+"""
+
+
+@pytest.mark.parametrize("port", [{}, {"opens_per_step": 2}], ids=["once", "each"])
+def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, port: dict[str, object]) -> None:
+    """Under a name without wildcards each open is the next step: a program that goes on without it is told of."""
+    flow = Workflow(tmp_path)
+    flow.task("writer", GRID, outports=[{"filename": "grid.dat"}, {"filename": "s*.dat"}])
+    read = ["sh", "-c", "for k in 0 1; do cat grid.dat s$k.dat; done > read.txt 2> /dev/null"]
+    flow.task("reader", read, inports=[{"filename": "grid.dat", **port}, {"filename": "s*.dat"}], enough=True)
+    ran = flow.run()
+    assert (tmp_path / "read.txt").read_text() == ("grid0grid1" if port else "grid01")
+    assert ("hint: task 'reader'" in ran.err) == ("'opens_per_step'" in flow.log()) == (not port)

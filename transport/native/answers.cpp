@@ -144,6 +144,7 @@ void forget_looks(const Board& board, int index) {
     for (int p = 0; p < board.head().ports; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
+        port.again = 0;
         for (int r = 0; r < task.nprocs; ++r) board.looked(port, r) = {};
         for (Answered& answer : port.answers) answer = {};
     }

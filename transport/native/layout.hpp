@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 21;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 22;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -274,6 +274,7 @@ struct PortRecord {
     uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
     uint32_t only_looks;   // whether all of them were looks
     char vain_name[kNameMax];  // ... of which the last was for this name
+    uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store_reading.cpp)
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
 };

@@ -62,6 +62,18 @@ void hint_at_looks(const Process& p, int inport, const char* name, const Look* n
              p.task_name(), p.context.rank, name, next ? "led to the next step, of another size" : "found the end of the stream");
 }
 
+// The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
+void hint_at_opens(const Process& p, const char* name) {
+    for (int k = 0; k < p.board.head().ports; ++k) {
+        PortRecord& port = p.board.port(k);
+        if (port.task != p.context.task || port.direction != Direction::in || !port.again) continue;
+        port.again = 0;
+        log_line("hint: task '%s' rank %d opened '%s' again, of which it had read the only step, found none, and went on to '%s'; if it opens the "
+                 "same file several times, give the in-port '%s' 'opens_per_step' with a number as high",
+                 p.task_name(), p.context.rank, port.pattern, name, port.pattern);
+    }
+}
+
 }  // namespace
 
 int too_many_open(const Process& p, const char* name) {
@@ -155,6 +167,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                     ++p.me().files;
                     const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp, board.slot(found.slot).published_ns};
                     hint_at_looks(p, match.inport, match.name, &next);
+                    hint_at_opens(p, match.name);
                     note_had(board, match.inport, p.context.rank, found.slot, match.name);
                     queue::opened_in_part(board, match.inport, ranks);
                 }
@@ -164,7 +177,9 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             }
             if (over) {
                 if (!found.passed) board.task(p.context.task).saw_end = 1;
-                if (intent != Intent::look) hint_at_looks(p, match.inport, match.name, nullptr);
+                PortRecord& inport = board.port(match.inport);
+                hint_at_looks(p, match.inport, match.name, nullptr);
+                inport.again = in_order(inport) && inport.steps == 1;
                 note_in_vain(p, match.inport, match.name, intent == Intent::look);
                 explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
                 *error = ENOENT;
