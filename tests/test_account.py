@@ -450,7 +450,7 @@ def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, p
     """Under a name without wildcards each open is the next step: a program that goes on without it is told of."""
     flow = Workflow(tmp_path)
     flow.task("writer", GRID, outports=[{"filename": "grid.dat"}, {"filename": "s*.dat"}])
-    read = ["sh", "-c", "for k in 0 1; do cat grid.dat s$k.dat; done > read.txt 2> /dev/null"]
+    read: list[str | Path] = ["sh", "-c", "for k in 0 1; do cat grid.dat s$k.dat; done > read.txt 2> /dev/null"]
     flow.task("reader", read, inports=[{"filename": "grid.dat", **port}, {"filename": "s*.dat"}], enough=True)
     ran = flow.run()
     assert (tmp_path / "read.txt").read_text() == ("grid0grid1" if port else "grid01")
