@@ -149,13 +149,10 @@ def test_a_limit_on_file_sizes_stops_the_trace_alone(tmp_path: Path) -> None:
 
 def test_a_run_whose_trace_stopped_says_so(tmp_path: Path) -> None:
     """For it costs those that go on with it; here the programs may not write files as large as the trace has become."""
-    limit = (
-        "import resource, signal\n"
-        "with open('wilkins-runs/latest/trace.tsv', 'a') as trace:\n    trace.truncate(1 << 31)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))\n"
-    )
-    write_program(tmp_path / "write.py", limit + WRITE + "raise SystemExit(3)\n")
-    write_program(tmp_path / "read.py", READ)
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))\n"
+    grow = "with open('wilkins-runs/latest/trace.tsv', 'a') as trace:\n    trace.truncate(1 << 31)\n"
+    write_program(tmp_path / "write.py", grow + limit + WRITE + "raise SystemExit(3)\n")
+    write_program(tmp_path / "read.py", limit + READ)  # or it would write what the other one has to tell
     reader = "inports: [{filename: '*.h5'"
     workflow = WORKFLOW.format(flow="all", late=0, pause=0, code=0)
     assert reader in workflow
