@@ -45,11 +45,13 @@ def test_what_differs_is_said(changes: dict[str, Any], told: str) -> None:
     assert (found == "same") == (told == "same")
 
 
-def test_on_disk_the_producers_files_stay_whatever_the_consumer_does() -> None:
+def test_files_of_mode_both_stay_and_those_of_mode_file_are_what_both_programs_leave() -> None:
     taken_away = replace(ALONE, disk={"mine": "#0"})
     kept = replace(FLOW, disk={"mine": "#0", "plt0.dat": "#0"})
     assert rig.judge(HABIT, taken_away, kept, "both") == "same"
-    assert "plt0.dat is nothing" in rig.judge(HABIT, taken_away, FLOW, "file")
+    assert "plt0.dat is nothing" in rig.judge(HABIT, taken_away, FLOW, "both")
+    assert rig.judge(HABIT, taken_away, FLOW, "file") == "same"
+    assert "plt0.dat is #0" in rig.judge(HABIT, taken_away, kept, "file")
 
 
 @pytest.mark.parametrize(
