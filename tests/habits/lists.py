@@ -8,6 +8,21 @@ from habits.rig import Habit, Refusal, bash, c, py, sh
 WHOLE = {"listing": "end"}
 """What the user of a program writes that lists once and needs all that there will be."""
 
+TWO_KINDS = (
+    py("""
+for k in range(N):
+    put(f"mesh{k}.dat", k)
+    put(f"part{k}.dat", k + 10)
+"""),
+    py("""
+import glob
+for mesh in sorted(glob.glob("mesh*.dat")):
+    get(mesh)
+    get(mesh.replace("mesh", "part"))
+"""),
+    ("mesh*.dat", "part*.dat"),
+)
+
 HABITS = [
     Habit(
         "glob-h5",
@@ -459,18 +474,7 @@ for f in $(ls -t plt*.dat); do cat "$f" | show x; done | sort
     ),
     Habit(
         "two-kinds",
-        py("""
-for k in range(N):
-    put(f"mesh{k}.dat", k)
-    put(f"part{k}.dat", k + 10)
-"""),
-        py("""
-import glob
-for mesh in sorted(glob.glob("mesh*.dat")):
-    get(mesh)
-    get(mesh.replace("mesh", "part"))
-"""),
-        ("mesh*.dat", "part*.dat"),
+        *TWO_KINDS,
         refused=Refusal(
             "did not read",
             "a listing that comes between a mesh and its part shows the mesh alone; who then reads the part by name "
@@ -479,18 +483,7 @@ for mesh in sorted(glob.glob("mesh*.dat")):
     ),
     Habit(
         "two-kinds-at-the-end",
-        py("""
-for k in range(N):
-    put(f"mesh{k}.dat", k)
-    put(f"part{k}.dat", k + 10)
-"""),
-        py("""
-import glob
-for mesh in sorted(glob.glob("mesh*.dat")):
-    get(mesh)
-    get(mesh.replace("mesh", "part"))
-"""),
-        ("mesh*.dat", "part*.dat"),
+        *TWO_KINDS,
         into=WHOLE,
     ),
 ]
