@@ -12,18 +12,7 @@ StepFile* open_source(const Match& step, int* error) {
     return open_step(step, Intent::look, 1, error);
 }
 
-// Returns 0 or an errno, as do those below.
-int fill_from(StepFile* step, int fd, uint64_t size) {
-    int error = step->prepare_write(0, size, true);
-    for (uint64_t done = 0; !error && done < size;) {
-        const ssize_t n = libc::pread(fd, step->data() + done, size - done, static_cast<off_t>(done));
-        if (n > 0) done += static_cast<uint64_t>(n);
-        else if (n == 0) error = EIO;
-        else if (errno != EINTR) error = errno;
-    }
-    return error;
-}
-
+// Returns 0 or an errno.
 int write_to(StepFile* step, int fd) {
     const uint64_t size = step->eof();
     step->prepare_read(0, size);
@@ -42,6 +31,17 @@ int finish(StepFile* step, int error) {
 }
 
 }  // namespace
+
+int fill_from(StepFile* step, int fd, uint64_t size) {
+    int error = step->prepare_write(0, size, true);
+    for (uint64_t done = 0; !error && done < size;) {
+        const ssize_t n = libc::pread(fd, step->data() + done, size - done, static_cast<off_t>(done));
+        if (n > 0) done += static_cast<uint64_t>(n);
+        else if (n == 0) error = EIO;
+        else if (errno != EINTR) error = errno;
+    }
+    return error;
+}
 
 int publish_file(int dirfd, const char* path, const Match& name, Intent intent) {
     const int fd = libc::openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -7,6 +7,9 @@ namespace wilkins::posix {
 
 // All return 0 or an errno. `intent`: create, or create_exclusive, which fails where the name is taken.
 
+// The first `size` bytes of a file become the step's.
+int fill_from(StepFile* step, int fd, uint64_t size);
+
 // A finished file of the disk becomes a step of the name; the file stays.
 int publish_file(int dirfd, const char* path, const Match& name, Intent intent);
 

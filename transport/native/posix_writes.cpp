@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "posix_copies.hpp"
 #include "raw.hpp"
 #include "snapshot.hpp"
 #include "store_parts.hpp"
@@ -184,16 +185,8 @@ int OpenStep::store(int fd) {
     if (raw::fstat(fd, &st) != 0) return errno;
     const uint64_t size = static_cast<uint64_t>(st.st_size);
     StepFile* step = step_;
-    int error = step->set_eof(0);
-    if (error || size == 0) return error;
-    error = step->prepare_write(0, size, true);
-    for (uint64_t done = 0; !error && done < size;) {
-        const ssize_t n = libc::pread(fd, step->data() + done, size - done, static_cast<off_t>(done));
-        if (n > 0) done += static_cast<uint64_t>(n);
-        else if (n == 0) error = EIO;
-        else if (errno != EINTR) error = errno;
-    }
-    return error;
+    const int error = step->set_eof(0);
+    return error || size == 0 ? error : fill_from(step, fd, size);
 }
 
 int OpenStep::sync(int fd) {
