@@ -548,7 +548,7 @@ class Store:
             slot
             for channel, source in self.reading_from[inport]
             for slot in self._kept(channel, source)
-            if self.find(inport, rank, slot.step.name).slot is slot
+            if self.find(inport, rank, slot.step.name).slot is slot or self._stays_had(inport, rank, source, slot)
         ]
         slots.sort(key=lambda slot: slot.stamp)
         listed = Listed(tuple(slot.step.name for slot in slots), tuple(slot.step for slot in slots))
@@ -577,6 +577,12 @@ class Store:
             if rank in slot.had[inport] and (any_name or slot.step.name == name)
         ]
         return max(named, key=lambda slot: slot.stamp, default=None)
+
+    def _stays_had(self, inport: int, rank: int, source: Source, slot: Slot) -> bool:
+        """Whether the rank has had the step, which is still there, even if an open of its name may yet mean a later one."""
+        if self.inports[inport].in_order or source.rewrites:
+            return False
+        return slot.there and inport not in slot.gone and rank in slot.had[inport]
 
     def _is_settled(self, inport: int, rank: int, source: Source, name: str) -> bool:
         """Whether the source does not begin the name anew, which it has published, as far as the rank may know."""

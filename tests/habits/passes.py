@@ -172,6 +172,26 @@ for name in NAMES:
 """),
     ),
     Habit(
+        "read-then-list",
+        BYTES,
+        py("""
+import glob
+for name in NAMES:
+    get(name)
+tell("all", *sorted(glob.glob("plt*.dat")))
+"""),
+    ),
+    Habit(
+        "read-then-look",
+        BYTES,
+        py("""
+import os
+for name in NAMES:
+    get(name)
+tell("all", *(name for name in NAMES if os.path.exists(name)))
+"""),
+    ),
+    Habit(
         "list-then-list",
         BYTES,
         py("""

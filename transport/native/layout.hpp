@@ -10,7 +10,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 22;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 23;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -210,6 +210,7 @@ struct Looked {
     uint64_t had_name;   // hash of the name
     int32_t had_slot;
     uint32_t apart;  // it has asked otherwise than other ranks of its task
+    uint64_t listed_after;  // opens in the run before its last listing that did not show all that it could have opened again before; 0: none
 };
 
 // The answer to the question of this number of each rank (see answers.hpp).
@@ -269,6 +270,7 @@ struct PortRecord {
     uint32_t in_common;    // in: two ranks of its task have had one step, so what another rank has had is not given up
     uint64_t latest;       // in: offset of uint64_t[nprocs]: published_stamp of the last published step that each rank has had
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
+    std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
     uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
@@ -359,6 +361,8 @@ struct SourceRecord {
     uint64_t judged;     // files published so far, in this run, of which is known whether they rewrite a name
     uint64_t named;      // ... whose names are remembered
     NameSet names;       // published
+    NameSet replaced;    // of steps that could have been opened again, and whose memory a later one has by now
+    uint64_t replaced_steps;  // how many these are
 };
 
 inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on

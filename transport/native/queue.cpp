@@ -105,6 +105,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
     const bool grows = best >= 0 && board.slot(best).reserved.load() == 0;
     if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
     if (best < 0) return best;
+    if (best == oldest) note_replaced(board, best);
     board.slot(best).claimed_by = 0;
     clear_slot(board, best);
     return best;

@@ -57,6 +57,10 @@ struct Found {
 // The step that rank `reader` gets if it opens `name` on the in-port now.
 Found find(const Board& board, int inport, int reader, const char* name);
 
+// The step of a name under wildcards that the rank has had, if it is still there and its source has not written the name again so far. An
+// open may have to wait until it is known whether that is what it gets; to a look or a listing, the file is there.
+bool stays_had(const Board& board, int inport, int reader, const char* name, int* slot);
+
 // The rank asks for a name that two sources of the in-port have published. Then the run fails, as it does if the second one
 // publishes it only later.
 bool asks_for_double(const Board& board, int inport, int reader, const char* name);
@@ -129,6 +133,15 @@ bool in_history(const Board& board, const SourceRecord& source, const char* name
 
 // Would the producer find the name on a disk: published by the source, and not removed since?
 bool exists(const Board& board, const SourceRecord& source, const char* name);
+
+// The step's memory is about to be a later one's, though a rank that has had the step could have opened it again.
+void note_replaced(const Board& board, int slot);
+
+// Did that happen to a step of this name?
+bool is_replaced(const Board& board, const PortRecord& inport, const char* name);
+
+// ... and to how many that its producers have written?
+uint64_t count_replaced(const Board& board, const PortRecord& inport);
 
 // The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
 // opened never comes. False if the task has no step of this name.

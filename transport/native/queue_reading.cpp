@@ -261,6 +261,22 @@ void leave(const Board& board, int index, int reader) {
     });
 }
 
+bool stays_had(const Board& board, int index, int reader, const char* name, int* slot_index) {
+    const PortRecord& inport = board.port(index);
+    *slot_index = -1;
+    for (int link = 0; link < inport.links && !in_order(inport); ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
+                if (board.source(s).rewrites || !on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+                if ((board.had(slot, channel, reader) & (kHad | kPast)) == kHad) *slot_index = k;
+            });
+    }
+    return *slot_index >= 0;
+}
+
 Found find(const Board& board, int inport, int reader, const char* name) {
     const PortRecord& port = board.port(inport);
     const Found chosen = find_chosen(board, port, reader, name);

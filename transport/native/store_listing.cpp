@@ -16,6 +16,7 @@
 #include "match.hpp"
 #include "queue.hpp"
 #include "queue_parts.hpp"
+#include "second_pass.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
@@ -389,7 +390,10 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
             const bool had = queue::has_had(board, channel, queue::place_in_port(board, board.source(slot.source)), p.context.rank, slot);
-            if (!had || queue::find(board, index, p.context.rank, name.c_str()).slot == k) add(base, slot);
+            int still = k;
+            const bool shown = !had || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
+                               (queue::stays_had(board, index, p.context.rank, name.c_str(), &still) && still == k);
+            if (shown) add(base, slot);
         });
     });
 }
@@ -420,6 +424,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
                 const bool counts = by_program && !in_order(port);
                 const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
+                if (counts) note_listing_again(p, i);
                 const size_t before = found.size();
                 find_steps(p, i, listed, below, so_far, found);
                 for (size_t k = before; k < found.size(); ++k) last = std::max(last, found[k].place);

@@ -10,6 +10,7 @@
 #include "lent.hpp"
 #include "match.hpp"
 #include "queue_parts.hpp"
+#include "second_pass.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "stuck.hpp"
@@ -105,8 +106,9 @@ bool Question::sees_had(bool in_memory, Sight* sight) const {
 bool Question::sees(bool in_memory, Sight* sight) const {
     if (sees_held(sight)) return true;
     const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
-    if (found.slot >= 0) *sight = sight_of(board_, found.slot);
-    return found.slot >= 0 || (inport_.habits.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
+    int slot = found.slot;
+    if (slot >= 0 || queue::stays_had(board_, match_.inport, p_.context.rank, match_.name, &slot)) *sight = sight_of(board_, slot);
+    return slot >= 0 || (inport_.habits.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
 }
 
 // Was a step published for the in-port?
@@ -184,6 +186,7 @@ bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
 }
 
 int Question::missing(bool ended) const {
+    hint_at_look_again(p_, match_.inport, match_.name);
     note_vain(board_, match_.inport, p_.context.rank, match_.name, ended && inport_.habits.looks != Looks::now);
     return ENOENT;
 }

@@ -15,6 +15,7 @@
 #include "queue.hpp"
 #include "queue_parts.hpp"
 #include "raw.hpp"
+#include "second_pass.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "strangers.hpp"
@@ -44,6 +45,9 @@ void explain_missing(const Process& p, const Match& match, const char* why) {
 
 const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
     if (stands_in(inport) && !means(inport, name, "")) return "another name stands for the steps of the in-port";
+    if (found.passed && queue::is_replaced(board, inport, name))
+        return "its task has read the step of this name, whose memory is that of a later one by now; to find more of them again, give the in-port a "
+               "longer 'reorder'";
     if (found.passed) return "the step of this name was dropped or let go";
     if (!queue::is_strange(board, inport, name)) return "the stream has ended";
     return "the stream has ended, and no producer has written a file of such a name; if it is to mean the next step, whatever that is "
@@ -163,6 +167,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 }
                 WILKINS_FAULT_POINT("open.held");
                 if (intent != Intent::look) {
+                    if (!found.unread) hint_at_open_again(p, match.inport, board.slot(found.slot).opened_at);
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
                     const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp, board.slot(found.slot).published_ns};
