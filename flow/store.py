@@ -579,7 +579,7 @@ class Store:
         return max(named, key=lambda slot: slot.stamp, default=None)
 
     def _stays_had(self, inport: int, rank: int, source: Source, slot: Slot) -> bool:
-        """Whether the rank has had the step, which is still there, even if an open of its name may yet mean a later one."""
+        """Whether the rank has had the step, and it is there, even if an open of its name may yet mean a later one."""
         if self.inports[inport].in_order or source.rewrites:
             return False
         return slot.there and inport not in slot.gone and rank in slot.had[inport]
