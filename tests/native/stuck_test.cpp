@@ -129,6 +129,35 @@ void a_listing_again_and_again() {
     CHECK(run.board.channel(0).stretched == 1 && run.board.channel(0).let_go == 0);
 }
 
+// Two that list again and again, never both at the same moment, and one that waits: the queue grows for them.
+void two_listings_again_and_again() {
+    Run run(pair("out*.h5", "out*.h5", 1, 3));
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(1, WaitFor::data, 1, "out9.h5");
+    for (int reader = 1; reader < 3; ++reader)
+        for (int k = 0; k < 3; ++k) CHECK(!note_listed(run.board, 1, reader, run.board.head().publications));
+    CHECK(note_listed(run.board, 1, 1, run.board.head().publications));
+    run.board.head().circle_next = 0;
+    end_circle_of_poll(run.board, 2, 1);
+    CHECK(run.board.channel(0).stretched == 0);  // the other one may yet read
+    CHECK(note_listed(run.board, 1, 2, run.board.head().publications));
+    run.board.head().circle_next = 0;
+    end_circle_of_poll(run.board, 3, 1);
+    CHECK(run.board.channel(0).stretched == 1);
+    CHECK(run.board.rank(2).wait == WaitFor::nothing && run.board.rank(3).wait == WaitFor::nothing);
+}
+
+// A process that died while it looked for circles for one that lists again and again has left that one as if it waited.
+void a_poll_that_died() {
+    Run run(pair("out*.h5", "out*.h5", 1, 2));
+    run.wait(1, WaitFor::data, 1, "out*.h5");
+    run.board.rank(1).wait_kind = WaitKind::polls;
+    run.wait(2, WaitFor::data, 1, "out0.h5");
+    queue::repair(run.board);
+    CHECK(run.board.rank(1).wait == WaitFor::nothing && run.board.rank(2).wait == WaitFor::data);
+}
+
 // A listing of the whole series: steps that are there do not end its wait, the end of the producer does.
 void a_listing_that_waits_for_the_end() {
     Run run(pair("out*.h5", "out*.h5"));
@@ -393,6 +422,8 @@ int main() {
     two_wait_for_each_other();
     a_listing_that_gives_up();
     a_listing_again_and_again();
+    two_listings_again_and_again();
+    a_poll_that_died();
     a_listing_that_waits_for_the_end();
     a_dead_process_waits_for_nothing();
     skipping_ahead_of_a_full_queue();

@@ -106,6 +106,7 @@ void note_vain(const Board& board, int inport, int reader, const char* name, boo
     ++vain.looks;
     vain.last = now;
     vain.port = inport;
+    vain.process = board.self();
     vain.ended = ended;
     vain.lists = 0;
     strncpy(vain.name, name, sizeof(vain.name) - 1);
@@ -121,8 +122,10 @@ bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
     }
     note_vain(board, inport, reader, port.pattern, false);
     vain.lists = 1;
-    return vain.looks >= kAgain;
+    return lists_in_vain(board.rank(board.task(port.task).first_rank + reader));
 }
+
+bool lists_in_vain(const RankRecord& rank) { return rank.vain.lists && rank.vain.looks >= kAgain && rank.vain.files == rank.files; }
 
 bool saw_end(const Board& board, int index) {
     const TaskRecord& task = board.task(index);

@@ -47,6 +47,9 @@ void note_vain(const Board& board, int inport, int reader, const char* name, boo
 // again and again, is shown nothing new and reads nothing.
 bool note_listed(const Board& board, int inport, int reader, uint64_t last);
 
+// Has the rank done nothing else of late?
+bool lists_in_vain(const RankRecord& rank);
+
 // Has the task, since its last start, asked for a step when no further one was to come? A look of which the rank made nothing more than to go
 // on with other steps does not count.
 bool saw_end(const Board& board, int task);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 
+#include "answers.hpp"
 #include "context.hpp"
 #include "fault.hpp"
 #include "queue_parts.hpp"
@@ -242,7 +244,38 @@ bool may_stretch(const Board& board, Waiting& waiting) {
     return std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_common(board, full_channels(board, waiting, circle)) >= 0; });
 }
 
-void end_circle(const Board& board) {
+namespace {
+
+// A rank that asks again and again, for as long as this lives: as if it waited for further steps of the in-port.
+class AsIfWaiting {
+public:
+    explicit AsIfWaiting(RankRecord& rank, const PortRecord& port, int index, uint32_t process) : rank_(rank) {
+        rank_.wait_kind = WaitKind::polls;
+        rank_.wait_port = index;
+        rank_.wait_process = process;
+        memcpy(rank_.wait_name, port.pattern, sizeof(rank_.wait_name));
+        rank_.wait = WaitFor::data;
+    }
+    ~AsIfWaiting() { rank_.wait = WaitFor::nothing; }
+    AsIfWaiting(const AsIfWaiting&) = delete;
+    AsIfWaiting& operator=(const AsIfWaiting&) = delete;
+
+private:
+    RankRecord& rank_;
+};
+
+// With all ranks that list in vain, of which none need be at it just now: what they may do else is not held up by a longer queue.
+bool stretch_for_polls(const Board& board) {
+    std::list<AsIfWaiting> polls;
+    for (int r = 0; r < board.head().ranks; ++r) {
+        RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::nothing || !lists_in_vain(rank) || in_order(board.port(rank.vain.port))) continue;
+        polls.emplace_back(rank, board.port(rank.vain.port), rank.vain.port, rank.vain.process);
+    }
+    return stretch(board);
+}
+
+void end_circle(const Board& board, bool by_poll) {
     BoardRecord& head = board.head();
     const int64_t now = now_ns();
     const bool quiet = is_quiet(board);
@@ -250,7 +283,7 @@ void end_circle(const Board& board) {
     if (now < head.circle_next) return;
     head.circle_seen = head.moves;
     head.circle_sure = !quiet;
-    if (!stretch(board)) {
+    if (!stretch(board) && !(by_poll && stretch_for_polls(board))) {
         Waiting waiting(board, quiet);
         for (const std::vector<int>& circle : waiting.circles())
             if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
@@ -258,18 +291,17 @@ void end_circle(const Board& board) {
     head.circle_next = now + (now_ns() - now) * kCheckShare;
 }
 
+}  // namespace
+
+void end_circle(const Board& board) { end_circle(board, false); }
+
 void end_circle_of_poll(const Board& board, int index, int inport) {
     RankRecord& rank = board.rank(index);
     if (rank.wait != WaitFor::nothing) return;  // a process of it that waits looks itself
-    rank.wait_kind = WaitKind::polls;
-    rank.wait_port = inport;
-    rank.wait_process = board.self();
-    memcpy(rank.wait_name, board.port(inport).pattern, sizeof(rank.wait_name));
-    rank.wait = WaitFor::data;
+    const AsIfWaiting poll(rank, board.port(inport), inport, board.self());
     WILKINS_FAULT_POINT("circle.polls");
     ++board.head().moves;
-    end_circle(board);
-    rank.wait = WaitFor::nothing;
+    end_circle(board, true);
 }
 
 std::string find_lasting(const Board& board) {
