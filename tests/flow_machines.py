@@ -14,7 +14,8 @@ import hooks
 from wilkins.flow import FlowPolicy
 from wilkins.flow.machine import ChannelQueue, Ended, Go, Kept, Opened
 from wilkins.flow.machine import Wait as Waits
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Rest
 
 TABLE = Path(__file__).with_name("flow_cases.json")
 
@@ -104,7 +105,7 @@ class Native:
     def __init__(self, policy: FlowPolicy, readers: int, log: Path, begin: int = 0, first: int = 0) -> None:
         self._board = Board.create(
             [BoardTask("sim", 1), BoardTask("look", readers)],
-            [BoardPort(0, "out", "out.h5", begins={0: begin}), BoardPort(1, "in", "out.h5")],
+            [BoardPort(0, "out", "out.h5"), BoardPort(1, "in", "out.h5")],
             [
                 BoardChannel(
                     0,
@@ -113,10 +114,11 @@ class Native:
                     policy.queue,
                     policy.when_full,
                     readers,
-                    rests={0: (first, begin)},
                     offset=policy.offset,
                 )
             ],
+            begins=[Begin(0, 0, begin)],
+            rests=[Rest(0, 0, first, begin)],
             log=log,
         )
         self._library = ctypes.CDLL(str(hooks.LIBRARY))

@@ -12,7 +12,8 @@ import hooks
 from store_machines import StoreCase
 
 from wilkins.flow import FlowPolicy
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 EVENTS = frozenset({"create", "publish", "open", "close", "retry", "restart", "end"})
 """What it knows. A call that waits leaves no word of that on the board, and steps are opened without being held."""

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from support import WILKINS, run_tree, write_program
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 PROGRAMS = Path(__file__).parent / "programs" / "guest"
 

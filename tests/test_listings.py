@@ -13,7 +13,8 @@ import pytest
 from streams import Streams, steps
 
 from support import MPIEXEC, WAITS, must_run, wait_for, write_program
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 PROGRAMS = Path(__file__).parent / "programs" / "names"
 LIMIT = 60
@@ -34,7 +35,7 @@ class Folders:
             path.mkdir(exist_ok=True)
         self.mode = mode
         self.board = Board.create(
-            [BoardTask("producer", 1, self.work), BoardTask("reader", 1, self.reader)],
+            [BoardTask.starting_in("producer", 1, self.work), BoardTask.starting_in("reader", 1, self.reader)],
             [BoardPort(0, "out", "plt*.h5", mode=mode), BoardPort(1, "in", "plt*.h5", mode=mode)],
             [BoardChannel(0, 1, every=1, queue=5, when_full="block", readers=1)],
             log=folder / "layer.log",

@@ -13,7 +13,8 @@ import pytest
 from small_workflows import Workflow
 
 from support import WAITS, write_program
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 STEPS = 3
 

@@ -16,7 +16,8 @@ import pytest
 
 from support import MPIEXEC
 from wilkins.launch.links import targets_in
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 PROGRAMS = Path(__file__).parent / "programs" / "names"
 TIMEOUT = 60

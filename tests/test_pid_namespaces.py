@@ -11,7 +11,8 @@ import pytest
 from hooks import faults
 
 from support import MPIEXEC, WILKINS, Finished, processes_in, run_tree, started_tree, wait_for, write_program
-from wilkins.transport.board import Board, BoardHeldError, BoardTask
+from wilkins.transport.board import Board, BoardHeldError
+from wilkins.transport.plan_table import BoardTask
 
 pytestmark = pytest.mark.needs("root", "unshare")
 

@@ -11,7 +11,8 @@ from programs.build import SOURCES, build
 from streams import Streams
 
 from support import WILKINS, run_tree, write_program
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
 MPIEXECS = {"mpich": ("mpiexec.mpich",), "openmpi": ("mpirun.openmpi", "--oversubscribe")}
 

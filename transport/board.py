@@ -12,20 +12,15 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+from wilkins.transport.plan_table import VERSION, Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
 
 SHARED_MEMORY = Path("/dev/shm")
 _NAME_MAX = 1024
 _NO_TEXT = ctypes.c_size_t(-1).value
-_WHEN_FULL = {"block": 0, "drop-oldest": 1, "drop-newest": 2}
-_MODE = {"memory": 0, "both": 1, "file": 2}
-_PUBLISH = {"close": 0, "next": 1, "flush": 2, "write": 3}
-_FIRST = {"wait": 0, "missing": 1, "file": 2}
-_LOOKS = {"wait": 0, "now": 1, "always": 2}
-_LISTING = {"now": 0, "end": 1}
 _ANSWERS_WITHIN = 5.0
 """Seconds for which a disk is waited for that is to remove a run's hidden files."""
 Listed = Literal["no", "some", "all"]
@@ -33,68 +28,6 @@ Listed = Literal["no", "some", "all"]
 
 _NOT_DONE = 1
 """Of a call for which the board could not be had."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoardTask:
-    """A task instance."""
-
-    name: str
-    nprocs: int
-    cwd: Path | None = None
-    """Where its programs start; None if that is not known: then its in-ports hold in every folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoardPort:
-    """A port that joins its task to another."""
-
-    task: int
-    direction: Literal["in", "out"]
-    pattern: str
-    cap_bytes: int = 0
-    mode: Literal["memory", "both", "file", "plain"] = "memory"
-    publish: Literal["close", "next", "flush", "write"] = "close"
-    publish_count: int = 1
-    """Out-ports: at every so-manieth close or write."""
-    publish_dset: str = ""
-    """Out-ports: the dataset whose writes count; empty: any."""
-    opens_per_step: int = 1
-    first: Literal["wait", "missing", "file"] = "wait"
-    keep: int = 0
-    """Out-ports: so many of their newest files stay at hand, under second names in `kept` beside the trace."""
-    begins: Mapping[int, int] = field(default_factory=dict)
-    """Out-ports of a run that goes on with another one: by rank, the number of its first step, if that is not 0."""
-    stands: str = ""
-    """In-ports: the one name by which the program calls all their files; empty: by their own."""
-    may_stand: bool = False
-    """In-ports with wildcards: the program is told the name of the next step, but may open another one for it."""
-    reorder: int | None = None
-    """In-ports: steps by which a queue may grow to break a circle of waits; None: as many as by default."""
-    looks: Literal["wait", "now", "always"] = "wait"
-    """In-ports: whether a look at a name waits for it; `wait`: unless that holds up other work of the task."""
-    listing: Literal["now", "end"] = "now"
-    poll_end: float = 10.0
-    """In-ports: seconds of looks without a read after which steps are let go."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoardChannel:
-    """An edge between two ports (indices into the ports)."""
-
-    outport: int
-    inport: int
-    every: int
-    queue: int
-    when_full: Literal["block", "drop-oldest", "drop-newest"]
-    readers: int
-    readers_given: bool = False
-    """By the workflow file; else a part of the ranks that opens a file together tells that the others do not."""
-    rests: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Of a run that goes on with another one: by rank of the producer, the first step that is kept, and how many with
-    names for the in-port came before the rank's first step of this run."""
-    offset: int = 0
-    """Steps before the first one that is kept, less than `every`."""
 
 
 class EndOfStream(Exception):
@@ -132,27 +65,8 @@ def _native() -> ctypes.CDLL:
         lib = ctypes.CDLL(str(native_library()))
         text, pointer, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int
         signatures: dict[str, tuple[Any, list[Any]]] = {
-            "wilkins_plan_new": (pointer, []),
-            "wilkins_plan_free": (None, [pointer]),
-            "wilkins_plan_task": (number, [pointer, text, number]),
-            "wilkins_plan_folder": (None, [pointer, ctypes.c_uint64, ctypes.c_uint64]),
-            "wilkins_plan_port": (number, [pointer, number, number, text, ctypes.c_uint64]),
-            "wilkins_plan_habits": (
-                number,
-                [pointer, number, ctypes.c_uint, ctypes.c_uint, text, ctypes.c_uint, ctypes.c_uint],
-            ),
-            "wilkins_plan_channel": (
-                number,
-                [pointer, number, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, number, number],
-            ),
-            "wilkins_plan_stands": (number, [pointer, text]),
-            "wilkins_plan_may_stand": (None, [pointer]),
-            "wilkins_plan_reading": (None, [pointer, number, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint]),
-            "wilkins_plan_keep": (None, [pointer, ctypes.c_uint]),
-            "wilkins_plan_begin": (number, [pointer, number, number, ctypes.c_uint64]),
-            "wilkins_plan_rest": (number, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint64]),
-            "wilkins_plan_trace_at_once": (None, [pointer]),
-            "wilkins_plan_create": (number, [pointer, text, text, text]),
+            "wilkins_plan_table": (ctypes.c_uint, []),
+            "wilkins_board_create": (number, [text, ctypes.POINTER(Arrays)]),
             "wilkins_board_attach": (pointer, [text, ctypes.POINTER(number)]),
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
@@ -182,6 +96,9 @@ def _native() -> ctypes.CDLL:
             function = getattr(lib, name)
             function.restype = result
             function.argtypes = arguments
+        if lib.wilkins_plan_table() != VERSION:
+            why = "it was built from another version of this package; install that again"
+            raise OSError(errno.ELIBBAD, why, str(native_library()))
         _library = lib
     return _library
 
@@ -224,6 +141,8 @@ class Board:
         ports: Sequence[BoardPort],
         channels: Sequence[BoardChannel],
         *,
+        begins: Sequence[Begin] = (),
+        rests: Sequence[Rest] = (),
         log: Path,
         trace: Path | None = None,
         path: Path | None = None,
@@ -241,77 +160,18 @@ class Board:
         folder = final.with_name(final.name + ".new")
         folder.mkdir(mode=0o700)
         making = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        plan = lib.wilkins_plan_new()
         try:
             fcntl.flock(making, fcntl.LOCK_SH)
-            for task in tasks:
-                _check(lib.wilkins_plan_task(plan, os.fsencode(task.name), task.nprocs), "cannot plan the board")
-                if task.cwd:
-                    with contextlib.suppress(OSError):
-                        folder_of_task = task.cwd.stat()
-                        lib.wilkins_plan_folder(plan, folder_of_task.st_dev, folder_of_task.st_ino)
-            for port in ports:
-                is_out = int(port.direction == "out")
-                _check(
-                    lib.wilkins_plan_port(plan, port.task, is_out, os.fsencode(port.pattern), port.cap_bytes),
-                    "cannot plan the board",
-                )
-                code = lib.wilkins_plan_habits(
-                    plan,
-                    _MODE[port.mode],
-                    _PUBLISH[port.publish],
-                    port.publish_count,
-                    os.fsencode(port.publish_dset),
-                    port.opens_per_step,
-                    _FIRST[port.first],
-                )
-                _check(code, "cannot plan the board")
-                lib.wilkins_plan_keep(plan, port.keep)
-                if not is_out:
-                    lib.wilkins_plan_reading(
-                        plan,
-                        -1 if port.reorder is None else port.reorder,
-                        _LOOKS[port.looks],
-                        _LISTING[port.listing],
-                        round(port.poll_end * 1000),
-                    )
-                if port.stands:
-                    _check(lib.wilkins_plan_stands(plan, os.fsencode(port.stands)), "cannot plan the board")
-                if port.may_stand:
-                    lib.wilkins_plan_may_stand(plan)
-            for c in channels:
-                code = lib.wilkins_plan_channel(
-                    plan,
-                    c.outport,
-                    c.inport,
-                    c.every,
-                    c.offset,
-                    c.queue,
-                    _WHEN_FULL[c.when_full],
-                    c.readers,
-                    int(c.readers_given),
-                )
-                _check(code, "cannot plan the board")
-            for number, port in enumerate(ports):
-                for rank, sequence in port.begins.items():
-                    _check(lib.wilkins_plan_begin(plan, number, rank, sequence), "cannot plan the board")
-            for number, c in enumerate(channels):
-                for rank, (first, offered) in c.rests.items():
-                    _check(lib.wilkins_plan_rest(plan, number, rank, first, offered), "cannot plan the board")
-            if trace_at_once:
-                lib.wilkins_plan_trace_at_once(plan)
-            _check(
-                lib.wilkins_plan_create(plan, os.fsencode(folder), os.fsencode(log), os.fsencode(trace or "")),
-                "cannot make the run's board",
-                folder,
+            run = Arrays.of(
+                log, trace, trace_at_once, tasks=tasks, ports=ports, channels=channels, begins=begins, rests=rests
             )
+            _check(lib.wilkins_board_create(os.fsencode(folder), run), "cannot make the run's board", folder)
             lock = cls._take_lock(folder)
             folder.rename(final)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         finally:
-            lib.wilkins_plan_free(plan)
             os.close(making)
         return cls(final, lock)
 

@@ -19,6 +19,7 @@ from wilkins.load import Document
 from wilkins.patterns import is_wild
 from wilkins.spec import InPort, TaskModel
 from wilkins.transport.board import SHARED_MEMORY
+from wilkins.transport.plan_table import REORDER
 
 BLOCK = 64 << 10
 """Bytes by which the memory of a step grows (`kBlock` of the native layer)."""
@@ -26,8 +27,6 @@ _BESIDE = 4 << 10
 """Bytes that a file has beside its data, or more: its headers."""
 _RETAINED = 4 << 20
 """Bytes that a source's steps may take for the sake of those that could be opened again (`kRetained` natively)."""
-_REORDER = 16
-"""Steps that a queue may grow to, if the workflow file does not say (`kReorder` natively)."""
 Port = tuple[str, str]
 """Name of a task's instance, and pattern of an out-port."""
 
@@ -124,7 +123,7 @@ def _retained(inport: InPort, size: int, at_once: int) -> int:
     if inport.as_ is not None or not is_wild(inport.filename):
         return 0
     fit = _RETAINED // (-(-(size + _BESIDE) // BLOCK) * BLOCK) - at_once
-    return max(min(fit, SPARE_STEPS + _REORDER), inport.reorder or 0, 0)
+    return max(min(fit, SPARE_STEPS + REORDER), inport.reorder or 0, 0)
 
 
 def written(events: Sequence[Event]) -> dict[Port, Written]:

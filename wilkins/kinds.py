@@ -179,6 +179,12 @@ def size(meaning: str = "a number of bytes such as 500MB or 1GiB (0: no limit)")
     return Parsed(meaning, {"type": ["integer", "string"]}, parse_size)
 
 
+def named_kind(name: str, *arguments: Any) -> Kind:
+    """One of those above, from a table that cannot import them."""
+    makers: dict[str, Callable[..., Kind]] = {"integer": integer, "choice": choice, "time_span": time_span}
+    return makers[name](*arguments)
+
+
 def number() -> Kind:
     """A number."""
 

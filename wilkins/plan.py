@@ -9,6 +9,7 @@ from typing import Literal
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.transport.devices.ports import Path as DevicePath
+from wilkins.transport.plan_table import Looks, ReadKeys
 
 Kind = Literal["plain", "mpi"]
 Launch = Literal["alone", "one-job"]
@@ -86,7 +87,7 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PortPlan:
+class PortPlan(ReadKeys):
     """One port of one task instance."""
 
     index: int
@@ -100,21 +101,11 @@ class PortPlan:
     origin: str = ""
     publish: PublishRule = PublishRule()
     """Out-ports: when a step is complete."""
-    opens_per_step: int = 1
-    """In-ports: how often a rank opens each step."""
-    first: Literal["wait", "missing", "file"] = "wait"
-    """In-ports: what the first open does."""
-    reorder: int | None = None
-    """In-ports: steps by which a queue may grow to break a circle of waits; None: as many as by default."""
-    looks: Literal["wait", "now", "always"] = "wait"
+    looks: Looks = "wait"
     """In-ports: whether a look at a name waits for it; ``always``: as the workflow file says, ``wait``: unless that
     holds up other work of the task."""
     closes_cycle: bool = False
     """In-ports: a task that comes later in the workflow file writes for them, and what theirs writes reaches it."""
-    listing: Literal["now", "end"] = "now"
-    """In-ports: whether the listing of a folder waits for all steps."""
-    poll_end: float = 10.0
-    """In-ports: seconds of looks without a read after which steps are let go."""
     keep: int = 0
     """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
     dsets: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from wilkins.reading import plain
 from wilkins.spec import InPort, OutPort, Port, Task, ready_made
 from wilkins.tasks.code import problem as code_problem
 from wilkins.tasks.registry import all_tasks
+from wilkins.transport.plan_table import Looks, ReadKeys, values_of
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """What the processes of a ready-made task execute."""
@@ -141,6 +142,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                     index[reference, instance] = len(ports)
                     ports.append(
                         PortPlan(
+                            **(values_of(ReadKeys, port) if isinstance(port, InPort) else {}),
                             index=len(ports),
                             task=place_of,
                             direction=reference.direction,
@@ -149,14 +151,9 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
                             cap_bytes=cap if mode in ("memory", "both") else 0,
                             origin=str(port.where.position),
                             publish=port.publish if isinstance(port, OutPort) else PublishRule(),
-                            opens_per_step=port.opens_per_step if isinstance(port, InPort) else 1,
-                            first=port.first if isinstance(port, InPort) else "wait",
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
-                            reorder=port.reorder if isinstance(port, InPort) else None,
                             looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
                             closes_cycle=reference in closes,
-                            listing=port.listing if isinstance(port, InPort) else "now",
-                            poll_end=port.poll_end if isinstance(port, InPort) else 10.0,
                             dsets=tuple(dset.name for dset in port.dsets),
                             stands=port.called(instance) if isinstance(port, InPort) and port.as_ else "",
                         )
@@ -220,7 +217,7 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
     return channels
 
 
-def _looks(port: InPort, closes_cycle: bool) -> Literal["wait", "now", "always"]:
+def _looks(port: InPort, closes_cycle: bool) -> Looks:
     """Whether looks at names of an in-port wait. In a cycle one task has to begin without."""
     if port.looks == "wait":
         return "always"

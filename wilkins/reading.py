@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from wilkins.errors import Problem, suggest
-from wilkins.kinds import INVALID, Kind
+from wilkins.kinds import INVALID, Kind, named_kind
 from wilkins.positions import Position, position_of
 
 REQUIRED: Any = object()
@@ -50,6 +50,12 @@ def key(kind: Kind, *, default: Any = REQUIRED, doc: str, unused: str = "") -> A
 def keys_of(section: type) -> Iterator[dataclasses.Field[Any]]:
     """The fields of a spec dataclass that are keys of the workflow file."""
     return (item for item in dataclasses.fields(section) if "kind" in item.metadata)
+
+
+def kind_of(item: dataclasses.Field[Any]) -> Kind:
+    """What the key accepts."""
+    kind = item.metadata["kind"]
+    return kind if isinstance(kind, Kind) else named_kind(*kind)
 
 
 def key_of(item: dataclasses.Field[Any]) -> str:
@@ -185,7 +191,7 @@ class Reader:
                 self.problem(name_node, f"{who}: unknown key {name!r}{hint}")
                 continue
             positions[name] = self.position(value)
-            values[item.name] = item.metadata["kind"].read(self, value, f"{who}: {name!r}")
+            values[item.name] = kind_of(item).read(self, value, f"{who}: {name!r}")
             if item.metadata["unused"]:
                 self.note(
                     self.position(name_node), f"{who}: {name!r} is accepted and not used: {item.metadata['unused']}"

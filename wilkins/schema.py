@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from wilkins.kinds import scalar_text
-from wilkins.reading import key_of, keys_of, more_sections
+from wilkins.reading import key_of, keys_of, kind_of, more_sections
 from wilkins.sections import Section, SectionList
 from wilkins.spec import Dset, InPort, OutPort, Parameter, Task, TaskModel, Workflow
 from wilkins.tasks.registry import PREFIX, all_tasks
@@ -103,8 +103,8 @@ def reference() -> str:
     for name, task in all_tasks().items():
         parts.append(f"## The ready-made task `{PREFIX}{name}`: `{task.key}`\n\n{task.doc}\n\n{_table(task.options)}")
         for item in keys_of(task.options):
-            if isinstance(item.metadata["kind"], SectionList | Section):
-                parts.append(f"### `{task.key}`: `{item.name}`\n\n{_table(item.metadata['kind'].cls)}")
+            if isinstance(kind := kind_of(item), SectionList | Section):
+                parts.append(f"### `{task.key}`: `{item.name}`\n\n{_table(kind.cls)}")
     parts.append(_CLOSING)
     return "\n".join(parts)
 
@@ -134,9 +134,7 @@ def json_text() -> str:
 
 
 def _object_schema(section: type) -> dict[str, Any]:
-    properties = {
-        key_of(item): {**item.metadata["kind"].schema(), "description": _meaning(item)} for item in keys_of(section)
-    }
+    properties = {key_of(item): {**kind_of(item).schema(), "description": _meaning(item)} for item in keys_of(section)}
     docs = {task.key: task.doc for task in all_tasks().values()}
     for name, options in more_sections(section).items():
         properties[name] = {"$ref": f"#/$defs/{options.__name__}", "description": docs[name]}
@@ -146,7 +144,7 @@ def _object_schema(section: type) -> dict[str, Any]:
 
 def _with_parts(section: type) -> list[type]:
     """A section and the sections in it."""
-    kinds = [item.metadata["kind"] for item in keys_of(section)]
+    kinds = [kind_of(item) for item in keys_of(section)]
     return [
         section,
         *(part for kind in kinds if isinstance(kind, SectionList | Section) for part in _with_parts(kind.cls)),
@@ -164,7 +162,7 @@ def _ordered(section: type) -> list[Any]:
 
 
 def _row(item: Any) -> tuple[str, str, str, str]:
-    kind = item.metadata["kind"]
+    kind = kind_of(item)
     meaning = kind.meaning if not isinstance(kind, SectionList) else f"a list of {kind.noun}s"
     if item.metadata["required"]:
         default = "required"

@@ -35,6 +35,7 @@ from wilkins.reading import Where, key
 from wilkins.restarts import Restart
 from wilkins.sections import Section, SectionList, SectionMap
 from wilkins.tasks.registry import PREFIX, sections
+from wilkins.transport.plan_table import ReadKeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ class OutPort(Port):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InPort(Port):
+class InPort(ReadKeys, Port):
     """Files that a task reads."""
 
     memory: bool | None = key(boolean(), default=None, doc="Another name of `metadata`.")
@@ -164,40 +165,12 @@ class InPort(Port):
         doc="Ranks of the task that read the files, the first ones; left out: all, or those that open a file "
         "together over MPI-IO.",
     )
-    opens_per_step: int = key(
-        integer(1), default=1, doc="How often the program opens a file before it turns to the next step."
-    )
-    first: Literal["wait", "missing", "file"] = key(
-        choice("wait", "missing", "file"),
-        default="wait",
-        doc="What the first open of the port does, for cycles: `wait` for a step; `missing`, fail as for a missing "
-        "file; `file`, read the real file of that name. Later opens wait.",
-    )
-
-    reorder: int | None = key(
-        integer(0),
-        default=None,
-        doc="Steps by which the queue may grow, if memory allows, when the program waits for another one than those "
-        "that fill it; left out: 16. Given: so many steps that the program has had stay, to be opened again.",
-    )
     looks: Literal["wait", "now"] | None = key(
         choice("wait", "now"),
         default=None,
         doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it "
         "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, and where it drops steps and has "
         "had one.",
-    )
-    listing: Literal["now", "end"] = key(
-        choice("now", "end"),
-        default="now",
-        doc="What the listing of a folder shows: the steps that are there `now`, or at the `end` of the stream all of "
-        "them.",
-    )
-    poll_end: float = key(
-        time_span(),
-        default=10.0,
-        doc="How long the program may ask again and again for what is not there, without reading, before steps that it "
-        "does not ask for are let go.",
     )
 
     def called(self, instance: int) -> str:

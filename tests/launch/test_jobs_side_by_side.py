@@ -17,7 +17,8 @@ from support import WILKINS, Tree, processes_in, started_tree, wait_for, write_p
 from wilkins.errors import ResourceError
 from wilkins.launch import rendezvous
 from wilkins.launch.rendezvous import Rendezvous
-from wilkins.transport.board import Board, BoardTask, remove_run, sweep
+from wilkins.transport.board import Board, remove_run, sweep
+from wilkins.transport.plan_table import BoardTask
 
 ALLOCATION = {"SLURM_JOB_ID": "4243"}
 
@@ -255,7 +256,8 @@ import os, signal, sys
 from pathlib import Path
 from wilkins.launch import rendezvous
 from wilkins.launch.rendezvous import Rendezvous
-from wilkins.transport.board import Board, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardTask
 rendezvous.SHARED_MEMORY = Path(sys.argv[2])
 meeting = Rendezvous(sys.argv[1], 0, 2)
 board = meeting.make(lambda path: Board.create([BoardTask("a", 1)], [], [], log=Path(os.devnull), path=path))

@@ -41,13 +41,7 @@ void operator delete(void* place, size_t) noexcept { free(place); }
 void operator delete(void* place, const std::nothrow_t&) noexcept { free(place); }
 
 extern "C" {
-BoardPlan* wilkins_plan_new();
-void wilkins_plan_free(BoardPlan* plan);
-int wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs);
-int wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap);
-int wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned offset, unsigned queue, unsigned when_full, int readers,
-                         int readers_given);
-int wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file);
+int wilkins_board_create(const char* folder, const told::Arrays* run);
 struct Watched;  // the launcher's board (capi.cpp)
 Watched* wilkins_board_attach(const char* folder, int* error);
 void wilkins_board_detach(Watched* board);
@@ -57,6 +51,7 @@ size_t wilkins_stuck(const Watched* board, char* text, size_t room);
 
 namespace {
 
+constexpr const char* kLongPattern = "some-long-name-of-files-*.h5";
 constexpr const char* kLongName = "a name that is too long to be kept where the string itself is";
 
 // Lets each allocation of a call fail, one after the other, until none is left to fail; returns how many did.
@@ -77,15 +72,13 @@ int with_each_failing(Call call, Failed failed) {
 
 void plans() {
     test::Scratch scratch;
-    BoardPlan* const plan = wilkins_plan_new();
-    const auto is_short = [](int error) { return error == ENOMEM; };
-    CHECK(with_each_failing([=] { return wilkins_plan_task(plan, kLongName, 1); }, is_short) > 0);
-    CHECK(with_each_failing([=] { return wilkins_plan_task(plan, kLongName, 1); }, is_short) > 0);
-    CHECK(with_each_failing([=] { return wilkins_plan_port(plan, 0, 1, "some-long-name-of-files-*.h5", 0); }, is_short) > 0);
-    CHECK(with_each_failing([=] { return wilkins_plan_port(plan, 1, 0, "some-long-name-of-files-*.h5", 0); }, is_short) > 0);
-    CHECK(with_each_failing([=] { return wilkins_plan_channel(plan, 0, 1, 1, 0, 1, 0, 1, 0); }, is_short) > 0);
-    CHECK(with_each_failing([&] { return wilkins_plan_create(plan, scratch.path.c_str(), kLongName, kLongName); }, is_short) > 0);
-    wilkins_plan_free(plan);
+    const told::BoardTask tasks[] = {{kLongName, 1}, {kLongName, 1}};
+    const told::BoardPort ports[] = {{{}, 0, Direction::out, kLongPattern}, {{}, 1, Direction::in, kLongPattern}};
+    const told::BoardChannel channel = {0, 1, 1, 1, WhenFull::block, 1};
+    const told::Begin begin = {0, 0, 1};
+    const told::Rest rest = {0, 0, 1, 1};
+    const told::Arrays run = {tasks, 2, ports, 2, &channel, 1, &begin, 1, &rest, 1, kLongName, kLongName, 0};
+    CHECK(with_each_failing([&] { return wilkins_board_create(scratch.path.c_str(), &run); }, [](int error) { return error == ENOMEM; }) > 0);
 
     int error = 0;
     Watched* watched = nullptr;

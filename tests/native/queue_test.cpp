@@ -641,8 +641,10 @@ void repairing() {
 
 // Opened twice per step: both opens mean the same step, which is kept in between, also when memory is short.
 void opened_twice_per_step() {
+    Habits twice;
+    twice.opens_per_step = 2;
     for (const char* pattern : {"out.h5", "*.h5"}) {
-        Pair p(pattern, pattern, 1, 2, 1, 2, WhenFull::block, {}, {Mode::memory, Publish::close, 1, "", 2});
+        Pair p(pattern, pattern, 1, 2, 1, 2, WhenFull::block, {}, twice);
         CHECK(p.write("out.h5") && p.write("out.h5"));
         const int slot = queue::find(p.board, 1, 0, "out.h5").slot;
         CHECK(p.read("out.h5", 0) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 0 && p.read("out.h5", 1) == 1);

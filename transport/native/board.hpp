@@ -156,10 +156,8 @@ struct BoardPlan {
     std::vector<Port> ports;
     std::vector<Channel> channels;
     // Of a run that goes on with another one: what a source publishes first, and what a channel then gets of it.
-    struct Begin { int port; int rank; uint64_t sequence; };
-    struct Rest { int channel; int rank; uint64_t first; uint64_t offered; };
-    std::vector<Begin> begins;
-    std::vector<Rest> rests;
+    std::vector<told::Begin> begins;
+    std::vector<told::Rest> rests;
     std::string log_file;
     std::string trace_file;
     bool trace_at_once = false;

@@ -66,89 +66,24 @@ private:
 
 }  // namespace
 
-WILKINS_API(BoardPlan*, wilkins_plan_new()) { return new (std::nothrow) BoardPlan(); } WILKINS_OR(nullptr)
+// Of the table that the library was built with (see plan_table.py).
+WILKINS_API(unsigned, wilkins_plan_table()) { return kPlanTable; } WILKINS_OR(0)
 
-WILKINS_API(void, wilkins_plan_free(BoardPlan* plan)) { delete plan; } WILKINS_OR()
-
-WILKINS_API(int, wilkins_plan_task(BoardPlan* plan, const char* name, int nprocs)) {
-    plan->tasks.push_back({name, nprocs});
-    return 0;
-} WILKINS_OR(errno)
-
-// Of the task planned last: the folder in which its programs start.
-WILKINS_API(void, wilkins_plan_folder(BoardPlan* plan, uint64_t device, uint64_t inode)) {
-    plan->tasks.back().folder = {device, inode};
-} WILKINS_OR()
-
-WILKINS_API(int, wilkins_plan_port(BoardPlan* plan, int task, int is_out, const char* pattern, uint64_t cap)) {
-    plan->ports.push_back({task, is_out ? Direction::out : Direction::in, pattern, cap});
-    return 0;
-} WILKINS_OR(errno)
-
-// Of the port planned last.
-WILKINS_API(int, wilkins_plan_habits(BoardPlan* plan, int mode, unsigned publish, unsigned count, const char* dset, unsigned opens_per_step,
-                                    unsigned first)) {
-    Habits& habits = plan->ports.back().habits;
-    if (strlen(dset) >= sizeof(habits.publish_dset)) return ENAMETOOLONG;
-    habits.mode = static_cast<Mode>(mode);
-    habits.publish = static_cast<Publish>(publish);
-    habits.publish_count = count;
-    strcpy(habits.publish_dset, dset);
-    habits.opens_per_step = opens_per_step;
-    habits.first = static_cast<First>(first);
-    return 0;
-} WILKINS_OR(errno)
-
-// Of the port planned last: its program calls all its files by this name.
-WILKINS_API(int, wilkins_plan_stands(BoardPlan* plan, const char* name)) {
-    plan->ports.back().stands = name;
-    return 0;
-} WILKINS_OR(errno)
-
-// Of the port planned last: its program is told the name of the next step, but may have another one for that.
-WILKINS_API(void, wilkins_plan_may_stand(BoardPlan* plan)) { plan->ports.back().may_stand = true; } WILKINS_OR()
-
-// Of the in-port planned last: how its program finds its files. `reorder`: -1 if the workflow file does not say.
-WILKINS_API(void, wilkins_plan_reading(BoardPlan* plan, int reorder, unsigned looks, unsigned listing, unsigned poll_end_ms)) {
-    Habits& habits = plan->ports.back().habits;
-    habits.reorder = reorder < 0 ? kReorder : static_cast<uint32_t>(reorder);
-    habits.reorder_given = reorder >= 0;
-    habits.looks = static_cast<Looks>(looks);
-    habits.listing = static_cast<Lists>(listing);
-    habits.poll_end_ms = poll_end_ms;
-} WILKINS_OR()
-
-// Of the port planned last: so many of its newest files on disk stay at hand, under second names in `kept` beside the trace.
-WILKINS_API(void, wilkins_plan_keep(BoardPlan* plan, unsigned keep)) { plan->ports.back().habits.keep = keep; } WILKINS_OR()
-
-WILKINS_API(int, wilkins_plan_channel(BoardPlan* plan, int outport, int inport, unsigned every, unsigned offset, unsigned queue,
-                                      unsigned when_full, int readers, int readers_given)) {
-    const auto full = static_cast<WhenFull>(when_full);
-    plan->channels.push_back({outport, inport, every, queue, full, readers, readers_given != 0, offset});
-    return 0;
-} WILKINS_OR(errno)
-
-// Of a run that goes on with another one: the rank's first step on the out-port has this number.
-WILKINS_API(int, wilkins_plan_begin(BoardPlan* plan, int outport, int rank, uint64_t sequence)) {
-    plan->begins.push_back({outport, rank, sequence});
-    return 0;
-} WILKINS_OR(errno)
-
-// Such a run's channel gets no steps of the producer's rank below `first`; `offered` steps with names for its in-port came
-// before the rank's first one.
-WILKINS_API(int, wilkins_plan_rest(BoardPlan* plan, int channel, int rank, uint64_t first, uint64_t offered)) {
-    plan->rests.push_back({channel, rank, first, offered});
-    return 0;
-} WILKINS_OR(errno)
-
-// Events are in the trace file before anybody can act on them.
-WILKINS_API(void, wilkins_plan_trace_at_once(BoardPlan* plan)) { plan->trace_at_once = true; } WILKINS_OR()
-
-// `trace_file`: where the run's events go; empty for nowhere.
-WILKINS_API(int, wilkins_plan_create(BoardPlan* plan, const char* folder, const char* log_file, const char* trace_file)) {
-    plan->log_file = log_file;
-    plan->trace_file = trace_file;
-    return create_board(folder, *plan);
+WILKINS_API(int, wilkins_board_create(const char* folder, const told::Arrays* run)) {
+    BoardPlan plan;
+    for (const auto* task = run->tasks; task != run->tasks + run->tasks_length; ++task)
+        plan.tasks.push_back({task->name, task->nprocs, {task->device, task->inode}});
+    for (const auto* port = run->ports; port != run->ports + run->ports_length; ++port)
+        plan.ports.push_back({port->task, port->direction, port->pattern, port->cap_bytes, port->habits, port->stands, port->may_stand != 0});
+    for (const auto* one = run->channels; one != run->channels + run->channels_length; ++one)
+        plan.channels.push_back(
+            {one->outport, one->inport, one->every, one->queue, one->when_full, one->readers, one->readers_given != 0, one->offset});
+    plan.begins.assign(run->begins, run->begins + run->begins_length);
+    plan.rests.assign(run->rests, run->rests + run->rests_length);
+    plan.log_file = run->log_file;
+    plan.trace_file = run->trace_file;
+    plan.trace_at_once = run->trace_at_once != 0;
+    return create_board(folder, plan);
 } WILKINS_OR(errno)
 
 WILKINS_API(Watched*, wilkins_board_attach(const char* folder, int* error)) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "plan_table.hpp"
 #include "shared_lock.hpp"
 #include "store.hpp"
 
@@ -20,7 +21,6 @@ inline constexpr int kNameTables = 28;                  // tables of a NameSet, 
 inline constexpr int kNameRanges = 16;                  // of a NameSet
 inline constexpr int kSegments = 32;                    // files that the board may grow by
 inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
-inline constexpr uint32_t kReorder = 16;    // steps by which a queue may grow to break a circle of waits, if the workflow file does not say
 // Bytes that a source's arenas may take for the sake of steps that all have had: what a processor's caches hold, lest every step be slower.
 inline constexpr uint64_t kRetained = 4u << 20;
 inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
@@ -33,15 +33,7 @@ inline constexpr int kStrangers = 12;       // names that match no port, which a
 enum class TaskState : uint32_t { pending, running, ended };
 // resting: closed by its program, which is going to add to it; nobody else sees it.
 enum class SlotState : uint32_t { free, writing, published, resting };
-enum class WhenFull : uint32_t { block, drop_oldest, drop_newest };
 enum class WaitFor : uint32_t { nothing, data, room, memory };
-enum class Direction : uint32_t { in, out };
-enum class Mode : uint32_t { memory, both, file };
-enum class Publish : uint32_t { close, next, flush, write };
-enum class First : uint32_t { wait, missing, file };
-// always: as the workflow file says; wait: unless that holds up other work of the task (see store_looks.cpp).
-enum class Looks : uint32_t { wait, now, always };
-enum class Lists : uint32_t { now, end };
 // How a wait ends if nothing that it waits for can come any more.
 enum class WaitKind : uint32_t {
     plain,     // the run is stuck
@@ -57,22 +49,6 @@ enum class StandIn : uint32_t {
     undecided,  // the program is told the name of the next step, but may say another one: its first open tells
     found,      // that did; its other names are those of files that never come
     prevented,  // it might have, but a file on disk has the name
-};
-
-// What a port's files are, and how its program handles them.
-struct Habits {
-    Mode mode = Mode::memory;
-    Publish publish = Publish::close;  // out: when a step is complete
-    uint32_t publish_count = 1;        // out: at every so-manieth close or write
-    char publish_dset[256] = {};       // out: the dataset whose writes count; empty: any
-    uint32_t opens_per_step = 1;       // in
-    First first = First::wait;         // in: what the first open does
-    uint32_t reorder = kReorder;       // in: steps by which a queue may grow to break a circle of waits
-    uint32_t reorder_given = 0;        // in: the workflow file says so
-    Looks looks = Looks::wait;         // in: does a look at a name wait for it?
-    Lists listing = Lists::now;    // in: does the listing of a folder wait for all steps?
-    uint32_t poll_end_ms = 10000;      // in: looks without a read for so long let steps go
-    uint32_t keep = 0;                 // out: so many of its newest files have a second name in the run's records
 };
 
 // Do closed files of such a port wait before they are published?

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
-from typing import Literal
 
 from wilkins.errors import ResourceError
 from wilkins.launch.environment import takes_filename
 from wilkins.patterns import is_wild
 from wilkins.plan import ChannelPlan, Plan, PortPlan
-from wilkins.transport.board import Board, BoardChannel, BoardPort, BoardTask
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Mode, ReadKeys, Rest, values_of
 
 
 class BoardPorts:
@@ -47,31 +48,44 @@ class BoardPorts:
         """The ports as the board wants them."""
         return [
             BoardPort(
-                port.task,
-                port.direction,
-                port.pattern,
-                port.cap_bytes,
-                self._mode(port),
-                port.publish.when,
-                port.publish.count,
-                port.publish.dset or "",
-                port.opens_per_step,
-                port.first,
-                port.keep,
-                dict(enumerate(port.begins)),
-                port.stands,
-                self._may_stand(port),
-                port.reorder,
-                port.looks,
-                port.listing,
-                port.poll_end,
+                **values_of(ReadKeys, port),
+                task=port.task,
+                direction=port.direction,
+                pattern=port.pattern,
+                cap_bytes=port.cap_bytes,
+                mode=self._mode(port),
+                publish=port.publish.when,
+                publish_count=port.publish.count,
+                publish_dset=port.publish.dset or "",
+                looks=port.looks,
+                keep=port.keep,
+                stands=port.stands,
+                may_stand=self._may_stand(port),
             )
             for port in self._coupled
         ]
 
-    def _mode(self, port: PortPlan) -> Literal["memory", "both", "file", "plain"]:
+    def begins(self) -> list[Begin]:
+        """In a resumed run, the numbers of the first steps."""
+        return [
+            Begin(self._index[port.index], rank, sequence)
+            for port in self._coupled
+            for rank, sequence in enumerate(port.begins)
+        ]
+
+    def rests(self, plan: Plan) -> list[Rest]:
+        """In a resumed run, what its channels get of their producers' ranks."""
+        return [
+            Rest(place, rank, first, offered)
+            for place, channel in enumerate(self.planned_channels(plan))
+            for rank, (first, offered) in enumerate(channel.rests)
+        ]
+
+    def _mode(self, port: PortPlan) -> Mode:
         """Files that are on disk anyway, and wait there for the listing of them all, take no memory as well."""
-        return "file" if port.mode == "both" and port.index in self._listed_whole else port.mode
+        if port.mode == "both":
+            return "file" if port.index in self._listed_whole else "both"
+        return "memory" if port.mode == "memory" else "file"
 
     def _may_stand(self, port: PortPlan) -> bool:
         return port.direction == "in" and port.task in self._told_names and is_wild(port.called)
@@ -91,7 +105,6 @@ class BoardPorts:
                 channel.when_full,
                 channel.readers,
                 channel.readers_given,
-                dict(enumerate(channel.rests)),
                 channel.offset,
             )
             for channel in self.planned_channels(plan)
@@ -111,9 +124,11 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -
     ports = BoardPorts(plan)
     try:
         return Board.create(
-            [BoardTask(task.name, task.nprocs, task.cwd) for task in plan.tasks],
+            [BoardTask.starting_in(task.name, task.nprocs, task.cwd) for task in plan.tasks],
             ports.board_ports(),
             ports.board_channels(plan),
+            begins=ports.begins(),
+            rests=ports.rests(plan),
             log=log,
             trace=trace,
             path=path,
@@ -122,6 +137,8 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -
     except FileNotFoundError as error:
         raise ResourceError(str(error.strerror)) from error
     except OSError as error:
+        if error.errno == errno.ELIBBAD:
+            raise ResourceError(f"{error.filename}: {error.strerror}") from error
         raise ResourceError(
             f"{error.filename or '/dev/shm'}: cannot set up shared memory for the run: {error.strerror}; "
             "look at `df /dev/shm`, and remove what dead runs left with `wilkins clean`"

@@ -11,6 +11,7 @@ from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form
 from wilkins.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
+from wilkins.transport.plan_table import ReadKeys
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
 _TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets")
@@ -18,10 +19,8 @@ _EARLIER: dict[str, Any] = {
     "offset": 0,
     "dsets": (),
     "enough": False,
-    "reorder": None,
     "looks": "wait",
-    "listing": "now",
-    "poll_end": 10.0,
+    **{field.name: field.default for field in fields(ReadKeys)},
 }
 """What fields that plans of earlier versions do not have are in those."""
 _SECTIONS = {"restart": RestartRule, "resumed": Resumed}

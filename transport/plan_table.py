@@ -1,0 +1,367 @@
+"""What the native layer is told of a run, in one table: each of its structures and fields is declared here alone.
+
+Python fills structures that are made from these dataclasses (`Arrays`); C++ includes those that ``python plan_table.py
+FILE`` writes. `VERSION` is that of the table, so that a library and a package of different tables notice it.
+
+`ReadKeys` are keys of the workflow file, too: what an in-port says there reaches the native layer as it is. So one
+field of it makes such a key, with its place in the file's reference and JSON Schema, in the plan and in its records.
+
+It is run before the package can be imported, and so imports nothing of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What a field is in C++."""
+
+    c: str
+    """The type; of a text that is part of its structure ``char``."""
+    values: tuple[str, ...] = ()
+    """Of an enumeration, in order from 0."""
+    length: int = 0
+    """Bytes of a text that is part of its structure."""
+    scale: int = 1
+    """The value is multiplied by so much, and rounded."""
+    suffix: str = ""
+    """What its name has in C++ beyond Python's: a unit."""
+    unset: int | None = None
+    """The value that stands for None; then a second member, NAME_given, says that it is not None."""
+
+    def make(self, value: Any) -> Any:
+        """A value of Python as one for ctypes."""
+        if self.values:
+            return self.values.index(value)
+        if self.c in ("char", "const char*"):
+            return os.fsencode(value)
+        return self.unset if value is None else round(value * self.scale)
+
+    def default(self, value: Any) -> str:
+        """A default in C++."""
+        if self.values:
+            return f"{self.c}::{_word(value)}"
+        if self.c == "char":
+            return "{}"
+        return '""' if self.c == "const char*" else str(self.make(value))
+
+
+INT = Native("int32_t")
+UINT = Native("uint32_t")
+LONG = Native("uint64_t")
+TEXT = Native("const char*")
+MILLISECONDS = Native("uint32_t", scale=1000, suffix="_ms")
+
+Direction = Literal["in", "out"]
+Mode = Literal["memory", "both", "file"]
+Publish = Literal["close", "next", "flush", "write"]
+First = Literal["wait", "missing", "file"]
+Looks = Literal["wait", "now", "always"]
+Lists = Literal["now", "end"]
+WhenFull = Literal["block", "drop-oldest", "drop-newest"]
+
+DIRECTION = Native("Direction", get_args(Direction))
+MODE = Native("Mode", get_args(Mode))
+PUBLISH = Native("Publish", get_args(Publish))
+FIRST = Native("First", get_args(First))
+LOOKS = Native("Looks", get_args(Looks))
+LISTS = Native("Lists", get_args(Lists))
+WHEN_FULL = Native("WhenFull", get_args(WhenFull))
+
+REORDER = 16
+"""Steps by which a queue may grow to break a circle of waits, if the workflow file does not say."""
+
+
+def told(native: Native, about: str = "", *, default: Any = MISSING) -> Any:
+    """Declares a field that the native layer is told. `about`: for the comment in C++."""
+    return field(default=default, metadata={"native": native, "about": about})
+
+
+def read_key(native: Native, kind: tuple[Any, ...], *, default: Any, doc: str) -> Any:
+    """Declares a key of in-ports that the native layer is told as it is.
+
+    Args:
+        kind: what the workflow file may say: the name of a kind (wilkins/kinds.py), and its arguments.
+    """
+    metadata = {"native": native, "about": "in", "kind": kind, "doc": doc, "unused": "", "required": False}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadKeys:
+    """Keys of an in-port that reach the native layer as the workflow file has them."""
+
+    opens_per_step: int = read_key(
+        UINT, ("integer", 1), default=1, doc="How often the program opens a file before it turns to the next step."
+    )
+    first: First = read_key(
+        FIRST,
+        ("choice", *FIRST.values),
+        default="wait",
+        doc="What the first open of the port does, for cycles: `wait` for a step; `missing`, fail as for a missing "
+        "file; `file`, read the real file of that name. Later opens wait.",
+    )
+    reorder: int | None = read_key(
+        Native("uint32_t", unset=REORDER),
+        ("integer", 0),
+        default=None,
+        doc="Steps by which the queue may grow, if memory allows, when the program waits for another one than those "
+        f"that fill it; left out: {REORDER}. Given: so many steps that the program has had stay, to be opened again.",
+    )
+    listing: Lists = read_key(
+        LISTS,
+        ("choice", *LISTS.values),
+        default="now",
+        doc="What the listing of a folder shows: the steps that are there `now`, or at the `end` of the stream all of "
+        "them.",
+    )
+    poll_end: float = read_key(
+        MILLISECONDS,
+        ("time_span",),
+        default=10.0,
+        doc="How long the program may ask again and again for what is not there, without reading, before steps that it "
+        "does not ask for are let go.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits(ReadKeys):
+    """What a port's files are, and how its program handles them."""
+
+    mode: Mode = told(MODE, default="memory")
+    publish: Publish = told(PUBLISH, "out: when a step is complete", default="close")
+    publish_count: int = told(UINT, "out: at every so-manieth close or write", default=1)
+    publish_dset: str = told(Native("char", length=256), "out: the dataset whose writes count; empty: any", default="")
+    looks: Looks = told(
+        LOOKS,
+        "in: does a look at a name wait for it? always: as the workflow file says; wait: unless that holds up other "
+        "work of the task",
+        default="wait",
+    )
+    keep: int = told(UINT, "out: so many of its newest files have a second name in the run's records", default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardTask:
+    """A task instance."""
+
+    name: str = told(TEXT)
+    nprocs: int = told(INT)
+    device: int = told(
+        LONG, "of the folder in which its programs start; 0: not known, its in-ports hold in every folder", default=0
+    )
+    inode: int = told(LONG, default=0)
+
+    @classmethod
+    def starting_in(cls, name: str, nprocs: int, folder: Path) -> BoardTask:
+        """A task whose programs start in a folder; as one of which that is not known, if it is not there."""
+        try:
+            there = folder.stat()
+        except OSError:
+            return cls(name, nprocs)
+        return cls(name, nprocs, there.st_dev, there.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPort(Habits):
+    """A port that joins its task to another."""
+
+    task: int = told(INT)
+    direction: Direction = told(DIRECTION)
+    pattern: str = told(TEXT)
+    cap_bytes: int = told(LONG, "out: bytes its arenas may take; 0: no limit", default=0)
+    stands: str = told(
+        TEXT, "in: the one name by which the program calls all their files; empty: by their own", default=""
+    )
+    may_stand: bool = told(
+        UINT,
+        "in, with wildcards: the program is told the name of the next step, but may open another one for it",
+        default=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BoardChannel:
+    """An edge between two ports (indices into the ports)."""
+
+    outport: int = told(INT)
+    inport: int = told(INT)
+    every: int = told(UINT)
+    queue: int = told(UINT)
+    when_full: WhenFull = told(WHEN_FULL)
+    readers: int = told(INT)
+    readers_given: bool = told(
+        UINT,
+        "by the workflow file; else a part of the ranks that opens a file together tells that the others do not",
+        default=False,
+    )
+    offset: int = told(UINT, "steps before the first one that is kept, less than `every`", default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Of a run that goes on with another one: the rank's first step on the out-port has this number."""
+
+    port: int = told(INT)
+    rank: int = told(INT)
+    sequence: int = told(LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Of such a run: the channel gets no steps of the producer's rank below `first`."""
+
+    channel: int = told(INT)
+    rank: int = told(INT)
+    first: int = told(LONG)
+    offered: int = told(LONG, "steps with names for its in-port that came before the rank's first one")
+
+
+ARRAYS: Mapping[str, type] = {
+    "tasks": BoardTask,
+    "ports": BoardPort,
+    "channels": BoardChannel,
+    "begins": Begin,
+    "rests": Rest,
+}
+"""What a board is made from, by the name of the array."""
+
+
+def values_of(kind: type, source: Any) -> dict[str, Any]:
+    """The fields of a dataclass as another value has them."""
+    return {item.name: getattr(source, item.name) for item in fields(kind)}
+
+
+# As ctypes.
+
+_CTYPES: dict[str, Any] = {
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "uint64_t": ctypes.c_uint64,
+    "const char*": ctypes.c_char_p,
+}
+_PART = "habits"
+"""The member of a structure that holds those of a port's fields which the board has as they are."""
+
+
+def _members(kind: type) -> Iterator[tuple[str, str, Native, Any]]:
+    """Of a structure: the field, its name in C++, what it is, its declaration. Habits are a structure of their own."""
+    apart = {item.name for item in fields(Habits)} if kind is not Habits and issubclass(kind, Habits) else set()
+    for item in sorted(fields(kind), key=lambda item: "kind" in item.metadata):  # its own, then keys of the file
+        if item.name not in apart:
+            native = item.metadata["native"]
+            yield item.name, item.name + native.suffix, native, item
+
+
+@cache
+def structure(kind: type) -> type[ctypes.Structure]:
+    """A dataclass of this table as ctypes has it."""
+    parts: list[tuple[str, Any]] = []
+    if kind is not Habits and issubclass(kind, Habits):
+        parts.append((_PART, structure(Habits)))
+    for _, member, native, _ in _members(kind):
+        text = ctypes.c_char * native.length
+        parts.append((member, text if native.length else _CTYPES.get(native.c, ctypes.c_uint32)))
+        if native.unset is not None:
+            parts.append((f"{member}_given", ctypes.c_uint32))
+    return type(kind.__name__, (ctypes.Structure,), {"_fields_": parts})
+
+
+def _fill(made: Any, kind: type, value: Any) -> Any:
+    if kind is not Habits and issubclass(kind, Habits):
+        _fill(getattr(made, _PART), Habits, value)
+    for name, member, native, _ in _members(kind):
+        given = getattr(value, name)
+        text = native.make(given)
+        if native.length and len(text) >= native.length:
+            raise OSError(errno.ENAMETOOLONG, f"{name}: {os.strerror(errno.ENAMETOOLONG)}")
+        setattr(made, member, text)
+        if native.unset is not None:
+            setattr(made, f"{member}_given", int(given is not None))
+    return made
+
+
+class Arrays(ctypes.Structure):
+    """All of it, as one argument."""
+
+    _fields_ = [
+        *(part for name in ARRAYS for part in ((name, ctypes.c_void_p), (f"{name}_length", ctypes.c_uint64))),
+        ("log_file", ctypes.c_char_p),
+        ("trace_file", ctypes.c_char_p),
+        ("trace_at_once", ctypes.c_uint32),
+    ]
+
+    @classmethod
+    def of(cls, log: Path, trace: Path | None, trace_at_once: bool, **arrays: Sequence[Any]) -> Arrays:
+        """Fills it. `arrays`: those of `ARRAYS`.
+
+        Raises:
+            OSError: a text is too long for its place.
+        """
+        whole = cls(log_file=os.fsencode(log), trace_file=os.fsencode(trace or ""), trace_at_once=int(trace_at_once))
+        whole.kept = []
+        for name, kind in ARRAYS.items():
+            made = (structure(kind) * len(arrays[name]))()
+            for place, value in enumerate(arrays[name]):
+                _fill(made[place], kind, value)
+            whole.kept.append(made)
+            setattr(whole, name, ctypes.cast(made, ctypes.c_void_p))
+            setattr(whole, f"{name}_length", len(made))
+        return whole
+
+
+# As C++.
+
+
+def _word(value: str) -> str:
+    return value.replace("-", "_")
+
+
+def _declaration(kind: type) -> str:
+    lines = [f"struct {kind.__name__} {{"]
+    if kind is not Habits and issubclass(kind, Habits):
+        lines.append(f"    Habits {_PART} = {{}};")
+    for _, member, native, item in _members(kind):
+        room = f"[{native.length}]" if native.length else ""
+        default = "" if item.default is MISSING else f" = {native.default(item.default)}"
+        about = item.metadata["about"]
+        lines.append(f"    {native.c} {member}{room}{default};" + (f"  // {about}" if about else ""))
+        if native.unset is not None:
+            lines.append(f"    uint32_t {member}_given = 0;")
+    return "\n".join([*lines, "};"])
+
+
+def _text() -> str:
+    enumerations = (DIRECTION, MODE, PUBLISH, FIRST, LOOKS, LISTS, WHEN_FULL)
+    parts = [f"enum class {one.c} : uint32_t {{ {', '.join(map(_word, one.values))} }};" for one in enumerations]
+    parts += [f"// {Habits.__doc__}\n{_declaration(Habits)}", "namespace told {"]
+    parts += [f"// {str(kind.__doc__).splitlines()[0]}\n{_declaration(kind)}" for kind in ARRAYS.values()]
+    arrays = [f"    const {kind.__name__}* {name};\n    uint64_t {name}_length;" for name, kind in ARRAYS.items()]
+    ends = ["    const char* log_file;", "    const char* trace_file;", "    uint32_t trace_at_once;", "};"]
+    parts += ["\n".join([f"// {Arrays.__doc__}", "struct Arrays {", *arrays, *ends]), "}  // namespace told"]
+    return "\n\n".join(parts)
+
+
+VERSION = zlib.crc32(_text().encode())
+"""Of the table: another one for any other."""
+
+
+def source() -> str:
+    """The C++ header."""
+    head = "// Generated from plan_table.py: do not edit.\n#pragma once\n\n#include <cstdint>\n\nnamespace wilkins {\n"
+    return f"{head}\ninline constexpr uint32_t kPlanTable = {VERSION}u;\n\n{_text()}\n\n}}  // namespace wilkins\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(source(), encoding="utf-8")
