@@ -455,3 +455,14 @@ def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, p
     ran = flow.run()
     assert (tmp_path / "read.txt").read_text() == ("grid0grid1" if port else "grid01")
     assert ("hint: task 'reader'" in ran.err) == ("'opens_per_step'" in flow.log()) == (not port)
+
+
+def test_a_second_port_that_a_program_started_for_a_name_does_not_use(tmp_path: Path) -> None:
+    """A program that used another of its ports was reached."""
+    flow = Workflow(tmp_path)
+    flow.task("writer", GRID, outports=[{"filename": "grid.dat"}, {"filename": "s*.dat"}])
+    read: list[str | Path] = ["sh", "-c", "cat $0", "{filename}"]
+    flow.task("reader", read, inports=[{"filename": "s*.dat"}, {"filename": "grid.dat"}])
+    told = said(flow.run(1))
+    assert "it used other ports, and was seen to use no file of such a name" in told
+    assert "cannot be reached" not in told

@@ -13,6 +13,7 @@ from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.environment import takes_filename
 from wilkins.launch.namesakes import nearest, some_of
 from wilkins.launch.wording import paragraphs
+from wilkins.patterns import is_wild
 from wilkins.program import inspect
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     if not said and names:
         said.append(_other_names(run, names, ports))
     elif not said:
-        said.append(_no_names(run))
+        said.append(_no_names(run, reached=any(port["touched"] for port in ports)))
     return paragraphs(
         f"{run.name}: ended without ever using its memory {verb} {patterns}", *said, f"its output is in {run.log.path}"
     )
@@ -88,8 +89,13 @@ def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, A
     return f"{words}; if {names[0]!r} means the next step, give the in-port {wild[0]!r} `as: {names[0]}`"
 
 
-def _no_names(run: TaskRun) -> str:
-    """Nothing is known of any name that the program may have used for the port."""
+def _no_names(run: TaskRun, *, reached: bool) -> str:
+    """Nothing is known of any name that the program may have used for the port. `reached`: it has used another port."""
+    if reached:
+        return (
+            "it used other ports, and was seen to use no file of such a name: compare the pattern with the names it "
+            "opens, or leave the port out if it does not need it"
+        )
     if run.plan.executable == Path(sys.executable):
         return "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
     found = None
@@ -237,12 +243,23 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
             for task, other in waiting
             if task == port["task"] and other["for"] == "data" and other["port"] != inport
         ]
-        if any(writer in _tasks_of(other) for other in elsewhere):
+        again = [ports[other["port"]]["pattern"] for other in elsewhere if _had_once(ports[other["port"]])]
+        if again:
+            lines.append(
+                f"  {reader['name']} opens {again[0]!r} again, of which it has read the only step so far: if it opens "
+                f"the same file several times, give its in-port {again[0]!r} `opens_per_step:` with a number as high"
+            )
+        elif any(writer in _tasks_of(other) for other in elsewhere):
             lines.append(
                 f"  {reader['name']} waits for another file of {tasks[writer]['name']} first: give {who} a longer "
                 f"queue, such as `queue: {2 * channel['queued']}`"
             )
     return lines
+
+
+def _had_once(port: dict[str, Any]) -> bool:
+    """Has the task read one step of a name that is not a pattern? To open that again means its next step."""
+    return bool(port["steps"] == 1 and not is_wild(port["pattern"]))
 
 
 def _asked_for(waiting: _Waits, reader: int, inport: int) -> str:
