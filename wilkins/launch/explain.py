@@ -249,7 +249,7 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
                 f"  {reader['name']} opens {again[0]!r} again, of which it has read the only step so far: if it opens "
                 f"the same file several times, give its in-port {again[0]!r} `opens_per_step:` with a number as high"
             )
-        elif any(writer in _tasks_of(other) for other in elsewhere):
+        if any(writer in _tasks_of(other) for other in elsewhere):
             lines.append(
                 f"  {reader['name']} waits for another file of {tasks[writer]['name']} first: give {who} a longer "
                 f"queue, such as `queue: {2 * channel['queued']}`"
