@@ -16,8 +16,8 @@ the set of steps that it has opened. The rules for wildcard ports:
 - Steps that all ranks are done with are retained and replaced by later ones, least recently opened first; the one that
   a rank has opened last of a source is not.
 - A name that was published may be begun anew. While that is open (the source has begun no other file since the last
-  that the rank has had, has not ended and does not wait for data), the answer waits. Then the name means the step that
-  the rank has had of it, if it is retained; what is gone for good is missing, and stretches nothing.
+  that the rank has had, has not ended, and waits neither for data nor for room), the answer waits. Then the name means
+  the step that the rank has had of it, if it is retained; what is gone for good is missing, and stretches nothing.
 - Once a source has published a name twice, its names are streams: each open is the oldest step of the name that is
   later than what the rank has had of it, and that it has not given up.
 - A look waits as an open does, and takes nothing.
@@ -597,7 +597,7 @@ class Store:
         if begun or source.slots[-1] is not latest or source.rank[0] in self.ended:
             return True
         processes = [who for who in self.living if who.of == source.rank]
-        return all(who in self.waits and self.waits[who].kind != "create" for who in processes)
+        return all(who in self.waits for who in processes)
 
     def _begun(self, source: Source) -> set[str]:
         """Names of files that the source has begun, or waits to begin."""

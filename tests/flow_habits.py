@@ -131,8 +131,6 @@ class Scenario:
             return False
         if self.habit == "two passes" and not keeps_all:
             return False
-        if self.habit in ("again", "twice", "two passes") and len(self.patterns) > 1 and self.order != "written":
-            return False  # such a name waits, perhaps for a source that is at other files
         if self.habit == "optional" and self.spread != "all":
             return False  # of two looks in one circle, either may be the one that finds nothing
         if not self.distinct() and (self.order != "written" or self.spread != "all" or self.left_out):

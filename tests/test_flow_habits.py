@@ -43,10 +43,12 @@ def test_many_habits(scenario: Scenario) -> None:
     Run(scenario).run()
 
 
-def found(count: int, names: tuple[str, ...], **habits: Any) -> Scenario:
-    """One of those that random habits have found: a producer that writes so many files of each name, in turns."""
+def found(count: int, names: tuple[str, ...], in_turns: bool = True, **habits: Any) -> Scenario:
+    """One of those that random habits have found: a producer that writes so many files of each name."""
     patterns = tuple(f"{name}-*" for name in sorted(names))
     files = tuple((patterns.index(f"{name}-*"), f"{name}-{k}") for k in range(count) for name in names)
+    if not in_turns:
+        files = tuple(sorted(files, key=lambda file: names.index(file[1].split("-")[0])))
     plain: dict[str, Any] = {
         "files": ((files,),),
         "patterns": patterns,
@@ -76,6 +78,9 @@ def found(count: int, names: tuple[str, ...], **habits: Any) -> Scenario:
         found(9, ("part", "mesh"), order="ports", reorder=8, leaves_open=True, seed=0),
         # The second reader's queue is shorter than the first one's.
         found(6, ("mesh",), second="after", policy=FlowPolicy(queue=4)),
+        # A producer that has no room for a file of one port begins none of another one.
+        found(8, ("mesh", "part"), in_turns=False, order="reversed", habit="twice", reorder=4, seed=0),
+        found(10, ("mesh", "part"), in_turns=False, order="window", habit="twice", seed=4),
     ],
 )
 def test_habits_that_were_found(scenario: Scenario) -> None:
@@ -149,6 +154,18 @@ class ReadsAgainAtOnce(Store):
         return True
 
 
+class WaitsForAllPortsOfARank(Store):
+    """A name that the rank has had is waited for, also where its producer waits for room for a file of another port."""
+
+    def _is_settled(self, inport: int, rank: int, source: Source, name: str) -> bool:
+        waits = self.waits
+        self.waits = {who: call for who, call in waits.items() if call.kind != "create" or call.port == source.outport}
+        try:
+            return super()._is_settled(inport, rank, source, name)
+        finally:
+            self.waits = waits
+
+
 class WaitsForWhatIsGone(Store):
     """A name that is gone for good is waited for."""
 
@@ -204,6 +221,7 @@ AIMED: dict[object, dict[str, Any]] = {
     GivesUpWhatOthersHad: {"spread": "own order", "order": "window", "reorder": 16, "retained": 1},
     GivesUpNothing: {"spread": "divided", "reorder": 2},
     ReplacesTheLast: {"spread": "all", "habit": "again", "reorder": 16, "retained": 1},
+    WaitsForAllPortsOfARank: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
     takes_one_for_all: {"spread": "pool", "readers": 1, "reorder": 1},
 }
 """Rules that few scenarios need, and what these have."""

@@ -85,6 +85,16 @@ def test_two_passes_over_all_files(run: Run) -> None:
     assert said == [f"read s-{number}" for number in (*range(8), *range(8))]
 
 
+def test_a_file_twice_while_its_writer_is_at_others(run: Run, tmp_path: Path) -> None:
+    """A writer that waits for room for a part file begins no mesh file anew meanwhile: nothing is let go."""
+    written = [f"{kind}-{number}" for kind in ("mesh", "part") for number in range(8)]
+    read = [name for place in range(0, 16, 3) for name in reversed(written[place : place + 3]) for _ in range(2)]
+    _, said = run(" ".join(written), " ".join(read), "mesh-* part-*", ", reorder: 4")
+    assert said == [f"read {name}" for name in read]
+    log = tmp_path / "wilkins-runs" / "latest" / "layer.log"
+    assert not log.exists() or "let go" not in log.read_text()
+
+
 def test_a_file_that_lies_too_far_ahead(run: Run, tmp_path: Path) -> None:
     """The oldest that nobody has had are let go, which is told, and the stream goes on."""
     done, said = run(names(*range(8)), names(6, 0, 5, 7), port=", reorder: 3")
