@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from wilkins.ensemble import INSTANCE
-from wilkins.errors import Problem, count_of
+from wilkins.errors import Position, Problem, count_of
 from wilkins.gpus import VISIBLE, End, Machine, channel_path, deal, listed, number_of, settle, visible
 from wilkins.plan import Plan, PortPlan
-from wilkins.positions import Position
 from wilkins.spec import Port, Task, Workflow
 from wilkins.transport.devices import ports as told
 

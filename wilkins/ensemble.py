@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from wilkins.errors import Position
 from wilkins.kinds import INVALID, Kind, Words
-from wilkins.positions import Position
 
 if TYPE_CHECKING:
     from wilkins.reading import Reader

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from wilkins.positions import Position
+from dataclasses import dataclass
+from typing import ClassVar
 
 
 class WilkinsError(Exception):
@@ -49,6 +47,18 @@ class StuckError(WilkinsError):
     """The run cannot go on, or took longer than it was given."""
 
     exit_code = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a workflow file; line 0 means the file (or the command-line option) as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 class Problem:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from wilkins.errors import Problem, WorkflowError
+from wilkins.errors import Position, Problem, WorkflowError
 from wilkins.names import own_form
 
 MAX_BYTES = 4 << 20
@@ -18,18 +17,6 @@ MAX_NODES = 400_000
 """Nodes once every alias is followed."""
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a workflow file; line 0 means the file (or the command-line option) as a whole."""
-
-    file: str
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 def position_of(node: yaml.Node, file: str) -> Position:

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from wilkins.errors import Problem, suggest
+from wilkins.errors import Position, Problem, suggest
 from wilkins.kinds import INVALID, Kind, named_kind
-from wilkins.positions import Position, position_of
+from wilkins.positions import position_of
 
 REQUIRED: Any = object()
 

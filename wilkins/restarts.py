@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from wilkins.errors import suggest
+from wilkins.errors import Position, suggest
 from wilkins.flow.restart import KEEP, RestartRule
 from wilkins.kinds import INVALID, Kind, Words, integer
 from wilkins.patterns import intersect, pattern_problem
 
 if TYPE_CHECKING:
-    from wilkins.positions import Position
     from wilkins.reading import Reader
     from wilkins.spec import Task
 
