@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from wilkins.errors import Position
-from wilkins.kinds import INVALID, Kind, Words
-
-if TYPE_CHECKING:
-    from wilkins.reading import Reader
+from wilkins.kinds import Words
+from wilkins.reading import INVALID, Kind, Reader
 
 INSTANCE = "{instance}"
 """Stands for the number of the instance."""

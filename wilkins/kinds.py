@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from wilkins.errors import suggest
 from wilkins.flow.policy import FlowPolicy, from_flow, from_io_freq
 from wilkins.flow.publish import PublishRule
-
-if TYPE_CHECKING:
-    from wilkins.reading import Reader
-
-INVALID: Any = object()
-"""What reading a value gives after it has reported a problem."""
+from wilkins.reading import INVALID, NAMED_KINDS, Kind, Reader
 
 WHOLE_FILE = "the workflow file"
 
@@ -32,21 +26,6 @@ _BYTES = {"": 1, "b": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4} | 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _VARIABLE_SCHEMA = {"type": "string", "pattern": r"\$\{"}
 """A value that ``${VAR}`` gives."""
-
-
-class Kind(ABC):
-    """What a key accepts."""
-
-    meaning: str
-    """For error messages and the reference: ``a whole number of 1 or more``."""
-
-    @abstractmethod
-    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
-        """The value, or `INVALID` after reporting a problem."""
-
-    @abstractmethod
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of the value."""
 
 
 class Parsed(Kind):
@@ -179,10 +158,7 @@ def size(meaning: str = "a number of bytes such as 500MB or 1GiB (0: no limit)")
     return Parsed(meaning, {"type": ["integer", "string"]}, parse_size)
 
 
-def named_kind(name: str, *arguments: Any) -> Kind:
-    """One of those above, from a table that cannot import them."""
-    makers: dict[str, Callable[..., Kind]] = {"integer": integer, "choice": choice, "time_span": time_span}
-    return makers[name](*arguments)
+NAMED_KINDS.update(integer=integer, choice=choice, time_span=time_span)
 
 
 def number() -> Kind:

@@ -13,10 +13,10 @@ import yaml
 from wilkins import devices, doubles, parameters, restarts
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Position, Problem, WorkflowError, count_of, suggest
-from wilkins.kinds import INVALID, WHOLE_FILE
+from wilkins.kinds import WHOLE_FILE
 from wilkins.patterns import intersect, is_wild, pattern_problem
 from wilkins.positions import compose, compose_option, read_text
-from wilkins.reading import Reader, keys_of, scalars
+from wilkins.reading import INVALID, Reader, keys_of, scalars
 from wilkins.sections import SectionMap
 from wilkins.spec import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
 from wilkins.tasks.registry import PREFIX, all_tasks

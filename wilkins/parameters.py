@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from wilkins.kinds import INVALID, Scalar, scalar_text, typed
-
-if TYPE_CHECKING:
-    from wilkins.reading import Reader
-    from wilkins.spec import Parameter
+from wilkins.kinds import Scalar, scalar_text, typed
+from wilkins.reading import INVALID, Reader
+from wilkins.spec import Parameter
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TITLES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import yaml
 
 from wilkins.errors import Position, Problem, suggest
-from wilkins.kinds import INVALID, Kind, named_kind
 from wilkins.positions import position_of
+
+INVALID: Any = object()
+"""What reading a value gives after it has reported a problem."""
 
 REQUIRED: Any = object()
 
@@ -37,6 +40,25 @@ class Where:
         return key in self.keys
 
 
+class Kind(ABC):
+    """What a key accepts."""
+
+    meaning: str
+    """For error messages and the reference: ``a whole number of 1 or more``."""
+
+    @abstractmethod
+    def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        """The value, or `INVALID` after reporting a problem."""
+
+    @abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the value."""
+
+
+NAMED_KINDS: dict[str, Callable[..., Kind]] = {}
+"""Kinds that a table names which cannot import them."""
+
+
 def key(kind: Kind, *, default: Any = REQUIRED, doc: str, unused: str = "") -> Any:
     """Declares a key of the workflow file.
 
@@ -55,7 +77,7 @@ def keys_of(section: type) -> Iterator[dataclasses.Field[Any]]:
 def kind_of(item: dataclasses.Field[Any]) -> Kind:
     """What the key accepts."""
     kind = item.metadata["kind"]
-    return kind if isinstance(kind, Kind) else named_kind(*kind)
+    return kind if isinstance(kind, Kind) else NAMED_KINDS[kind[0]](*kind[1:])
 
 
 def key_of(item: dataclasses.Field[Any]) -> str:

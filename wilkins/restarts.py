@@ -9,11 +9,11 @@ import yaml
 
 from wilkins.errors import Position, suggest
 from wilkins.flow.restart import KEEP, RestartRule
-from wilkins.kinds import INVALID, Kind, Words, integer
+from wilkins.kinds import Words, integer
 from wilkins.patterns import intersect, pattern_problem
+from wilkins.reading import INVALID, Kind, Reader
 
 if TYPE_CHECKING:
-    from wilkins.reading import Reader
     from wilkins.spec import Task
 
 _KEYS = ("files", "args", "hook", "keep")

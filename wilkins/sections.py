@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from wilkins.kinds import INVALID, WHOLE_FILE, Kind
-
-if TYPE_CHECKING:
-    from wilkins.reading import Reader
+from wilkins.kinds import WHOLE_FILE
+from wilkins.reading import INVALID, Kind, Reader
 
 
 class SectionList(Kind):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from wilkins.kinds import Kind, Parsed, Values, boolean, choice, duration, integer, number, size, text
-from wilkins.reading import Where, key
+from wilkins.kinds import Parsed, Values, boolean, choice, duration, integer, number, size, text
+from wilkins.reading import Kind, Where, key
 from wilkins.sections import Section
 from wilkins.tasks.registry import ReadyMade
 
