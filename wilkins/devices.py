@@ -1,4 +1,4 @@
-"""Applies `gpus` and `device` of a workflow file: what contradicts itself, and what a plan's tasks and channels get."""
+"""Applies `gpus` and `device` of a workflow file: what a plan's tasks and channels get."""
 
 from __future__ import annotations
 
@@ -6,43 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from wilkins.ensemble import INSTANCE
 from wilkins.errors import Position, Problem, count_of
-from wilkins.gpus import VISIBLE, End, Machine, channel_path, deal, listed, number_of, settle, visible
+from wilkins.gpu_names import VISIBLE, visible
+from wilkins.gpus import End, Machine, channel_path, deal, settle
 from wilkins.plan import Plan, PortPlan
 from wilkins.spec import Port, Task, Workflow
 from wilkins.transport.devices import ports as told
-
-
-def check(task: Task) -> Iterator[tuple[Position, str]]:
-    """What of a task's `gpus` and `device` cannot be, on any machine."""
-    own = (task.env or {}).get(VISIBLE)
-    if task.gpus is not None and own is not None:
-        message = f"{task.label}: 'gpus' and {VISIBLE} under 'env' both say which GPUs it sees; remove one of them"
-        yield task.where.of("gpus"), message
-        return
-    most = len(listed(own.replace(INSTANCE, "0"))) if own is not None else task.gpus
-    how = f"{VISIBLE} under 'env' leaves it {most or 'none'}" if own is not None else f"'gpus' is {most}"
-    devices: dict[str, Port] = {}
-    for noun, ports in (("inport", task.inports), ("outport", task.outports)):
-        for port in ports:
-            asked = port.device or "host"
-            who = f"{task.label}, {noun} {port.filename!r}"
-            where = port.where.of("device")
-            needed = number_of(asked) + 1
-            if asked.startswith(("cuda", "pinned")) and most is not None and most < needed:
-                cure = "give it as many, or write a smaller number" if most else "give it one, or write 'device: host'"
-                yield where, f"{who}: 'device: {asked}' needs {count_of(needed, 'GPU')}, but {how}; {cure}"
-            if asked == "pinned" and port.mode == "file":
-                message = "'device: pinned' is for steps in memory, and 'mode: file' has none; remove one of them"
-                yield where, f"{who}: {message}"
-            other = devices.setdefault(port.filename, port)
-            if (other.device or "host") != asked:
-                message = (
-                    f"{who}: the out-port and the in-port of one name have one device, but the other says "
-                    f"{other.device or 'host'!r} ({other.where.of('device')}); write the same on both"
-                )
-                yield where, message
 
 
 def asks(workflow: Workflow) -> bool:

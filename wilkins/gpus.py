@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wilkins.gpu_names import VISIBLE, number_of, visible
 from wilkins.plan import Mode
 from wilkins.transport.devices.ports import Path
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +45,6 @@ class End:
     """The GPU that was asked for is not there: nothing can be run."""
 
 
-def visible(setting: str | None, count: int) -> tuple[str, ...]:
-    """The GPUs that a process sees of `count`, under a setting of `CUDA_VISIBLE_DEVICES`; None: it is not set.
-
-    The first entry that names no GPU hides itself and all that follow, as the CUDA Programming Guide has it.
-    """
-    if setting is None:
-        return tuple(str(number) for number in range(count))
-    there = [not name.isdecimal() or int(name) < count for name in listed(setting)] if count else []
-    return listed(setting)[: there.index(False) if False in there else len(there)]
-
-
-def listed(setting: str) -> tuple[str, ...]:
-    """The GPUs that a setting of `CUDA_VISIBLE_DEVICES` names, up to the first entry that cannot be one."""
-    found = []
-    for entry in setting.split(","):
-        name = entry.strip()
-        if not (name.isdecimal() or name.upper().startswith(("GPU-", "MIG-"))):
-            break
-        found.append(name)
-    return tuple(found)
-
-
 def deal(wanted: Sequence[int | None], pool: Sequence[str]) -> list[tuple[str, ...] | None]:
     """Deals GPUs round robin to tasks that want so many; None, to one that leaves it open what it sees.
 
@@ -82,11 +59,6 @@ def deal(wanted: Sequence[int | None], pool: Sequence[str]) -> list[tuple[str, .
         dealt.append(tuple(pool[(next_one + k) % len(pool)] for k in range(min(count, len(pool)))))
         next_one += count
     return dealt
-
-
-def number_of(device: str) -> int:
-    """Which of the GPUs that the process sees ``cuda`` or ``cuda:k`` is."""
-    return int(device.partition(":")[2] or 0)
 
 
 def settle(asked: str | None, seen: Sequence[str], *, given: bool) -> End:

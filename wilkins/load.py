@@ -10,7 +10,7 @@ from typing import Literal
 
 import yaml
 
-from wilkins import devices, doubles, parameters, restarts
+from wilkins import contradictions, doubles, parameters
 from wilkins.ensemble import INSTANCE, PerInstance
 from wilkins.errors import Position, Problem, WorkflowError, count_of, suggest
 from wilkins.kinds import WHOLE_FILE
@@ -172,7 +172,7 @@ def _check_ready_made(reader: Reader, task: Task) -> None:
 
 def _check_task(reader: Reader, task: Task) -> None:
     _check_ready_made(reader, task)
-    for where, message in (*devices.check(task), *restarts.check(task, is_ready_made=ready_made(task) is not None)):
+    for where, message in (*contradictions.of_devices(task), *contradictions.of_restart(task)):
         reader.problem(where, message)
     if task.nwriters is not None and task.nwriters > task.nprocs:
         reader.problem(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wilkins.errors import UsageError
-from wilkins.gpus import VISIBLE, Machine
+from wilkins.gpu_names import VISIBLE
+from wilkins.gpus import Machine
 
 COUNT = "WILKINS_GPUS"
 """The number of GPUs, for machines where the driver shows it otherwise, and to plan for another machine."""

@@ -1,20 +1,16 @@
-"""The key `restart` of the workflow file: how it is read, and what it asks of a task's ports."""
+"""The key `restart` of the workflow file: how it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from wilkins.errors import Position, suggest
+from wilkins.errors import suggest
 from wilkins.flow.restart import KEEP, RestartRule
 from wilkins.kinds import Words, integer
-from wilkins.patterns import intersect, pattern_problem
+from wilkins.patterns import pattern_problem
 from wilkins.reading import INVALID, Kind, Reader
-
-if TYPE_CHECKING:
-    from wilkins.spec import Task
 
 _KEYS = ("files", "args", "hook", "keep")
 _WORDS = ("each-step", "points")
@@ -65,26 +61,3 @@ class Restart(Kind):
                 {"type": "object", "properties": long, "required": ["files"], "additionalProperties": False},
             ]
         }
-
-
-def check(task: Task, *, is_ready_made: bool) -> Iterator[tuple[Position, str]]:
-    """What is wrong with a task's `restart`, and where."""
-    rule = task.restart
-    if rule is None:
-        return
-    where = task.where.of("restart")
-    if is_ready_made and rule.how != "points":
-        yield where, f"{task.label}: a ready-made task tells its restart points itself; remove 'restart'"
-    elif rule.how == "each-step" and not task.inports:
-        yield (
-            where,
-            f"{task.label}: 'restart: each-step' is for tasks that read steps, and it has no in-port; remove it",
-        )
-    for port in task.outports if rule.how == "files" else ():
-        if intersect(port.filename, rule.files) and str(port.publish) != "close":
-            yield (
-                port.where.of("publish"),
-                f"{task.label}, outport {port.filename!r}: a checkpoint to restart from ('restart: files') must be "
-                f"complete when it is closed, not at '{port.publish}'; give checkpoints names of their own, or remove "
-                "'publish'",
-            )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wilkins.errors import UsageError
-from wilkins.gpus import End, Machine, channel_path, deal, settle, visible
+from wilkins.gpu_names import visible
+from wilkins.gpus import End, Machine, channel_path, deal, settle
 from wilkins.machine import gpus_here
 from wilkins.plan import Mode
 
