@@ -14,10 +14,10 @@ from wilkins.flow.machine import SPARE_STEPS
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import Event
 from wilkins.graph import PortRef, Wiring, instance_name
-from wilkins.launch.summary import size as size_text
 from wilkins.load import Document
 from wilkins.patterns import is_wild
 from wilkins.spec import InPort, TaskModel
+from wilkins.tables import size
 from wilkins.transport.board import SHARED_MEMORY
 from wilkins.transport.plan_table import REORDER
 
@@ -143,7 +143,7 @@ def told(found: Sequence[Footprint], unknown: int) -> str:
     if not found:
         return ""
     without = f", without {count_of(unknown, 'port')} of which no size is known" if unknown else ""
-    return f"shared memory: at most {size_text(sum(one.bytes for one in found))}{without}"
+    return f"shared memory: at most {size(sum(one.bytes for one in found))}{without}"
 
 
 def warnings(found: Sequence[Footprint], folder: Path = SHARED_MEMORY) -> list[str]:
@@ -162,11 +162,11 @@ def warnings(found: Sequence[Footprint], folder: Path = SHARED_MEMORY) -> list[s
     if total > free:
         largest = max(found, key=lambda one: one.bytes)
         task, pattern = largest.port
-        cures = _cures(largest, f"'memory: {size_text(max(free // 2, BLOCK)).replace(' ', '')}'")
+        cures = _cures(largest, f"'memory: {size(max(free // 2, BLOCK)).replace(' ', '')}'")
         said.append(
-            f"warning: the steps take up to {size_text(total)} of shared memory at once, and {folder} has "
-            f"{size_text(free)} free; most is that of task {task!r}, port {pattern!r}, with "
-            f"{count_of(largest.steps, 'step')} of {size_text(largest.size)}: give it {cures}, or enlarge {folder}"
+            f"warning: the steps take up to {size(total)} of shared memory at once, and {folder} has "
+            f"{size(free)} free; most is that of task {task!r}, port {pattern!r}, with "
+            f"{count_of(largest.steps, 'step')} of {size(largest.size)}: give it {cures}, or enlarge {folder}"
         )
     return said
 
@@ -174,14 +174,14 @@ def warnings(found: Sequence[Footprint], folder: Path = SHARED_MEMORY) -> list[s
 def _over_cap(one: Footprint) -> str:
     task, pattern = one.port
     who = f"{one.where}: warning: task {task!r}, port {pattern!r}"
-    limit = f"'memory' allows the port {size_text(one.cap)}"
+    limit = f"'memory' allows the port {size(one.cap)}"
     if one.size > one.cap:
-        more = size_text(one.size + _BESIDE + BLOCK).replace(" ", "")
+        more = size(one.size + _BESIDE + BLOCK).replace(" ", "")
         cure = f"give 'memory: {more}' or 'mode: file'"
-        return f"{who}: a step takes {size_text(one.size)}, and {limit}: a run fails; {cure}"
+        return f"{who}: a step takes {size(one.size)}, and {limit}: a run fails; {cure}"
     cures = _cures(one, "more 'memory'")
     return (
-        f"{who}: {count_of(one.steps, 'step')} of {size_text(one.size)} may be there at once, and {limit}: its writer "
+        f"{who}: {count_of(one.steps, 'step')} of {size(one.size)} may be there at once, and {limit}: its writer "
         f"waits until readers are done with some; give it {cures}"
     )
 

@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import wilkins.tasks
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.transport.devices.ports import Path as DevicePath
 from wilkins.transport.plan_table import Looks, ReadKeys
+
+START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
+"""What the processes of a ready-made task execute; its name is their first argument."""
 
 Kind = Literal["plain", "mpi"]
 Launch = Literal["alone", "one-job"]
@@ -179,3 +183,8 @@ class Plan:
     def shown(self) -> str:
         """The workflow in a command: ``wilkins run SHOWN``."""
         return self.source.name if self.folder is None else f"--builtin {self.source.parent.name}"
+
+
+def started_ready_made(task: TaskPlan) -> str:
+    """The name of the ready-made task that a task is; empty for a program of the user's."""
+    return task.args[1] if task.args[:1] == (str(START),) else ""

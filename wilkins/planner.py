@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import wilkins.tasks
 from wilkins import callbacks, devices
 from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
@@ -25,16 +24,13 @@ from wilkins.load import Document, load
 from wilkins.machine import gpus_here
 from wilkins.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.patterns import intersect
-from wilkins.plan import ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
+from wilkins.plan import START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.program import Program, inspect
 from wilkins.reading import plain
 from wilkins.spec import InPort, OutPort, Port, Task, ready_made
 from wilkins.tasks.code import problem as code_problem
 from wilkins.tasks.registry import all_tasks
 from wilkins.transport.plan_table import Looks, ReadKeys, values_of
-
-START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
-"""What the processes of a ready-made task execute."""
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")

@@ -10,8 +10,8 @@ from wilkins.ensemble import braced, joins, numbers_text
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.kinds import words_of
-from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
-from wilkins.planner import START
+from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
+from wilkins.tables import binary_size, text_table
 from wilkins.tasks.registry import PREFIX
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _WIDEST_COMMAND = 160
 _MODES = {"both": "in memory and on disk", "file": "on disk"}
 _ARROWS = {"memory": "-->", "both": "==>", "file": "-.->"}
 _STYLES = {"memory": "", "both": ", style=bold", "file": ", style=dashed"}
-_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def plan_table(plan: Plan) -> str:
@@ -78,7 +77,7 @@ def _restart_table(plan: Plan) -> str:
     rows, anew = [], []
     for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
         name, task = _members(plan, [task.index for task in group]), group[0]
-        made = ready_made(task)
+        made = started_ready_made(task)
         if task.restart:
             files = braced([one.restart.files for one in group if one.restart])
             rows.append((name, str(replace(task.restart, files=files))))
@@ -135,15 +134,10 @@ def _task_row(group: Sequence[TaskPlan], gpus: bool) -> tuple[str, ...]:
     )
 
 
-def ready_made(task: TaskPlan) -> str:
-    """The name of the ready-made task that a task is; empty for a program of the user's."""
-    return task.args[1] if task.args[:1] == (str(START),) else ""
-
-
 def _words(task: TaskPlan) -> list[str]:
     """What is started; of a ready-made task its name, since its words are options as JSON."""
     launcher = [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix]
-    if made := ready_made(task):
+    if made := started_ready_made(task):
         return [*launcher, PREFIX + made]
     return [*launcher, str(task.executable), *task.args]
 
@@ -177,7 +171,7 @@ def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
         str(channel.queue),
         channel.when_full,
         outport.mode,
-        "-" if outport.mode == "file" else size_text(outport.cap_bytes) if outport.cap_bytes else "no limit",
+        "-" if outport.mode == "file" else binary_size(outport.cap_bytes) if outport.cap_bytes else "no limit",
     )
 
 
@@ -217,28 +211,6 @@ def _joins_text(plan: Plan, group: Sequence[ChannelPlan]) -> str:
         left_out = count_of(len(lines) - _MOST_JOINS + 1, "line")
         lines[_MOST_JOINS - 2 : -1] = [f"  ... {left_out} of the same kind ..."]
     return "\n".join([f"how {_between(plan, group)} are joined:", *lines])
-
-
-def size_text(count: int) -> str:
-    """Bytes for people: ``1.5 GiB``."""
-    for unit, name in _UNITS:
-        if count >= unit:
-            return f"{count / unit:.4g} {name}"
-    return f"{count} B"
-
-
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int | None = None) -> str:
-    """A table in columns; from column `numbers` on they are aligned to the right."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = [head, ["-" * width for width in widths], *rows]
-    left = len(head) if numbers is None else numbers
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
 
 
 def graph_text(graph: networkx.MultiDiGraph[str]) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from wilkins.flow.timeline import Activity, RankTimeline, Timeline
-from wilkins.launch.summary import duration
-from wilkins.show import text_table
+from wilkins.tables import duration, text_table
 
 _ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
 _BLOCKS: dict[Activity, str] = {

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from wilkins import tables
 from wilkins.flow.publish import PublishRule
-from wilkins.launch import environment, explain, planfile, summary
+from wilkins.launch import environment, explain, planfile
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.ranks import ranks_left
 from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
@@ -126,7 +127,7 @@ def test_steps_of_an_allocation_have_different_keys_where_their_launcher_cannot_
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (128_000_000, "128 MB"), (1.5e9, "1.5 GB"), (2e15, "2e+03 TB")],
 )
 def test_sizes(count: float, text: str) -> None:
-    assert summary.size(count) == text
+    assert tables.size(count) == text
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_sizes(count: float, text: str) -> None:
     [(0, "0 ms"), (0.0002, "0.2 ms"), (0.0123, "12.3 ms"), (4.56, "4.56 s"), (125, "2 min 05 s"), (7500, "2 h 05 min")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert summary.duration(seconds) == text
+    assert tables.duration(seconds) == text
 
 
 def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from wilkins.launch import explain
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.wording import columns
 from wilkins.plan import Plan
+from wilkins.tables import duration, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,26 +240,3 @@ def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Pat
     ]
     last = f"wall time {duration(wall_s)}, most shared memory {size(peak)}, records in {folder}"
     return "\n".join([columns(head, rows, {0, 3}), *([f"\n{account}\n"] if account else []), last])
-
-
-def size(count: float) -> str:
-    """A number of bytes for people: ``1.5 GB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def duration(seconds: float) -> str:
-    """A time for people: ``3.2 ms``, ``41 s``, ``2 h 05 min``."""
-    if seconds < 0.0005:
-        return "0 ms" if seconds < 0.00005 else f"{seconds * 1000:.1f} ms"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.3g} ms"
-    if seconds < 99.95:
-        return f"{seconds:.3g} s"
-    minutes = round(seconds / 60)
-    if seconds < 3600 and minutes < 60:
-        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

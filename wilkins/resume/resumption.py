@@ -15,12 +15,12 @@ from wilkins.errors import UsageError
 from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
 from wilkins.launch.rundir import RunDirectory
-from wilkins.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan
+from wilkins.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan, started_ready_made
 from wilkins.resume import record
 from wilkins.resume.history import History
 from wilkins.resume.point import RestartPoint, Stream
 from wilkins.resume.record import OldRun
-from wilkins.show import ready_made, text_table
+from wilkins.tables import text_table
 from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.transport import points
@@ -127,7 +127,7 @@ def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict
     """Files that tasks have taken from memory to storage, by stream and number."""
     found: dict[tuple[Stream, int], str] = {}
     for task in plan.tasks:
-        if ready_made(task) != "checkpoint":
+        if started_ready_made(task) != "checkpoint":
             continue
         for channel in plan.channels:
             inport = plan.ports[channel.inport]
