@@ -7,17 +7,15 @@ import errno
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.environment import takes_filename
 from wilkins.launch.namesakes import nearest, some_of
+from wilkins.launch.taskrun import TaskRun
 from wilkins.launch.wording import paragraphs
 from wilkins.patterns import is_wild
 from wilkins.program import inspect
-
-if TYPE_CHECKING:
-    from wilkins.launch.taskrun import TaskRun
 
 
 def failed(run: TaskRun) -> str:
@@ -108,15 +106,6 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
     if found is None or found.kind == "elf":
         return words
     return f"{words}; a program that it starts, and that is static or runs with other rights, cannot be reached"
-
-
-def listed(run: TaskRun) -> str:
-    """A program had read what it listed, and ended, before its producers did."""
-    return (
-        f"{run.name}: listed a folder, read steps that it was shown and ended; it is started again for those that "
-        "came meanwhile. If it needs all of them at once, give its in-port `listing: end`; if it is done, give it "
-        "`rerun: never`"
-    )
 
 
 def waits(report: dict[str, Any]) -> list[str]:

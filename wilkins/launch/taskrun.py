@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from wilkins.launch import decide, explain
+from wilkins.launch import decide
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.decide import Exit, Facts, Final, Verdict
 from wilkins.launch.environment import takes_filename
@@ -133,7 +133,7 @@ class TaskRun:
         """Say once that the task is started again for steps that came after its program had listed what was there."""
         if self._listed and not self._told_listed:
             self._told_listed = True
-            self.log.say(explain.listed(self))
+            self.log.say(_started_again(self.name))
 
     def _awaited(self) -> list[int]:
         """The in-ports that must offer a step before the next start: the first, or all that were ever read."""
@@ -265,3 +265,12 @@ class TaskRun:
                 pattern for port, pattern in self._ports.items() if not (is_part or self._board.touched(port))
             ),
         )
+
+
+def _started_again(name: str) -> str:
+    """A program had read what it listed, and ended, before its producers did."""
+    return (
+        f"{name}: listed a folder, read steps that it was shown and ended; it is started again for those that "
+        "came meanwhile. If it needs all of them at once, give its in-port `listing: end`; if it is done, give it "
+        "`rerun: never`"
+    )
