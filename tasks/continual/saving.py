@@ -13,23 +13,39 @@ import re
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from wilkins.tasks.continual.errors import CheckpointError
+from wilkins.tasks.continual.strategies import Strategy
 from wilkins.tasks.continual.world import gathered, rank_and_size
 from wilkins.tasks.whole import whole_file
-
-if TYPE_CHECKING:
-    from wilkins.tasks.continual.learner import Learner
 
 KEPT = 2
 """How many saves stay, the newest ones."""
 _SHARED = re.compile(r"learner\.step-(\d+)\.pt")
 
 
-def save(learner: Learner, folder: str | PathLike[str], extra: Mapping[str, Any], keep: int = KEPT) -> None:
+class Saved(Protocol):
+    """What is saved of a `Learner`."""
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps that it has made."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """Has the rehearsal buffer."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Learner.state_dict`."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `Learner.load_state_dict`."""
+
+
+def save(learner: Saved, folder: str | PathLike[str], extra: Mapping[str, Any], keep: int = KEPT) -> None:
     """See `Learner.save`."""
     folder, step = Path(folder), learner.steps
     rank, ranks = rank_and_size()
@@ -77,7 +93,7 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def load(learner: Learner, folder: str | PathLike[str], only: int | None = None) -> dict[str, Any] | None:
+def load(learner: Saved, folder: str | PathLike[str], only: int | None = None) -> dict[str, Any] | None:
     """See `Learner.load`."""
     folder = Path(folder)
     if learner.steps:
