@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from wilkins.transport.devices.dlpack import Device
 from wilkins.transport.errors import TypeNotSupported
-
-if TYPE_CHECKING:
-    from wilkins.transport.devices.cuda import CudaBuffer
-
 
 _LEGACY, _PER_THREAD = 1, 2
 """The default streams by the numbers that the driver knows them by: of a context (0 is the same), and of each thread,
@@ -30,6 +27,36 @@ class Stream:
     def lasts(self) -> bool:
         """Whether the stream is there for as long as this is."""
         return self.handle != _PER_THREAD and (self.owner is not None or self.handle <= _LEGACY)
+
+
+class Buffer(Protocol):
+    """What is asked of a buffer on a device (`wilkins.transport.devices.cuda.CudaBuffer`)."""
+
+    @property
+    def device(self) -> Device:
+        """Where it is."""
+
+    @property
+    def address(self) -> int:
+        """Of its memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of its memory."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array."""
+
+    @property
+    def dtype(self) -> Any:
+        """Of the array's elements."""
+
+    def use_on(self, stream: Stream) -> Any:
+        """Called before it is used on a stream."""
+
+    def capsule(self) -> object:
+        """A DLPack capsule."""
 
 
 def library(name: str, extra: str) -> Any:
@@ -66,7 +93,7 @@ def device_of(array: Any) -> contextlib.AbstractContextManager[Any]:
     return torch.cuda.device(array.device)  # type: ignore[no-any-return]
 
 
-def torch_tensor(buffer: CudaBuffer) -> Any:
+def torch_tensor(buffer: Buffer) -> Any:
     """A torch tensor of a buffer's memory, to be used on torch's current stream of its device.
 
     Raises:
@@ -81,7 +108,7 @@ def torch_tensor(buffer: CudaBuffer) -> Any:
         raise TypeNotSupported(f"torch has no type for {buffer.dtype}: {error}") from None
 
 
-def cupy_array(buffer: CudaBuffer) -> Any:
+def cupy_array(buffer: Buffer) -> Any:
     """A CuPy array of a buffer's memory, to be used on CuPy's current stream of its device."""
     cupy = library("cupy", "wilkins[cupy]")
     number = buffer.device.number
