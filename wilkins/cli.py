@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wilkins import streams
 from wilkins.errors import UsageError, WilkinsError, count_of
 from wilkins.reporting import VARIABLE, report, show_tracebacks
+
+if TYPE_CHECKING:
+    from wilkins.launch.options import Planned
+    from wilkins.plan import Launch
 
 _JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_NUM_TASKS")
 _INTERRUPTED = 130
@@ -58,25 +62,22 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.resume is not None:
         return _resume(parsed)
     file, folder = _workflow(parsed)
-    options = RunOptions(
-        parsed.run_dir,
-        _seconds(parsed.timeout),
-        parsed.quiet,
-        parsed.strict,
-        tuple(parsed.set),
-        files=parsed.files,
-        folder=folder,
-    )
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
         from wilkins.launch import onejob
 
-        return onejob.main(file, options)
-    from wilkins.planner import plan_file
-
-    plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
+        return onejob.main(file, options, lambda: _planned(parsed, "one-job", file, folder))
+    planned = _planned(parsed, "alone", file, folder)
     from wilkins import launch
 
-    return launch.run(plan, options)
+    return launch.run(planned.plan, options)
+
+
+def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path | None) -> Planned:
+    from wilkins.launch.options import Planned
+    from wilkins.planner import plan_file
+
+    return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files))
 
 
 def _resume(parsed: argparse.Namespace) -> int:
@@ -91,17 +92,22 @@ def _resume(parsed: argparse.Namespace) -> int:
     if given:
         raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
     run = named(parsed.resume)
-    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict, resume=run)
+    options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
         from wilkins.launch import onejob
 
-        return onejob.main(run, options)
+        return onejob.main(run, options, lambda: _resumed(run, "one-job"))
     from wilkins import launch
+
+    planned = _resumed(run, "alone")
+    streams.show(planned.told)
+    return launch.run(planned.plan, replace(options, resumption=planned.record))
+
+
+def _resumed(run: Path, how: Launch) -> Planned:
     from wilkins.resume.resumption import resume
 
-    resumption = resume(run, "alone")
-    streams.show(resumption.told)
-    return launch.run(resumption.plan, replace(options, resumption=resumption.record))
+    return resume(run, how)
 
 
 def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:

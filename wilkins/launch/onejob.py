@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from wilkins.launch.hooks import run_hooks
 from wilkins.launch.jobrank import JobRank, JobSetting, meets_at_start
 from wilkins.launch.leftfiles import tell_left_files
 from wilkins.launch.links import tell_links
-from wilkins.launch.options import RunOptions
+from wilkins.launch.options import Planned, RunOptions
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.launch.rundir import RunDirectory
@@ -32,6 +32,7 @@ from wilkins.plan import Plan
 from wilkins.reporting import report
 from wilkins.transport.board import Board, sweep
 
+Planner = Callable[[], Planned]
 _HOLD = 0.2
 
 
@@ -41,10 +42,14 @@ def in_job() -> bool:
     return here is not None and here.size > 1
 
 
-def main(path: Path, options: RunOptions) -> int:
+def main(path: Path, options: RunOptions, make: Planner) -> int:
     """Be one rank of ``mpiexec -n N wilkins run FILE``; the exit code is the same on all ranks.
 
     What keeps the run from being set up is said by the first rank alone.
+
+    Args:
+        path: the workflow file, or the run that this one goes on with.
+        make: decides what is run; on the first rank, since the others do without a YAML reader and a graph library.
 
     Raises:
         UsageError: this process is not a rank of a job.
@@ -62,7 +67,7 @@ def main(path: Path, options: RunOptions) -> int:
         return _refuse(here, error)
     with Guard() as guard:
         try:
-            code = _follow(meeting, guard) if here.rank else _lead(path, options, here, meeting, guard)
+            code = _follow(meeting, guard) if here.rank else _lead(path, options, make, here, meeting, guard)
         except Exception as error:
             code = report(error)
         finally:
@@ -123,14 +128,15 @@ def _follow(meeting: Rendezvous, guard: Guard) -> int:
     return code
 
 
-def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guard: Guard) -> int:
+def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: Rendezvous, guard: Guard) -> int:
     """The first rank."""
     started = time.monotonic()
     try:
         sweep()
-        plan, resumption = _plan(path, options, here)
+        planned = _planned(path, make, here)
+        plan = planned.plan
         mpi = _mpi_libraries(plan)
-        records = RunDirectory.create(plan, options.run_dir, resumption)
+        records = RunDirectory.create(plan, options.run_dir, planned.record)
         make_folders(plan)
         run_hooks(plan)
         board = meeting.make(lambda path: create_board(plan, records.layer_log, records.trace, path))
@@ -171,21 +177,13 @@ def _lead(path: Path, options: RunOptions, here: Rank, meeting: Rendezvous, guar
     return code
 
 
-def _plan(path: Path, options: RunOptions, here: Rank) -> tuple[Plan, dict[str, Any] | None]:
-    """The plan of the file, or of what a run has left, if the job has the ranks it needs."""
-    # The other ranks do without a YAML reader and a graph library.
-    if options.resume is None:
-        from wilkins.planner import plan_file
-
-        plan = plan_file(path, options.overrides, "one-job", options.folder, files=options.files)
-        _check(plan, path, here)
-        return plan, None
-    from wilkins.resume.resumption import resume
-
-    resumption = resume(options.resume, "one-job")
-    _check(resumption.plan, options.resume, here)
-    streams.show(resumption.told)
-    return resumption.plan, resumption.record
+def _planned(given: Path, make: Planner, here: Rank) -> Planned:
+    """What is to be run, if the job has the ranks it needs."""
+    planned = make()
+    _check(planned.plan, given, here)
+    if planned.told:
+        streams.show(planned.told)
+    return planned
 
 
 def _check(plan: Plan, path: Path, here: Rank) -> None:

@@ -1,10 +1,12 @@
-"""What the command line asks of a run, besides the plan."""
+"""What a run is given: the plan, and what the command line asks of it besides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from wilkins.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +21,16 @@ class RunOptions:
     """Do not copy the tasks' output to the terminal."""
     strict: bool = False
     """Steps that a task did not read, though its policy gives them to it, make the run fail."""
-    overrides: tuple[str, ...] = ()
-    """``task.key=value`` and ``parameter=value``, as given with ``--set``; needed wherever the file is read again."""
-    files: bool = False
-    """Every coupled port in mode ``file``."""
-    resume: Path | None = None
-    """The directory of the run that this one goes on with."""
     resumption: dict[str, Any] | None = None
     """What a run that goes on with this one must know, if this one goes on with another."""
-    folder: Path | None = None
-    """Where the tasks of a packaged workflow run, and records go; None for the workflow file's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is to be run, decided: by a workflow file, or by what another run has left."""
+
+    plan: Plan
+    record: dict[str, Any] | None = None
+    """Of a run that goes on with another one: what one that goes on with it in turn must know."""
+    told: str = ""
+    """For the user: what each task of a resumed run goes back to."""

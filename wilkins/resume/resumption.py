@@ -6,14 +6,14 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from wilkins.errors import UsageError
 from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
+from wilkins.launch.options import Planned
 from wilkins.launch.rundir import RunDirectory
 from wilkins.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan, started_ready_made
 from wilkins.resume import record
@@ -35,18 +35,7 @@ _ALL = 2**62
 _BEGINNING = RestartPoint("start")
 
 
-@dataclass(frozen=True, slots=True)
-class Resumption:
-    """A run that goes on with another one, decided."""
-
-    plan: Plan
-    record: dict[str, Any]
-    """What a run that goes on with this one in turn must know."""
-    told: str
-    """For the user: what each task goes back to."""
-
-
-def resume(folder: Path, launch: Launch) -> Resumption:
+def resume(folder: Path, launch: Launch) -> Planned:
     """The run that goes on with the one of a directory.
 
     Raises:
@@ -90,7 +79,7 @@ def resume(folder: Path, launch: Launch) -> Resumption:
         "loops": loops,
     }
     told_text = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
-    return Resumption(_plan(old, chosen, loops), data, told_text)
+    return Planned(_plan(old, chosen, loops), data, told_text)
 
 
 def _changed(plan: Plan) -> bool:
