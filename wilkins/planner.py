@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import wilkins.transport
 from wilkins import callbacks, devices
 from wilkins.ensemble import INSTANCE, numbers_text
 from wilkins.errors import Problem, WorkflowError, suggest
@@ -259,7 +260,7 @@ def _environment(task: Task, instance: int, actions: str) -> dict[str, str]:
     if not actions:
         return own
     path = _python_path(own)
-    startup = str(Path(__file__).resolve().parent / "transport" / "startup")
+    startup = str(Path(str(wilkins.transport.__file__)).parent / "startup")
     return own | {"WILKINS_ACTIONS": actions, "PYTHONPATH": f"{startup}{os.pathsep}{path}" if path else startup}
 
 
