@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from support import must_run
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, flush, versions
 from wilkins.tasks.checkpoint.recover import damage as damage_of
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "looks_at_versions.py"
@@ -260,10 +260,10 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path, monkeypatch: pyte
     """A manifest or an index that is longer than readers take is refused when it is saved, with what to do."""
     state = {"x": np.zeros(100_000), "words": ["a" * 3000]}
     for module, name, limit, words in (
-        ("versions", "SHEETS", 2000, r"give larger ones \(block=\)"),
-        ("flush", "INDICES", 3000, "give what is large as arrays"),
+        (versions, "SHEETS", 2000, r"give larger ones \(block=\)"),
+        (flush, "INDICES", 3000, "give what is large as arrays"),
     ):
-        monkeypatch.setattr(f"wilkins.tasks.checkpoint.{module}.{name}", limit)
+        monkeypatch.setattr(module, name, limit)
         with Checkpointer(tmp_path, block=4096) as checkpointer:
             checkpointer.save(1, state)
             with pytest.raises(CheckpointError, match=words):
