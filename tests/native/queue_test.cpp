@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "arena.hpp"
 #include "check.hpp"
 #include "match.hpp"
 #include "resting.hpp"

@@ -10,6 +10,8 @@
 
 namespace wilkins {
 
+inline constexpr uint64_t kBlock = 65536;  // bytes per entry of an arena's block table
+
 // A process's mapping of one slot's arena.
 struct Mapping {
     unsigned char* bytes = nullptr;

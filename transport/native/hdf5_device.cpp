@@ -9,6 +9,7 @@
 #include "context.hpp"
 #include "match.hpp"
 #include "process.hpp"
+#include "store.hpp"
 
 namespace wilkins {
 

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "folder.hpp"
+#include "look.hpp"
+#include "match.hpp"
 #include "plan_table.hpp"
 #include "shared_lock.hpp"
-#include "store.hpp"
 
 namespace wilkins {
 

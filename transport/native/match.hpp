@@ -6,6 +6,8 @@
 
 namespace wilkins {
 
+inline constexpr size_t kNameMax = 1024;  // longest file name a step can carry, with its terminator
+
 // Removes "./", "//" and "a/../" by the text alone. False if the result does not fit.
 bool normalise(const char* name, char* out, size_t room);
 

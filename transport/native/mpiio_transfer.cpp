@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "arena.hpp"
 #include "border.hpp"
 #include "mpiio_file.hpp"
 #include "raw.hpp"

@@ -86,16 +86,6 @@ DIR* enlist(DIR* directory, std::unique_ptr<Listing> listing) {
     return directory;
 }
 
-Folder identify(int fd) {
-    struct stat st;
-    return raw::fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) ? Folder{st.st_dev, st.st_ino} : Folder{};
-}
-
-Folder identify(const char* path) {
-    struct stat st;
-    return libc::stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? Folder{st.st_dev, st.st_ino} : Folder{};
-}
-
 // The name of an open folder; false if it has none.
 bool name_of(int fd, char (&path)[PATH_MAX]) {
     char link[32];

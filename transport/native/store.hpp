@@ -10,19 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "folder.hpp"
+#include "look.hpp"
+#include "match.hpp"
+
 namespace wilkins {
-
-inline constexpr size_t kNameMax = 1024;    // longest file name a step can carry, with its terminator
-inline constexpr uint64_t kBlock = 65536;   // bytes per entry of an arena's block table
-
-// A folder of a disk, by whatever name; none: there is no such folder.
-struct Folder {
-    uint64_t device = 0;
-    uint64_t inode = 0;
-
-    bool none() const { return inode == 0; }
-    bool operator==(const Folder& other) const { return inode == other.inode && device == other.device; }
-};
 
 // A name that matches at least one memory port of this process's task.
 struct Match {
@@ -141,13 +133,6 @@ void take_back_resting();
 // Gives up a step that this process created and has not published: it never existed for consumers.
 void discard_step(StepFile* file);
 
-// What a look at a name shows of a step.
-struct Look {
-    uint64_t size;
-    uint64_t identity;
-    int64_t published_ns;
-};
-
 // For stat, access, H5Fis_accessible: is there a file of this name? Of a name that the task only reads this waits as an open would, and takes
 // nothing; store_looks.cpp says where it answers at once. Returns 0, ENOENT, or EINTR as a wait does.
 int await_look(const Match& match, Look* look);
@@ -223,9 +208,6 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program);
 
 // Is the disk's file of a matching name in this folder not what an open would lead to?
 bool is_covered(const Listed& listed, const Match& match);
-
-// Where a name lies: its folder on the disk.
-Folder folder_of(const char* name);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
 // For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does.

@@ -1,5 +1,4 @@
 // Folders of in-ports' files that producers have yet to make: who looks at one waits for it, as for the files.
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +8,6 @@
 #include "first.hpp"
 #include "match.hpp"
 #include "queue_parts.hpp"
-#include "raw.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
@@ -20,11 +18,6 @@ namespace {
 
 constexpr int kFirstPause = 10;  // ms between looks at the disk, and then more and more
 constexpr int kLastPause = 250;
-
-Folder identify(const char* name) {
-    struct stat st;
-    return raw::stat(name, &st) == 0 && S_ISDIR(st.st_mode) ? Folder{st.st_dev, st.st_ino} : Folder{};
-}
 
 // The first of how many of the pattern's directories the name ends in; 0: in none.
 int directories_of(const char* pattern, const char* name) {

@@ -1,6 +1,5 @@
 // Listings of folders: in which of them steps lie, what there is to show, and how long that is waited for.
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,14 +27,6 @@ namespace {
 constexpr int kFirstNap = 10;  // ms; a wait that is to give up looks soon, and then less and less often, whether it should
 constexpr int kLastNap = 250;
 constexpr int kSeveral = 20;  // the same, where steps of several in-ports may end the wait
-
-Folder identify(const char* path) {
-    struct stat st;
-    const int saved = errno;
-    const bool there = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    errno = saved;
-    return there ? Folder{st.st_dev, st.st_ino} : Folder{};
-}
 
 // What the program of a port calls its files.
 const char* called(const PortRecord& port) { return stands_in(port) ? port.stands : port.pattern; }
@@ -170,20 +161,6 @@ bool any_may_begin(const Process& p) {
         may = may || (is_mine(p, p.board.port(i), Direction::in) && may_begin(p.board, p.board.port(i)));
     return may;
 }
-
-}  // namespace
-
-Folder folder_of(const char* name) {
-    char folder[kNameMax + 1];
-    const char* const base = base_of(name);
-    const size_t length = static_cast<size_t>(base - name);
-    if (length == 0) return identify(".");
-    memcpy(folder, name, length);
-    folder[length] = 0;
-    return identify(folder);
-}
-
-namespace {
 
 // A path that says fewer folders than a pattern is said from the root on.
 void complete(std::string& path, int directories) {

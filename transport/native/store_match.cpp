@@ -47,19 +47,7 @@ void explain_long_name(const Process& p, const char* name) {
     }
 }
 
-// Which folder it is, however it is called. False: there is none.
-bool identify(const char* folder, Folder* out) {
-    struct stat st;
-    const int saved = errno;
-    const bool there = raw::stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
-    errno = saved;
-    if (there) *out = {st.st_dev, st.st_ino};
-    return there;
-}
-
-bool same(const Folder& one, const Folder& other) {
-    return one.inode != 0 && one.inode == other.inode && one.device == other.device;
-}
+bool same(const Folder& one, const Folder& other) { return !one.none() && one == other; }
 
 using FolderName = char[kNameMax];
 
@@ -127,11 +115,10 @@ bool matches_elsewhere(const Called& wanted, char (&name)[kNameMax]) {
     if (!glob_match(rest, end)) return false;
     const auto head = static_cast<size_t>(rest - pattern);
     FolderName mine, wants;
-    Folder one, other;
     folder_above(whole, count_components(rest), mine);
     memcpy(wants, pattern, head);
     wants[head > 1 ? head - 1 : head] = 0;
-    if (!identify(mine, &one) || !identify(wants, &other) || !same(one, other) || head + strlen(end) >= kNameMax) return false;
+    if (!same(identify(mine), identify(wants)) || head + strlen(end) >= kNameMax) return false;
     char spelled[kNameMax];
     memcpy(spelled, pattern, head);
     strcpy(spelled + head, end);
@@ -217,12 +204,14 @@ bool holds(Process& p, int index, const char* name, bool waits) {
     std::atomic<uint64_t>& known = known_places[place >> 8 & 63];
     if (known.load(std::memory_order_relaxed) == place) return true;
     Folder where[kDeepest] = {};
-    if (!identify(folder, &where[0])) return true;
+    where[0] = identify(folder);
+    if (where[0].none()) return true;
     for (int k = 1; deep && k < kDeepest && strcmp(folder, "/") != 0; ++k) {
         FolderName above;
         folder_above(folder, 1, above);
         strcpy(folder, above);
-        if (!identify(folder, &where[k])) break;
+        where[k] = identify(folder);
+        if (where[k].none()) break;
     }
     // The name of no step: what is waited for is that a producer begins its first.
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
@@ -241,9 +230,9 @@ bool holds(Process& p, int index, const char* name, bool waits) {
 // The file of this name, as the set of those that the task has made keeps it. False: its folder is not there.
 bool file_key(const char* name, Key* out) {
     FolderName folder;
-    Folder where;
     folder_above(name, 1, folder);
-    if (!identify(folder, &where)) return false;
+    const Folder where = identify(folder);
+    if (where.none()) return false;
     *out = key_of(where, last_components(name, 1));
     return true;
 }
@@ -443,7 +432,8 @@ void note_begun(const Process& p, int outport, const char* name, const Folder& n
         FolderName folder;
         folder_above(name, depth, folder);
         asked[depth] = true;
-        there[depth] = identify(folder, &folders[depth]);
+        folders[depth] = identify(folder);
+        there[depth] = !folders[depth].none();
     });
     const auto is_new = [&](int index, int depth) {
         return there[depth] && !past::knows(board, board.port(index).folders, key_of(folders[depth]).text);
