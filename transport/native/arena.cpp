@@ -14,9 +14,8 @@
 #include <cstring>
 #include <new>
 
-#include "disk.hpp"
+#include "context.hpp"
 #include "fault.hpp"
-#include "queue.hpp"
 #include "raw.hpp"
 
 namespace wilkins {
@@ -138,12 +137,14 @@ int Arenas::open(int slot, bool writable) const {
     return raw::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
 }
 
-uint64_t Arenas::room(int slot) const { return disk::is_file(board_, slot) ? kRoomOnDisk : board_.head().reserve; }
+bool Arenas::on_disk(int slot) const { return board_.port(board_.source(board_.slot(slot).source).port).habits.mode == Mode::file; }
+
+uint64_t Arenas::room(int slot) const { return on_disk(slot) ? kRoomOnDisk : board_.head().reserve; }
 
 // Are mappings of the slot's arena kept from step to step? Not of a file on disk, which is another one for each, and not where there are
 // slots for a whole series: those would take all addresses.
 bool Arenas::keeps(int slot) const {
-    return !disk::is_file(board_, slot) && !board_.source(board_.slot(slot).source).series;
+    return !on_disk(slot) && !board_.source(board_.slot(slot).source).series;
 }
 
 int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
@@ -297,44 +298,26 @@ int Arenas::trim(int index, uint64_t size) {
     return 0;
 }
 
-bool Arenas::reclaim(int only_port, bool pressed) {
-    bool any = false;
-    Board::Lock lock(board_);
-    for (int s = 0; s < board_.head().slots; ++s) {
-        SlotRecord& slot = board_.slot(s);
-        if ((slot.reserved.load() == 0 && slot.accounted == 0) || slot.peers > 0 || queue::needed(board_, slot, pressed)) continue;
-        if (queue::claimed(board_, slot)) continue;
-        if (only_port >= 0 && board_.source(slot.source).port != only_port) continue;
-        const bool on_disk = disk::is_file(board_, s);
-        if (on_disk && only_port < 0) continue;  // its memory is elsewhere
-        slot.claimed_by = on_disk ? board_.self() : 0;
-        queue::clear_slot(board_, s);
-        WILKINS_FAULT_POINT("reclaim.cleared");
-        if (on_disk) {
-            lock.release();
-            disk::forget(board_, s);
-            lock.acquire();
-            slot.reserved.store(0);
-            account(slot, 0);
-            WILKINS_FAULT_POINT("reclaim.forgotten");
-            slot.claimed_by = 0;
-            board_.ring(board_.source(slot.source).port);
-            any = true;
-            continue;
-        }
-        int fd = open(s, true);
-        if (fd < 0) continue;
-        slot.reserved.store(0);  // first, as in trim
-        ++slot.cuts;
-        WILKINS_FAULT_POINT("reclaim.noted");
-        if (raw::ftruncate(fd, 0) == 0) {
-            WILKINS_FAULT_POINT("reclaim.cut");
-            account(slot, 0);
-            any = true;
-        }
-        raw::close(fd);
+bool Arenas::empty(int index) {
+    const int fd = open(index, true);
+    if (fd < 0) return false;
+    SlotRecord& slot = board_.slot(index);
+    slot.reserved.store(0);  // first, as in trim
+    ++slot.cuts;
+    WILKINS_FAULT_POINT("reclaim.noted");
+    const bool cut = raw::ftruncate(fd, 0) == 0;
+    if (cut) {
+        WILKINS_FAULT_POINT("reclaim.cut");
+        account(slot, 0);
     }
-    return any;
+    raw::close(fd);
+    return cut;
+}
+
+void Arenas::note_gone(int index) {
+    SlotRecord& slot = board_.slot(index);
+    slot.reserved.store(0);
+    account(slot, 0);
 }
 
 }  // namespace wilkins

@@ -56,8 +56,11 @@ public:
     // Cuts the arena's file to exactly `size` bytes.
     int trim(int slot, uint64_t size);
 
-    // Gives back the memory of arenas that hold no needed step: of one port, or of all (port < 0). True if any had some.
-    bool reclaim(int port, bool pressed);
+    // Gives back all memory of the slot's arena. False if it cannot. Call with the board's lock held, and so the next.
+    bool empty(int slot);
+
+    // The file on disk that was the slot's arena is no more.
+    void note_gone(int slot);
 
     // The slot whose kept mapping holds an address, and the mapping; -1 for other memory.
     int find(const void* address, Mapping* out);
@@ -74,6 +77,7 @@ private:
     int reserve_table(int slot, uint64_t size);
     int map_table(int slot, bool writable, Mapping* kept) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;
+    bool on_disk(int slot) const;
     uint64_t room(int slot) const;
     bool keeps(int slot) const;
     void account(SlotRecord& slot, uint64_t bytes);

@@ -15,6 +15,7 @@
 #include "disk.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
+#include "reclaim.hpp"
 #include "resting.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
@@ -48,7 +49,7 @@ int store(const Board& board, Arenas& arenas, int index, int fd) {
     Mapping mapping;
     if (const int error = arenas.map(index, true, &mapping)) return error;
     int error = size > mapping.length ? EFBIG : arenas.reserve(index, size);
-    while ((error == ENOSPC || error == EDQUOT) && arenas.reclaim(error == EDQUOT ? board.source(slot.source).port : -1, true))
+    while ((error == ENOSPC || error == EDQUOT) && reclaim(board, arenas, error == EDQUOT ? board.source(slot.source).port : -1))
         error = arenas.reserve(index, size);
     if (!error) error = open_to(mapping, size);
     if (!error && slot.touched.load() < blocks) slot.touched.store(blocks);

@@ -7,6 +7,7 @@
 #include "disk.hpp"
 #include "fault.hpp"
 #include "queue.hpp"
+#include "reclaim.hpp"
 #include "resting.hpp"
 #include "wait.hpp"
 
@@ -90,7 +91,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
         if (!error) return 0;
         const int scope = error == EDQUOT || on_disk ? port : -1;
         if (error == EDQUOT || error == ENOSPC) {
-            if (p.arenas->reclaim(scope, true)) {
+            if (reclaim(p.board, *p.arenas, scope)) {
                 last = false;
                 continue;
             }
