@@ -20,7 +20,6 @@
 
 #include "context.hpp"
 #include "match.hpp"
-#include "queue.hpp"
 #include "raw.hpp"
 #include "trace.hpp"
 

@@ -169,4 +169,11 @@ int create_board(const char* folder, const BoardPlan& plan);
 // Nanoseconds of the monotonic clock.
 int64_t now_ns();
 
+namespace queue {
+
+// Completes what a process was at when it died with the board's lock, and wakes everyone. May be begun again. Whoever takes the lock next
+// calls it; how changes of steps end is known to the rules of the queue, which define it (queue.cpp).
+void repair(const Board& board);
+
+}  // namespace queue
 }  // namespace wilkins

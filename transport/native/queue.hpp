@@ -42,9 +42,6 @@ void clear_slot(const Board& board, int slot);
 // A written step becomes visible. Applies each channel's policy and rings the readers.
 void publish(const Board& board, int slot);
 
-// Completes what a process was at when it died with the board's lock, and wakes everyone. May be begun again.
-void repair(const Board& board);
-
 struct Found {
     int slot = -1;
     int link = -1;      // which of the in-port's channels
