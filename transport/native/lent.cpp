@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <mutex>
 #include <vector>
 
-#include "posix_table.hpp"
 #include "queue.hpp"
 #include "raw.hpp"
 #include "store_parts.hpp"
@@ -62,13 +62,15 @@ bool lend(int fd, int slot, bool unread) {
     const Process& p = process();
     std::lock_guard<std::mutex> guard(mutex);
     const off_t place = kPlaces + (static_cast<off_t>(getpid()) << 24) + (next_place++ & 0xffffff);
-    const int probe = posix::reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    const int probe = raw::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
     if (probe < 0) return false;
-    bool shared = raw::share_byte(fd, place) == 0 && libc::dup3(probe, fd, O_CLOEXEC) >= 0;
+    bool shared = raw::share_byte(fd, place) == 0 && raw::replace(fd, probe) >= 0;
     shared = shared && !raw::is_byte_free(probe, place);
     // Files on disk keep their bytes without a hold.
     const bool in_memory = p.board.port(p.board.source(p.board.slot(slot).source).port).habits.mode != Mode::file;
-    const int kept = shared && in_memory ? libc::fcntl(probe, F_DUPFD_CLOEXEC, 3) : -1;
+    const int kept = shared && in_memory ? raw::duplicate(probe) : -1;
     raw::close(probe);
     Board::Lock lock(p.board);
     sweep(p, kMost - 1);

@@ -13,6 +13,9 @@ inline int open(const char* path, int flags, mode_t mode) {
     return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 inline int close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
+inline int duplicate(int fd) { return static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3)); }
+// `to` becomes a duplicate of `fd`, and is closed by exec.
+inline int replace(int to, int fd) { return static_cast<int>(syscall(SYS_dup3, fd, to, O_CLOEXEC)); }
 inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
 inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
 inline ssize_t read(int fd, void* bytes, size_t count) { return syscall(SYS_read, fd, bytes, count); }
