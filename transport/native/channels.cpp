@@ -1,40 +1,13 @@
 // Steps as objects in memory, for programs written for Wilkins: a C interface for wilkins/transport/memory.py.
-#include "channels.hpp"
-
 #include <cerrno>
 #include <cstring>
 
 #include "border.hpp"
+#include "led_step.hpp"
 #include "queue.hpp"
 #include "stand_in.hpp"
 #include "store_parts.hpp"
 #include "wait.hpp"
-
-namespace wilkins {
-
-namespace {
-
-__attribute__((tls_model("initial-exec"))) thread_local const StepFile* led = nullptr;
-
-}  // namespace
-
-bool led_step(const char* name) { return led && strcmp(led->name(), name) == 0; }
-
-StepFile* open_led(int* error) {
-    const Process& p = process();
-    const StepFile::State* held = led->state;
-    {
-        Board::Lock lock(p.board);
-        // In a fork of the process that took it, the step may be gone.
-        *error = p.board.slot(held->slot).stamp != held->identity ? ESTALE : 0;
-        if (!*error && !queue::add_hold(p.board, p.rank_index, held->slot)) *error = too_many_open(p, held->name);
-    }
-    StepFile* file = *error ? nullptr : open_held(held->slot, held->identity, held->name, error);
-    if (file) file->state->again = true;
-    return file;
-}
-
-}  // namespace wilkins
 
 using namespace wilkins;
 
@@ -96,8 +69,7 @@ WILKINS_API(void, wilkins_channels_release(int index, StepFile* step)) {
     close_step(step);
 } WILKINS_OR()
 
-// From now on, opening the step's name to read in this thread means this step; nullptr: no more.
-WILKINS_API(void, wilkins_channels_lead(const StepFile* step)) { led = step; } WILKINS_OR()
+WILKINS_API(void, wilkins_channels_lead(const StepFile* step)) { lead(step); } WILKINS_OR()
 
 // The program wants so many steps to be queued beyond what the workflow file allows.
 WILKINS_API(void, wilkins_channels_ahead(int index, unsigned steps)) {

@@ -15,8 +15,8 @@
 
 #include "actions.hpp"
 #include "border.hpp"
-#include "channels.hpp"
 #include "hdf5.hpp"
+#include "led_step.hpp"
 #include "posix_names.hpp"
 #include "snapshot.hpp"
 #include "step_file.hpp"

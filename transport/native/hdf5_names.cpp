@@ -1,10 +1,10 @@
 // The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
 #include "actions.hpp"
 #include "behind.hpp"
-#include "channels.hpp"
 #include "disk.hpp"
 #include "first.hpp"
 #include "hdf5.hpp"
+#include "led_step.hpp"
 #include "posix_links.hpp"
 #include "store.hpp"
 

@@ -9,8 +9,8 @@
 #include <climits>
 #include <cstring>
 
-#include "channels.hpp"
 #include "first.hpp"
+#include "led_step.hpp"
 #include "match.hpp"
 #include "past_names.hpp"
 #include "queue.hpp"

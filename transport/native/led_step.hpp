@@ -1,9 +1,12 @@
-// Steps that a Python task holds as objects, and HDF5's way to them.
+// HDF5's way to a step that the program holds already: a thread is led to it under the step's name.
 #pragma once
 
 #include "store.hpp"
 
 namespace wilkins {
+
+// From now on, opening the step's name to read in this thread means this step; nullptr: no more.
+void lead(const StepFile* step);
 
 // Does the next open of this name in this thread mean a step that the program holds, whatever else the name means now?
 bool led_step(const char* name);
