@@ -1,3 +1,4 @@
+// Tells the interpreter by the object that a return address lies in.
 #include "posix_looks.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Looks at the frames of the interpreter, through what the process has of its C interface.
 #include "python_imports.hpp"
 
 #include <dlfcn.h>
