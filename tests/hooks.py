@@ -23,5 +23,5 @@ def fault_points() -> list[str]:
 
 
 def faults(what: str) -> dict[str, str]:
-    """What a run's environment must have so that its processes obey ``WILKINS_FAULTS=what`` (fault.hpp)."""
+    """What a run's environment must have so that its processes obey ``WILKINS_FAULTS=what`` (base/fault.hpp)."""
     return {"WILKINS_FAULTS": what, "WILKINS_LIBRARY": str(LIBRARY)}

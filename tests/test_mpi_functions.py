@@ -19,7 +19,7 @@ LEFT_ALONE = {"MPI_Abort", "MPI_Comm_c2f", "MPI_Comm_toint"}
 
 
 def load_generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mpi_wrappers", NATIVE / "mpi_wrappers.py")
+    spec = importlib.util.spec_from_file_location("mpi_wrappers", NATIVE / "mpi/wrappers.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules["mpi_wrappers"] = module
@@ -47,7 +47,7 @@ def declared(compiler: str, folder: Path) -> dict[str, tuple[int, tuple[int, ...
 
 def handwritten() -> set[str]:
     """Functions that a source file defines by hand."""
-    text = "".join((NATIVE / name).read_text(encoding="utf-8") for name in ("world_calls.cpp", "mpiio.cpp"))
+    text = "".join((NATIVE / name).read_text(encoding="utf-8") for name in ("mpi/world_calls.cpp", "mpi/io.cpp"))
     return {f"MPI_{name}" for name in re.findall(r"WILKINS_BOTH\((\w+)", text)} | set(
         re.findall(r"\bMPI_File_\w+", text)
     )

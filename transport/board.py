@@ -358,7 +358,7 @@ class Board:
                                    "looks": bool,                # it looks at the name, and does not open it
                                    "on": [[task, first rank, last rank], ...]}],
                     "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
-                    "strangers": [name, ...],     # some that its programs used, and that may be meant for its ports
+                    "unmatched_names": [name, ...],  # some that its programs used, and that may be meant for its ports
                     "polls": [{"rank", "port", "name", "looks",          # looks in vain since its last step,
                                "seconds",                                # the first so long ago
                                "lists": bool}]}],                        # the last one lists the folder of these files
@@ -423,7 +423,7 @@ class Board:
 
 
 def remove_run(folder: Path) -> list[Path]:
-    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see disk.hpp).
+    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see store/disk.hpp).
 
     Returns:
         Folders on a disk that does not answer, in which such files are left. The run's folder then stays, without what

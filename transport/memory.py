@@ -1,4 +1,4 @@
-"""Steps in the memory of a run, taken, held and written through the native layer (transport/native/channels.cpp)."""
+"""Steps in the memory of a run, taken, held and written through the native layer (native/python/channels.cpp)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "queue.hpp"
+#include "queue/queue.hpp"
 
 using namespace wilkins;
 using test::Scratch;

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <vector>
 
-#include "board.hpp"
-#include "border.hpp"
+#include "board/board.hpp"
+#include "board/border.hpp"
 #include "check.hpp"
-#include "queue.hpp"
+#include "queue/queue.hpp"
 
 using namespace wilkins;
 
@@ -42,7 +42,7 @@ void operator delete(void* place, const std::nothrow_t&) noexcept { free(place);
 
 extern "C" {
 int wilkins_board_create(const char* folder, const told::Arrays* run);
-struct Watched;  // the launcher's board (capi.cpp)
+struct Watched;  // the launcher's board (python/board.cpp)
 Watched* wilkins_board_attach(const char* folder, int* error);
 void wilkins_board_detach(Watched* board);
 size_t wilkins_report(const Watched* board, char* text, size_t room);

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "board.hpp"
+#include "board/board.hpp"
 
 #define CHECK(condition)                                                                    \
     do {                                                                                    \

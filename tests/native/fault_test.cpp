@@ -14,11 +14,11 @@
 #include <random>
 #include <vector>
 
+#include "board/process.hpp"
 #include "check.hpp"
-#include "disk.hpp"
-#include "process.hpp"
-#include "queue.hpp"
-#include "store.hpp"
+#include "queue/queue.hpp"
+#include "store/disk.hpp"
+#include "store/store.hpp"
 
 using namespace wilkins;
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "check.hpp"
-#include "queue.hpp"
+#include "queue/queue.hpp"
 
 using namespace wilkins;
 

@@ -1,5 +1,5 @@
 // Processes are known to live by locks, which end with them alone; a lock of the board is taken from a holder only when it is dead.
-#include "life.hpp"
+#include "board/life.hpp"
 
 #include <signal.h>
 #include <sys/mman.h>

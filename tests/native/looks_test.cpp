@@ -1,11 +1,11 @@
 // Looks on the board: whose wait ends by itself, which answers ranks share, and what a look at the end of a stream says of its task.
-#include "answers.hpp"
+#include "queue/answers.hpp"
 
 #include <cstring>
 
 #include "check.hpp"
-#include "queue.hpp"
-#include "stuck.hpp"
+#include "queue/queue.hpp"
+#include "waiting/stuck.hpp"
 
 using namespace wilkins;
 

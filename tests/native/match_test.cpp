@@ -1,5 +1,5 @@
 // Names and patterns.
-#include "match.hpp"
+#include "base/patterns.hpp"
 
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
 // The state machine of steps: room, order, marks, policies, ends.
-#include "queue.hpp"
+#include "queue/queue.hpp"
 
 #include <unistd.h>
 
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "arena.hpp"
+#include "base/patterns.hpp"
+#include "board/arena.hpp"
 #include "check.hpp"
-#include "match.hpp"
-#include "resting.hpp"
+#include "queue/resting.hpp"
 
 using namespace wilkins;
 using test::Scratch;

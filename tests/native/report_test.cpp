@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "board.hpp"
+#include "board/board.hpp"
 #include "check.hpp"
-#include "queue.hpp"
+#include "queue/queue.hpp"
 
 using namespace wilkins;
 
-struct Watched;  // the launcher's board (capi.cpp)
+struct Watched;  // the launcher's board (python/board.cpp)
 extern "C" Watched* wilkins_board_attach(const char* folder, int* error);
 extern "C" void wilkins_board_detach(Watched* board);
 extern "C" size_t wilkins_report(const Watched* board, char* text, size_t room);

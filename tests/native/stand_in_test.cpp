@@ -1,11 +1,11 @@
 // Names that stand for the next step of an in-port: given, or found by the first open.
-#include "stand_in.hpp"
+#include "queue/stand_in.hpp"
 
 #include <cstring>
 
+#include "base/patterns.hpp"
 #include "check.hpp"
-#include "match.hpp"
-#include "queue.hpp"
+#include "queue/queue.hpp"
 
 using namespace wilkins;
 using test::Scratch;

@@ -1,5 +1,5 @@
 // Steps in shared memory: what is read is what was written, zeros elsewhere, with many threads and within a cap.
-#include "store.hpp"
+#include "store/store.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "board/process.hpp"
 #include "check.hpp"
-#include "process.hpp"
-#include "queue.hpp"
-#include "snapshot.hpp"
+#include "queue/queue.hpp"
+#include "store/snapshot.hpp"
 
 using namespace wilkins;
 

@@ -1,5 +1,5 @@
 // Waits that nothing can end are found; every other wait is left alone.
-#include "stuck.hpp"
+#include "waiting/stuck.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,10 +8,10 @@
 #include <cstring>
 #include <string>
 
-#include "answers.hpp"
 #include "check.hpp"
-#include "circle.hpp"
-#include "queue.hpp"
+#include "queue/answers.hpp"
+#include "queue/queue.hpp"
+#include "waiting/circle.hpp"
 
 using namespace wilkins;
 

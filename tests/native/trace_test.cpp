@@ -1,5 +1,5 @@
 // A trace that cannot be written disturbs nobody, also while the board's lock is held.
-#include "trace.hpp"
+#include "board/trace.hpp"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -11,8 +11,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/fault.hpp"
 #include "check.hpp"
-#include "fault.hpp"
 
 using namespace wilkins;
 

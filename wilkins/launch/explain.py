@@ -46,7 +46,7 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     """A program ended well without using a memory port. `report`: what the board knows, if it could be asked."""
     patterns = ", ".join(repr(pattern) for pattern in run.untouched)
     verb = "port" if len(run.untouched) == 1 else "ports"
-    names = report["tasks"][run.plan.index]["strangers"] if report else []
+    names = report["tasks"][run.plan.index]["unmatched_names"] if report else []
     ports = [port for port in report["ports"] if port["task"] == run.plan.index] if report else []
     said = [_looked_in_vain(port) for port in ports if port["in_vain"] and not port["touched"]]
     spelt = [_misspelt(pattern, names) for pattern in run.untouched]

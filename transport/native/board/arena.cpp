@@ -1,0 +1,323 @@
+// Arenas: files of shared memory, their growth and their kept mappings.
+#include "board/arena.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "base/fault.hpp"
+#include "base/raw.hpp"
+#include "board/context.hpp"
+
+namespace wilkins {
+
+namespace {
+
+void arena_path(const Board& board, int slot, const char* suffix, char* out, size_t room) {
+    snprintf(out, room, "%s/a%d%s", board.folder(), slot, suffix);
+}
+
+void* map_file(int fd, uint64_t length, bool writable) {
+    return mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+}
+
+constexpr uint64_t kRoomOnDisk = 1ull << 40;  // address space for a file, however much the disk holds now
+
+uint64_t table_size(uint64_t bytes) { return (bytes / kBlock + 4095) / 4096 * 4096; }
+
+// Where the process may write no file as long as the table (ulimit -f): how much of it the longest file that it may write
+// takes. 0 elsewhere.
+uint64_t limited_table(uint64_t table) {
+    struct rlimit limit;
+    const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < table;
+    return limited ? table_size(limit.rlim_cur + kBlock) : 0;
+}
+
+}  // namespace
+
+// A signal would undo the work done so far, so a program with a fast timer (a profiler) might never get to the end of it:
+// signals wait.
+int allocate_file(int fd, uint64_t begin, uint64_t end) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = posix_fallocate(fd, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return error;
+}
+
+namespace {
+
+int allocate(const char* path, uint64_t begin, uint64_t end) {
+    const int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    const int error = allocate_file(fd, begin, end);
+    raw::close(fd);
+    return error;
+}
+
+// Addresses alone: they must be opened before use. Returns 0 or an errno.
+int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
+    const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void* const bytes = mmap(nullptr, length, PROT_NONE, kind | MAP_NORESERVE, fd, 0);
+    if (bytes == MAP_FAILED) return errno;
+    out->open = new (std::nothrow) std::atomic<uint64_t>(0);
+    if (!out->open) {
+        munmap(bytes, length);
+        return ENOMEM;
+    }
+    out->bytes = static_cast<unsigned char*>(bytes);
+    out->length = length;
+    out->writable = writable;
+    return 0;
+}
+
+}  // namespace
+
+int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out) {
+    const uint64_t least = std::max(needed, std::min<uint64_t>(length, 64u << 20));
+    int error = ENOMEM;
+    for (; error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
+    return error;
+}
+
+void unmap(const Mapping& mapping) {
+    munmap(mapping.bytes, mapping.length);
+    delete mapping.open;
+}
+
+int open_further(const Mapping& mapping, uint64_t size) {
+    uint64_t open = mapping.open->load(std::memory_order_acquire);
+    const uint64_t goal = std::min(mapping.length, (size + 4095) / 4096 * 4096);
+    if (goal <= open) return 0;
+    // Threads may do so at the same time: none takes back what another one has opened.
+    if (mprotect(mapping.bytes + open, goal - open, mapping.writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0) return errno;
+    while (open < goal && !mapping.open->compare_exchange_weak(open, goal, std::memory_order_acq_rel)) {}
+    return 0;
+}
+
+void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
+    auto& state = mapping.blocks[block];
+    for (;;) {
+        uint8_t seen = state.load(std::memory_order_acquire);
+        if (seen == kValid) return;
+        if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
+            const uint64_t begin = block * kBlock;
+            if (begin < reserved) memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);
+            state.store(kValid, std::memory_order_release);
+            return;
+        }
+        sched_yield();
+    }
+}
+
+void claim(const Mapping& mapping, uint64_t block, uint64_t reserved) {
+    uint8_t seen = kStale;
+    // Another rank that reads nearby may be zeroing it now: that must be over before the data comes.
+    if (!mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) make_valid(mapping, block, reserved);
+}
+
+Arenas* Arenas::make(const Board& board) {
+    std::unique_ptr<Kept[]> mappings(new (std::nothrow) Kept[static_cast<size_t>(board.head().slots)]);
+    return mappings ? new (std::nothrow) Arenas(board, std::move(mappings)) : nullptr;
+}
+
+int Arenas::open(int slot, bool writable) const {
+    char path[PATH_MAX];
+    arena_path(board_, slot, "", path, sizeof(path));
+    return raw::open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
+}
+
+bool Arenas::on_disk(int slot) const { return board_.port(board_.source(board_.slot(slot).source).port).habits.mode == Mode::file; }
+
+uint64_t Arenas::room(int slot) const { return on_disk(slot) ? kRoomOnDisk : board_.head().reserve; }
+
+// Are mappings of the slot's arena kept from step to step? Not of a file on disk, which is another one for each, and not where there are
+// slots for a whole series: those would take all addresses.
+bool Arenas::keeps(int slot) const {
+    return !on_disk(slot) && !board_.source(board_.slot(slot).source).series;
+}
+
+int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
+    const uint64_t table = table_size(room(slot));
+    char path[PATH_MAX];
+    arena_path(board_, slot, ".blocks", path, sizeof(path));
+    const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    int error = 0;
+    if (const uint64_t some = writable ? limited_table(table) : 0) error = posix_fallocate(fd, 0, static_cast<off_t>(some));
+    else if (writable && raw::ftruncate(fd, static_cast<off_t>(table)) != 0) error = errno;
+    void* blocks = error ? MAP_FAILED : map_file(fd, table, writable);
+    if (!error && blocks == MAP_FAILED) error = errno;
+    raw::close(fd);
+    if (error) return error;
+    if (kept->blocks) munmap(static_cast<void*>(kept->blocks), table);
+    kept->blocks = static_cast<std::atomic<uint8_t>*>(blocks);
+    kept->writable = writable;
+    return 0;
+}
+
+int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
+    char path[PATH_MAX];
+    arena_path(board_, slot, "", path, sizeof(path));
+    const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    uint64_t length = room(slot);
+    // A mapping that is not kept is of one step: to be read, it is as long as that.
+    if (!writable && !keeps(slot)) length = std::max<uint64_t>(board_.slot(slot).size.load(), 1);
+    if (const uint64_t some = writable ? limited_table(table_size(length)) : 0) length = some * kBlock;
+    const int error = map_most(fd, length, 0, writable, out);
+    raw::close(fd);
+    if (error) {
+        log_line("error: no addresses are left for a step's memory; raise the limit of the process (ulimit -v), or lift it");
+        return ENOMEM;
+    }
+    return 0;
+}
+
+int Arenas::map(int slot, bool writable, Mapping* out) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    Mapping& kept = mappings_[static_cast<size_t>(slot)];
+    const bool enough = kept.blocks && (kept.writable || !writable);
+    if (!enough) {
+        if (int error = map_table(slot, writable, &kept)) return error;
+        kept.bytes = nullptr;  // a mapping that could only be read stays, for those who still do
+    }
+    *out = kept;
+    if (kept.bytes) return 0;
+    if (int error = map_bytes(slot, writable, out)) return error;
+    if (!keeps(slot)) out->kept = false;
+    else static_cast<Mapping&>(kept) = *out;
+    return 0;
+}
+
+int Arenas::find(const void* address, Mapping* out) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    for (int s = 0; s < board_.head().slots; ++s) {
+        const Mapping& kept = mappings_[static_cast<size_t>(s)];
+        if (!kept.bytes || address < kept.bytes || address >= kept.bytes + kept.length) continue;
+        *out = kept;
+        return s;
+    }
+    return -1;
+}
+
+void Arenas::account(SlotRecord& slot, uint64_t bytes) {
+    PortRecord& port = board_.port(board_.source(slot.source).port);
+    BoardRecord& head = board_.head();
+    if (port.habits.mode == Mode::file) {
+        slot.accounted = bytes;
+        return;
+    }
+    port.used = port.used - slot.accounted + bytes;
+    WILKINS_FAULT_POINT("account.port");
+    head.memory = head.memory - slot.accounted + bytes;
+    WILKINS_FAULT_POINT("account.run");
+    slot.accounted = bytes;
+}
+
+int Arenas::reserve_table(int slot, uint64_t size) {
+    std::atomic<uint64_t>& have = mappings_[static_cast<size_t>(slot)].table;
+    if (size <= have.load(std::memory_order_relaxed)) return 0;
+    char path[PATH_MAX];
+    arena_path(board_, slot, ".blocks", path, sizeof(path));
+    const int error = allocate(path, 0, size);
+    if (!error) have.store(size, std::memory_order_relaxed);
+    return error;
+}
+
+int Arenas::reserve(int index, uint64_t size) {
+    SlotRecord& slot = board_.slot(index);
+    uint64_t have = slot.reserved.load(std::memory_order_acquire);
+    if (size <= have) return 0;
+    const uint64_t goal = (size + kBlock - 1) / kBlock * kBlock;
+    uint64_t before;
+    {
+        Board::Lock lock(board_);
+        const PortRecord& port = board_.port(board_.source(slot.source).port);
+        before = slot.accounted;
+        if (goal > before) {
+            if (port.cap && port.used + (goal - before) > port.cap) return EDQUOT;
+            account(slot, goal);
+        }
+    }
+    WILKINS_FAULT_POINT("reserve.accounted");
+    char path[PATH_MAX];
+    int error = reserve_table(index, table_size(goal));
+    WILKINS_FAULT_POINT("reserve.table");
+    arena_path(board_, index, "", path, sizeof(path));
+    if (!error) error = allocate(path, have, goal);
+    if (error == EDQUOT) error = ENOSPC;  // a quota of the disk is no cap of the port
+    if (error) {
+        Board::Lock lock(board_);
+        if (slot.accounted == goal) account(slot, before);
+        return error;
+    }
+    WILKINS_FAULT_POINT("reserve.allocated");
+    while (have < goal && !slot.reserved.compare_exchange_weak(have, goal)) {}
+    Board::Lock lock(board_);
+    note_peak();
+    return 0;
+}
+
+// What there is no memory for was never taken: of what is counted, that which ranks have asked for and may not get is left out.
+void Arenas::note_peak() {
+    BoardRecord& head = board_.head();
+    if (head.memory <= head.memory_peak) return;
+    uint64_t taken = head.memory;
+    for (int s = 0; s < head.slots; ++s) {
+        const SlotRecord& slot = board_.slot(s);
+        const uint64_t reserved = slot.reserved.load();
+        if (slot.accounted > reserved && board_.port(board_.source(slot.source).port).habits.mode != Mode::file)
+            taken -= slot.accounted - reserved;
+    }
+    if (taken > head.memory_peak) head.memory_peak = taken;
+}
+
+int Arenas::trim(int index, uint64_t size) {
+    SlotRecord& slot = board_.slot(index);
+    int fd = open(index, true);
+    if (fd < 0) return errno;
+    if (slot.reserved.exchange(size) > size) ++slot.cuts;  // first: a process that dies in between must not leave word of memory that is gone
+    WILKINS_FAULT_POINT("trim.noted");
+    int error = raw::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+    raw::close(fd);
+    if (error) return error;
+    WILKINS_FAULT_POINT("trim.cut");
+    Board::Lock lock(board_);
+    account(slot, size);
+    return 0;
+}
+
+bool Arenas::empty(int index) {
+    const int fd = open(index, true);
+    if (fd < 0) return false;
+    SlotRecord& slot = board_.slot(index);
+    slot.reserved.store(0);  // first, as in trim
+    ++slot.cuts;
+    WILKINS_FAULT_POINT("reclaim.noted");
+    const bool cut = raw::ftruncate(fd, 0) == 0;
+    if (cut) {
+        WILKINS_FAULT_POINT("reclaim.cut");
+        account(slot, 0);
+    }
+    raw::close(fd);
+    return cut;
+}
+
+void Arenas::note_gone(int index) {
+    SlotRecord& slot = board_.slot(index);
+    slot.reserved.store(0);
+    account(slot, 0);
+}
+
+}  // namespace wilkins

@@ -1,0 +1,101 @@
+// Arenas: the memory of steps. Each slot of the board owns a file of shared memory and a table of its blocks; a process maps
+// both once and keeps the mapping, because fresh mappings and fresh pages cost many times a copy.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "board/board.hpp"
+
+namespace wilkins {
+
+inline constexpr uint64_t kBlock = 65536;  // bytes per entry of an arena's block table
+
+// A process's mapping of one slot's arena.
+struct Mapping {
+    unsigned char* bytes = nullptr;
+    std::atomic<uint8_t>* blocks = nullptr;
+    uint64_t length = 0;  // of address space; files can grow up to it
+    // Bytes from the first one that may be touched; nullptr: all. A file is shorter than its mapping, and tools that look at all
+    // that may be read (valgrind, gcore) would fault on every page of the rest.
+    std::atomic<uint64_t>* open = nullptr;
+    bool writable = false;
+    bool kept = true;  // by the process; false: made for one handle on a step on disk, and unmapped with it
+};
+
+// Gives a file memory from `begin` to `end`, or none. Returns 0 or an errno.
+int allocate_file(int fd, uint64_t begin, uint64_t end);
+
+// Address space of `length` bytes, none of which may be touched yet: a file's, or (fd -1) memory of the process's own. Where a limit (ulimit -v,
+// a memory checker) leaves less than that, it is what there is, and no less than `needed`. Returns 0 or an errno.
+int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out);
+
+void unmap(const Mapping& mapping);
+
+// Lets the first `size` bytes be touched, if the mapping is so long, for good. Costs nothing where they may be. Returns 0 or an
+// errno.
+int open_further(const Mapping& mapping, uint64_t size);
+inline int open_to(const Mapping& mapping, uint64_t size) {
+    return !mapping.open || size <= mapping.open->load(std::memory_order_acquire) ? 0 : open_further(mapping, size);
+}
+
+class Arenas {
+public:
+    // nullptr: there is no memory for it.
+    static Arenas* make(const Board& board);
+
+    // The mapping of a slot, made on first use, or every time if it is a file on disk: that is another one for every step.
+    // Returns 0 or an errno.
+    int map(int slot, bool writable, Mapping* out);
+
+    // Gives the slot's arena memory for `size` bytes at least, within its port's cap. ENOSPC: shared memory is full;
+    // EDQUOT: the cap is reached. Call without the board's lock.
+    int reserve(int slot, uint64_t size);
+
+    // Cuts the arena's file to exactly `size` bytes.
+    int trim(int slot, uint64_t size);
+
+    // Gives back all memory of the slot's arena. False if it cannot. Call with the board's lock held, and so the next.
+    bool empty(int slot);
+
+    // The file on disk that was the slot's arena is no more.
+    void note_gone(int slot);
+
+    // The slot whose kept mapping holds an address, and the mapping; -1 for other memory.
+    int find(const void* address, Mapping* out);
+
+    // A new descriptor of the arena's file, or -1 with errno.
+    int open(int slot, bool writable) const;
+
+private:
+    struct Kept : Mapping {
+        std::atomic<uint64_t> table{0};  // bytes of the block table that are known to have memory: those stay
+    };
+
+    Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
+    int reserve_table(int slot, uint64_t size);
+    int map_table(int slot, bool writable, Mapping* kept) const;
+    int map_bytes(int slot, bool writable, Mapping* out) const;
+    bool on_disk(int slot) const;
+    uint64_t room(int slot) const;
+    bool keeps(int slot) const;
+    void account(SlotRecord& slot, uint64_t bytes);
+    void note_peak();
+
+    const Board& board_;
+    std::mutex mutex_;
+    std::unique_ptr<Kept[]> mappings_;
+};
+
+// Blocks of an arena's table.
+enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2 };
+
+// Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets
+// beyond the `reserved` bytes it has now, which may be touched, is zero as it comes.
+void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved);
+
+// The same for a block that will be written whole, which saves the zeroing.
+void claim(const Mapping& mapping, uint64_t block, uint64_t reserved);
+
+}  // namespace wilkins

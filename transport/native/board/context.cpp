@@ -1,0 +1,229 @@
+// The one context of the process: attaching to the run, its log, Python's lock.
+#include "board/context.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "base/fault.hpp"
+#include "base/raw.hpp"
+#include "board/process.hpp"
+
+namespace wilkins {
+
+namespace {
+
+alignas(Process) unsigned char storage[sizeof(Process)];
+std::atomic<int> state{0};  // 0: not looked yet, 1: looking, 2: done
+thread_local bool attaching = false;
+
+Process& instance() { return *reinterpret_cast<Process*>(storage); }
+
+// The rank within the task: given, or what the mpiexec of the task says.
+int rank_from_environment() {
+    static const char* const names[] = {"WILKINS_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "SLURM_PROCID"};
+    for (const char* name : names)
+        if (const char* text = getenv(name)) return atoi(text);
+    return 0;
+}
+
+void attach() {
+    Process& p = *new (storage) Process();
+    const char* folder = getenv("WILKINS_RUN");
+    const char* task = getenv("WILKINS_TASK");
+    if (!folder || !task) return;
+    int error = p.board.attach(folder);
+    const int index = atoi(task);
+    const int rank = rank_from_environment();
+    if (!error && (index < 0 || index >= p.board.head().tasks || rank < 0 || rank >= p.board.task(index).nprocs)) error = ERANGE;
+    if (!error && !(p.arenas = Arenas::make(p.board))) error = ENOMEM;
+    if (error) {
+        char line[1024];
+        int n = snprintf(line, sizeof(line), "wilkins: cannot join the run in %s as task %s rank %d: %s\n", folder, task, rank, strerror(error));
+        if (raw::write(2, line, static_cast<size_t>(n)) < 0) return;
+        return;
+    }
+    p.context = {true, index, rank, p.board.task(index).nprocs};
+    p.board.introduce(index, rank);
+    p.rank_index = p.board.task(index).first_rank + rank;
+    for (int i = p.board.head().ports - 1; i >= 0; --i) {
+        if (p.board.port(i).task != index) continue;
+        p.first_port = i;
+        if (!p.last_port) p.last_port = i + 1;
+    }
+    p.start = p.board.task(index).folder;
+    if (p.start.none()) p.start = folder_of("");  // the plan did not say
+    fault::configure(p.task_name(), p.context.rank);
+}
+
+}  // namespace
+
+Process& process() {
+    if (state.load(std::memory_order_acquire) == 2) return instance();
+    static Process outside;  // what our own calls see while this thread attaches: not part of a run
+    if (attaching) return outside;
+    int expected = 0;
+    if (state.compare_exchange_strong(expected, 1)) {
+        attaching = true;
+        attach();
+        attaching = false;
+        state.store(2, std::memory_order_release);
+    } else {
+        while (state.load(std::memory_order_acquire) != 2) usleep(100);
+    }
+    return instance();
+}
+
+const Context& context() { return process().context; }
+
+namespace {
+
+void write_line(const Board& board, int task, int rank, const char* format, va_list arguments) {
+    if (!board.head().log_file[0]) return;
+    char line[2048];
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    int n = snprintf(line, sizeof(line), "%lld.%03ld %s[%d] ", static_cast<long long>(t.tv_sec), t.tv_nsec / 1000000,
+                     board.task(task).name, rank);
+    const int room = static_cast<int>(sizeof(line)) - n - 1;
+    int m = vsnprintf(line + n, static_cast<size_t>(room), format, arguments);
+    n += m < room ? m : room - 1;
+    line[n++] = '\n';
+    // Nobody waits for a file system to have the board.
+    if (!Board::Lock::keep_line(board.head().log_file, line, static_cast<size_t>(n)))
+        write_log(board.head().log_file, line, static_cast<size_t>(n));
+}
+
+}  // namespace
+
+void write_log(const char* file, const char* lines, size_t length) {
+    const int before = errno;
+    const int fd = raw::open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        [[maybe_unused]] const ssize_t done = raw::write(fd, lines, length);
+        raw::close(fd);
+    }
+    errno = before;
+}
+
+void log_line(const char* format, ...) {
+    const Process& p = process();
+    if (!p.context.active) return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(p.board, p.context.task, p.context.rank, format, arguments);
+    va_end(arguments);
+}
+
+void log_for(const Board& board, int task, int rank, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(board, task, rank, format, arguments);
+    va_end(arguments);
+}
+
+namespace {
+
+void note_failure(const Board& board, int task, int rank, const char* format, va_list arguments) {
+    char text[sizeof(BoardRecord::failure)];
+    vsnprintf(text, sizeof(text), format, arguments);
+    char* failure = board.head().failure;
+    if (!failure[0]) strcpy(failure, text);
+    board.task(task).met_failure = 1;
+    log_for(board, task, rank, "error: %s", text);
+}
+
+}  // namespace
+
+void fail_run(const Process& p, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note_failure(p.board, p.context.task, p.context.rank, format, arguments);
+    va_end(arguments);
+}
+
+void fail_run_for(const Board& board, int task, int rank, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note_failure(board, task, rank, format, arguments);
+    va_end(arguments);
+}
+
+void account_moving(uint64_t nanoseconds, uint64_t bytes) {
+    Process& p = process();
+    if (!p.context.active) return;
+    p.me().moving_ns.fetch_add(nanoseconds, std::memory_order_relaxed);
+    p.me().moved_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void account_waiting(uint64_t nanoseconds) {
+    Process& p = process();
+    if (p.context.active) p.me().waiting_ns.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
+namespace {
+
+// Python's C interface, if this process runs it.
+struct Python {
+    int (*initialized)() = nullptr;
+    int (*holds)() = nullptr;
+    void* (*save)() = nullptr;
+    void (*restore)(void*) = nullptr;
+    int (*check_signals)() = nullptr;
+
+    bool here() const { return initialized && holds && save && restore && check_signals && initialized(); }
+};
+
+template <class F>
+void look_up(F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
+}
+
+const Python& python() {
+    static const Python found = [] {
+        Python p;
+        look_up(p.initialized, "Py_IsInitialized");
+        look_up(p.holds, "PyGILState_Check");
+        look_up(p.save, "PyEval_SaveThread");
+        look_up(p.restore, "PyEval_RestoreThread");
+        look_up(p.check_signals, "PyErr_CheckSignals");
+        return p;
+    }();
+    return found;
+}
+
+}  // namespace
+
+PythonUnlocked::PythonUnlocked() {
+    if (python().here() && python().holds()) saved_ = python().save();
+}
+
+PythonUnlocked::~PythonUnlocked() {
+    take_back();
+}
+
+void PythonUnlocked::take_back() {
+    void* const saved = saved_;
+    saved_ = nullptr;
+    if (saved) python().restore(saved);
+}
+
+bool PythonUnlocked::interrupted() {
+    if (!saved_) return false;
+    take_back();
+    const bool raised = python().check_signals() != 0;
+    saved_ = python().save();
+    return raised;
+}
+
+}  // namespace wilkins

@@ -1,0 +1,439 @@
+// The records of a run's board: plain data in shared memory, addressed by index, valid in every process that maps it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/folder.hpp"
+#include "base/patterns.hpp"
+#include "board/look.hpp"
+#include "board/shared_lock.hpp"
+#include "plan_table.hpp"
+
+namespace wilkins {
+
+inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
+inline constexpr uint32_t kLayout = 23;                 // raised whenever a record changes
+inline constexpr int kCame = 16;                        // processes of a rank that are known at once
+inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
+inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
+inline constexpr int kMembers = 16;                     // processes of a rank of which is known whether they wait
+inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
+inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
+inline constexpr int kNameRanges = 16;                  // of a NameSet
+inline constexpr int kSegments = 32;                    // files that the board may grow by
+inline constexpr int kSpareSlots = 12;                  // slots of a source beyond its longest queue
+// Bytes that a source's arenas may take for the sake of steps that all have had: what a processor's caches hold, lest every step be slower.
+inline constexpr uint64_t kRetained = 4u << 20;
+inline constexpr int kRestingSlots = 64;    // and beyond those, where closed files may rest before they are published
+inline constexpr uint32_t kSeriesSlots = 4096;  // slots of an out-port for each in-port that lists whole series, over all its sources,
+inline constexpr int kListings = 32;            // the last ones of an in-port that other ranks may yet be answered like
+inline constexpr uint32_t kLeastSeries = 256;   // but no fewer than so many each
+
+inline constexpr int kUnmatchedNames = 12;       // names that match no port, which a task remembers of its program's
+
+enum class TaskState : uint32_t { pending, running, ended };
+// resting: closed by its program, which is going to add to it; nobody else sees it.
+enum class SlotState : uint32_t { free, writing, published, resting };
+enum class WaitFor : uint32_t { nothing, data, room, memory };
+// How a wait ends if nothing that it waits for can come any more.
+enum class WaitKind : uint32_t {
+    plain,     // the run is stuck
+    gives_up,  // the program goes on without
+    to_end,    // as the first; and it waits for the end of the stream, whatever steps there are
+    polls,     // it does not wait, but has asked so often that it is as if it did, for steps that it has not been shown
+};
+
+// Does one name, as the program of an in-port says it, stand for the next step whatever the producers call that?
+enum class StandIn : uint32_t {
+    no,
+    given,      // by the workflow file: the program has no other name for the port's files
+    undecided,  // the program is told the name of the next step, but may say another one: its first open tells
+    found,      // that did; its other names are those of files that never come
+    prevented,  // it might have, but a file on disk has the name
+};
+
+// Do closed files of such a port wait before they are published?
+inline bool rests(const Habits& habits) {
+    return habits.publish == Publish::next || (habits.publish == Publish::close && habits.publish_count > 1);
+}
+
+// Are files of such a port published while they are written, as copies?
+inline bool takes_snapshots(const Habits& habits) { return habits.publish == Publish::flush || habits.publish == Publish::write; }
+
+// Names that differ in one number, which grows by the same step from each to the next.
+struct NameRange {
+    uint64_t family;  // hash of the name without the number
+    int64_t first;
+    int64_t stride;
+    uint64_t count;
+    uint64_t gone;   // of the names that the tables do not know, those of lower places were removed
+    uint64_t used;   // when it last went on
+    uint32_t width;  // digits that the number is filled up to with zeros
+};
+
+// Names that are never forgotten (see board/past_names.hpp).
+struct NameSet {
+    uint64_t near[kNearNames];     // the first table: hashes, the lowest bit of which says that the name was not removed
+    uint64_t tables[kNameTables];  // the others, in the board's annex; the first is `near`
+    uint64_t stored;               // entries of all tables
+    uint64_t clock;
+    NameRange ranges[kNameRanges];
+};
+
+struct TaskRecord {
+    char name[128];
+    Folder folder;  // in which its programs start
+    std::atomic<uint32_t> makes;  // its programs have made files of their own that are called like files of its in-ports
+    NameSet made;                 // which (see store/match.cpp)
+    std::atomic<uint32_t> uses_links;  // symbolic links that lead to steps lie in its folder, or were made in this run
+    int32_t nprocs;
+    int32_t first_rank;  // of its ranks, in the rank table
+    TaskState state;
+    uint32_t starts;
+    uint32_t one_step;  // started for one step: a fixed name means that step, however often it is opened
+    uint32_t saw_end;  // since its last start, an open failed because the stream had ended
+    uint32_t met_failure;  // an error that no program can mend (see fail_run)
+    int32_t awaits;  // no program runs before this in-port, counted from 1, offers a step; 0: none is awaited
+    int64_t awaits_since;  // ns, monotonic
+};
+
+// A name that a task's program has used, that matches none of its ports and yet may be meant for one (see store/unmatched_names.hpp).
+struct UnmatchedName {
+    std::atomic<uint64_t> hash;   // of the name; 0: the place is free
+    std::atomic<uint32_t> whole;  // the name is there
+    char name[244];               // its end, where it is longer
+};
+
+// Steps that processes have open.
+struct Holds {
+    int32_t slots[kHolds];      // -1 for none
+    uint32_t processes[kHolds];  // that have them open (see board/life.hpp)
+    uint64_t more;              // further ones, in the board's annex; 0: there are none
+};
+
+// Looks of a rank that found nothing, and listings that showed it nothing new, since it last began or took a step, or was shown a new one.
+struct Vain {
+    uint64_t looks;
+    uint64_t shown;  // the last publication that a listing has shown it
+    uint64_t files;  // what RankRecord::files was: if that is another one now, these looks were followed by a step
+    int64_t since;   // ns, monotonic
+    int64_t last;
+    int32_t port;    // of the last one
+    uint32_t process;  // that asked
+    uint32_t ended;  // the last one found nothing because no step was to come
+    uint32_t lists;  // it was a listing
+    char name[kNameMax];
+};
+
+inline constexpr uint32_t kNobody = UINT32_MAX;  // is no process's number
+
+// A process of a rank that has used its ports.
+struct Member {
+    uint32_t process;
+    uint32_t waits;
+};
+
+struct RankRecord {
+    int32_t task;
+    int32_t rank;
+    WaitFor wait;  // what a process of this rank waits for now
+    WaitKind wait_kind;
+    uint32_t listed;  // since which start of the task (counted from 1) a listing has been answered that may wait for the first step
+    int32_t wait_port;
+    int32_t wait_pid;
+    uint32_t wait_process;
+    int64_t wait_since;  // ns, monotonic
+    char wait_name[kNameMax];
+    uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
+    Vain vain;
+    uint32_t more_members;  // than there is room for
+    Member members[kMembers];
+    uint32_t leaving;      // the process in which the rank's program is in MPI_Finalize; kNobody: no process of the rank is left; 0: neither
+    int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
+    int32_t flush_port;
+    int32_t flush_pid;
+    Holds holds;
+    std::atomic<uint64_t> waiting_ns;
+    std::atomic<uint64_t> moving_ns;
+    std::atomic<uint64_t> moved_bytes;
+    uint64_t files;  // steps its processes have begun or taken: how far the program has come
+};
+
+// How far a rank is with what the first open of an in-port is answered with (see Habits::first).
+struct FirstOpens {
+    uint32_t opened;       // opens answered so
+    uint32_t since_start;  // of these, since the task's last start
+    uint64_t asked;        // 1 + RankRecord::files at the first mere look, 0 before it
+};
+
+// What a rank has asked of an in-port without waiting for it, and what it was given (see queue/polls.cpp).
+struct Asked {
+    uint64_t questions;
+    uint32_t steps;  // given to it, by waiting too
+    uint32_t process;         // that got to the rank's last step
+    uint32_t process_before;  // the last one that was another
+    uint64_t listings;        // that it was answered
+};
+
+// What the listing of this number shows on every rank: steps published up to then.
+struct ListingAnswer {
+    uint64_t number;
+    uint64_t published;
+};
+
+// What looks of a rank at an in-port go by.
+struct Looked {
+    uint64_t questions;  // asked so far
+    Look had;            // the step that it has opened last, of which it has not let go; identity 0: there is none
+    uint64_t had_name;   // hash of the name
+    int32_t had_slot;
+    uint32_t apart;  // it has asked otherwise than other ranks of its task
+    uint64_t listed_after;  // opens in the run before its last listing that did not show all that it could have opened again before; 0: none
+};
+
+// The answer to the question of this number of each rank (see queue/answers.hpp).
+struct Answered {
+    uint64_t number;
+    uint64_t name;   // hash of the one asked about
+    uint64_t stamp;  // of the step that is there; 0: there is none
+};
+
+struct PortRecord {
+    int32_t task;
+    Direction direction;
+    uint32_t fixed;        // its program calls all its files by one name: the pattern has no wildcard, or the workflow file gives one
+    uint32_t components;   // of the pattern
+    std::atomic<uint32_t> touched;  // a program opened or created a matching name
+    char pattern[kNameMax];           // of its files' names, as their producers say them
+    std::atomic<StandIn> stand_in;    // in
+    uint32_t stands_components;       // of the name that stands in, or would have:
+    char stands[kNameMax];
+    NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
+    NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
+    NameSet folders;                  // in: where its producers have begun files, each above the pattern's own folders
+    std::atomic<uint32_t> elsewhere;  // in: the log says of a name in another folder where its step is
+    std::atomic<uint32_t> begun;      // out: files that its programs have begun
+    char begun_in[kNameMax];          // out: the folder that they have come to last
+    Habits habits;
+    uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
+    uint64_t used;         // out: bytes its arenas take
+    uint64_t steps;        // out: published; in: opened (by the first rank to open each)
+    uint64_t bytes;
+    uint64_t dropped;
+    int32_t first_link;    // its channels, in the link table
+    int32_t links;
+    int32_t first_source;  // out
+    int32_t sources;       // out
+    uint32_t log_end;      // in, fixed: deliveries so far
+    uint64_t positions;    // in, fixed: offset of uint32_t[nprocs], deliveries each rank has taken
+    uint64_t log;          // in, fixed: offset of Delivery[log_room]
+    uint32_t log_room;     // steps its sources can hold: a delivery that some rank has yet to take is one of them
+    uint64_t firsts;       // in: offset of FirstOpens[nprocs]
+    uint64_t looked;       // in: offset of Looked[nprocs]
+    Answered answers[kAnswers];  // in: each in the place of its number's remainder
+    uint32_t told_missing;  // in: that a look was answered so as not to wait for itself is in the log
+    uint64_t started_for;  // in: stamp of the step that its task was last started for; 0: none
+    uint64_t listed_to;    // in: since the task's last start, the last publication before its program listed steps; 0: it has listed none
+    uint32_t read_listed;  // in: steps opened since then that were published before the listing,
+    uint32_t read_later;   // and that were not
+    uint32_t listed_whole;  // in: since then, a listing has waited for all steps
+    std::atomic<uint32_t> listed_short;  // in: times that a listing could not wait for a step, since nobody could have brought it
+    ListingAnswer listings[kListings];  // in: each in the place of its number's remainder
+    uint32_t ahead;        // in: steps that may be queued beyond the bounds of its channels, as its program asks
+    uint64_t asked;        // in: offset of Asked[nprocs]
+    uint64_t given;        // in: offset of uint64_t[log_room]: the first question that each step may be the answer to
+    uint32_t given_end;    // in: steps given to the rank that has got most
+    uint64_t questions;    // in: of the rank that has asked most
+    uint64_t ended_at;     // in: the first question to which the answer was that no step will come; 0: none yet
+    uint32_t in_common;    // in: two ranks of its task have had one step, so what another rank has had is not given up
+    uint64_t latest;       // in: offset of uint64_t[nprocs]: published_stamp of the last published step that each rank has had
+    NameSet by_name;       // in: what was asked for by name, where two sources could publish it
+    std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
+    std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
+    std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
+    uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
+    uint32_t only_looks;   // whether all of them were looks
+    char vain_name[kNameMax];  // ... of which the last was for this name
+    uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store/reading.cpp)
+    std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
+    std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
+};
+
+// Is there a name that stands for the next step, and not for a producer's file?
+inline bool stands_in(const PortRecord& port) {
+    const StandIn how = port.stand_in.load(std::memory_order_acquire);
+    return how == StandIn::given || how == StandIn::found;
+}
+
+// Does each open of the in-port lead to the next step, in the order of its log?
+inline bool in_order(const PortRecord& port) { return port.fixed || stands_in(port); }
+
+// One entry of the order in which an in-port with a fixed name hands out steps, the same for all ranks.
+struct Delivery {
+    int32_t link;    // which of the port's channels
+    int32_t source;  // number of the source in its out-port
+    uint64_t sequence;
+};
+
+struct ChannelRecord {
+    int32_t outport;
+    int32_t inport;
+    uint32_t every;   // of the steps offered to it, every so-manieth is kept,
+    uint32_t offset;  // from this one on, counted from 0; less than `every`
+    uint32_t queue;
+    WhenFull when_full;
+    int32_t readers;
+    uint32_t readers_given;  // by the workflow file: the program's calls do not tell otherwise
+    uint32_t in_part;        // since its last start, a part of the task's ranks has opened a step together
+    int32_t place;     // this channel's place among the out-port's channels
+    uint64_t published;  // steps of this run whose names match the in-port, and that its task has not had in the run before; of these:
+    uint64_t read;       // some rank has had them, or was started for them
+    uint64_t dropped;
+    uint64_t skipped;  // steps that are not for this channel (`every`, `offset`)
+    uint64_t let_go;   // steps given up that no rank has had, since a set of waits would have lasted for ever
+    uint32_t stretched;  // steps by which the queue has grown to break circles of waits
+    int32_t had_place;   // of its first reader, among those of all channels of the out-port (see Had)
+    uint64_t marks;    // offset of Mark[sources][readers]
+    uint64_t firsts;   // offset of uint64_t[sources]: steps of lower numbers are not kept; the consumer had them in the run before
+    uint64_t offered;  // offset of uint64_t[sources]: steps published so far whose names match the in-port (see queue/queue.cpp)
+    uint64_t logged;   // offset of uint64_t[sources]: one past the last sequence number in the in-port's log
+};
+
+// What the step that a rank has opened last still is to it.
+enum Kept : uint32_t {
+    kGone,        // nothing
+    kOpened,      // opened; its name (a fixed one) now means the next step, but to remove it means this one
+    kOpensAgain,  // may be opened again by name
+    kCurrent,     // what its name means until the rank asks for the next name (see queue::choose)
+    kHalfOpened,  // opened less often than its program opens each step: the next open means it again
+};
+
+// What a rank has had of a step whose name means it, in a port that is not read in order. All that is set says that the rank does not
+// need it any more.
+enum Had : uint8_t {
+    kHad = 1,   // opened it
+    kLeft = 2,  // it was given up for the rank, to end a circle of waits
+    kPast = 4,  // its name does not mean it again: let go, or opened before the task's last start
+};
+
+// How far a reading rank has got on one source. Of a port that is read in order, every step below `next` was opened or passed over; of
+// others, the slots say which were (see Had).
+struct Mark {
+    uint64_t next;    // one past the highest number opened or passed over
+    uint64_t last;    // one past the number of the step opened last
+    uint32_t keep;    // what that step still is to the reader: a Kept
+    uint32_t opened;  // steps opened since the task's last start
+    uint32_t opens;   // of the step opened last
+};
+
+struct SourceRecord {
+    int32_t port;
+    int32_t rank;  // within the task
+    uint64_t first_sequence;  // of this run; more than 0 if it goes on with another one
+    uint64_t next_sequence;
+    uint32_t rewrites;  // it has published one name twice
+    uint32_t renames;   // it has published two names one after the other
+    uint32_t series;    // a reader waits for all its steps, to list them
+    int32_t first_slot;
+    int32_t slots;
+    uint64_t judged;     // files published so far, in this run, of which is known whether they rewrite a name
+    uint64_t named;      // ... whose names are remembered
+    NameSet names;       // published
+    NameSet replaced;    // of steps that could have been opened again, and whose memory a later one has by now
+    uint64_t replaced_steps;  // how many these are
+};
+
+inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on
+
+// A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
+struct SlotRecord {
+    int32_t source;  // index in the source table
+    SlotState state;
+    uint32_t holds;                      // open StepFiles of readers
+    uint32_t peers;                      // open StepFiles of other ranks of the writer
+    int32_t writer;                      // rank table index of the lead that writes it
+    uint32_t writer_process;             // of a resting one: who closed it
+    uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
+    uint64_t sequence;
+    uint64_t stamp;                      // grows with every creation in the run; identifies the step
+    uint64_t published_stamp;            // order of publication over the whole run
+    int64_t published_ns;                // wall clock
+    uint64_t place_hash;                 // of the absolute name
+    Folder folder;                       // in which its producer puts it; stays when the slot is cleared
+    uint64_t accounted;                  // bytes counted in the port's `used`
+    uint32_t claimed_by;                 // the process that changes, without the board's lock, what lies on disk of it (see claimed); 0: none
+    uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it
+    std::atomic<uint64_t> size;          // end of file
+    std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
+    std::atomic<uint64_t> cuts;          // times it has lost memory: what devices have registered of it holds no longer
+    std::atomic<uint64_t> touched;       // blocks whose table entries may be set
+    std::atomic<uint32_t> inherited;     // its program has let go of it, but another process may still write it (see store/inherited.hpp)
+    std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
+    uint32_t kept_back;                  // resting until its task's actions serve it
+    uint32_t closes;                     // times its program has closed it
+    uint32_t snapshots;                  // copies published of it
+    uint64_t digest;                     // of the file as the last of them holds it
+    std::atomic<uint64_t> changes;       // grows with every write
+    uint64_t snapshot_changes;           // what it was at the last snapshot
+    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kCounted if some rank has had it
+    uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
+    uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last
+    char name[kNameMax];
+};
+
+// A process that holds a lock, or held it last, in words for people. Written with the lock, read without.
+struct HolderRecord {
+    std::atomic<uint32_t> process;  // its number in the run
+    int32_t task;                   // -1 of a launcher
+    int32_t rank;
+    int32_t pid;          // in its own PID namespace
+    uint64_t namespace_;  // which that is
+    char program[32];
+};
+
+// The board's lock, and that of the trace file: whoever holds one of them takes no other.
+struct NamedLock {
+    SharedLock lock;
+    HolderRecord holder;
+};
+
+inline constexpr uint64_t kTraceRoom = 1u << 18;      // bytes of lines for the trace file that the board has room for
+inline constexpr uint64_t kTraceMany = 1u << 14;  // so many are written by whoever finds them
+
+struct BoardRecord {
+    uint64_t magic;
+    uint32_t layout;
+    std::atomic<uint32_t> stopped;
+    uint64_t size;
+    NamedLock lock;
+    NamedLock trace_lock;
+    std::atomic<uint32_t> processes;  // that have joined so far (see board/life.hpp)
+    char failure[1024];  // the first error that no program can mend, such as two ranks that create one name
+    char log_file[4096];
+    char trace_file[4096];
+    uint32_t trace_at_once;  // what a run that goes on with this one must know is written as it happens, not much together
+    std::atomic<uint32_t> trace_stopped;   // events were lost; later ones would tell of a run without these
+    std::atomic<uint64_t> events_end;      // bytes of lines so far; grows with the board's lock
+    std::atomic<uint64_t> events_urgent;   // nobody may act on what those up to here tell before they are in the file
+    std::atomic<uint64_t> events_written;  // those up to here are in the file; grows with the trace's lock
+    uint64_t events_halfway;               // those up to here are being written: whoever dies then has perhaps cut a line short
+    char events[kTraceRoom];                  // a ring: byte k is at k % kTraceRoom
+    uint64_t stamp;
+    uint64_t publications;
+    uint64_t opens;
+    uint64_t moves;        // grows with all that may end a wait or begin one
+    int64_t moved_at;      // ns, monotonic: when a step was last begun, published or opened
+    uint64_t circle_seen;  // what `moves` was when waits were last looked over,
+    int64_t circle_next;   // and when they may be again
+    uint32_t circle_sure;  // ... as if those did not wait of which that is unsure
+    uint64_t reserve;  // address space per arena
+    uint64_t memory;
+    uint64_t memory_peak;
+    uint32_t segments;  // of the annex
+    struct { uint64_t size, used; } annex[kSegments];
+    int32_t tasks, ports, channels, links, sources, slots, ranks;
+    uint64_t at_tasks, at_ports, at_channels, at_links, at_sources, at_slots, at_ranks, at_unmatched_names;
+};
+
+}  // namespace wilkins

@@ -1,0 +1,29 @@
+// The process's part in a run: its board, its arenas, its rank.
+#pragma once
+
+#include "board/arena.hpp"
+#include "board/context.hpp"
+
+namespace wilkins {
+
+struct Process {
+    Board board;
+    Context context;
+    Arenas* arenas = nullptr;  // lives as long as the process
+    int rank_index = -1;       // in the board's rank table
+    Folder start;              // where the task's program starts
+    int first_port = 0;        // the task's ports lie from here
+    int last_port = 0;         // to before here
+
+    const char* task_name() const { return board.task(context.task).name; }
+    RankRecord& me() const { return board.rank(rank_index); }
+};
+
+// Ends the run with an error that no program can mend, in words for its user; the first one counts. Call with the
+// board's lock held.
+void fail_run(const Process& process, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// The process's one Process; attached if `context().active`.
+Process& process();
+
+}  // namespace wilkins

@@ -1,0 +1,142 @@
+// The process's own CUDA driver, found without loading it, and copies by it. Not run on a GPU: see docs/devices.md.
+#include "hdf5/device_memory.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace wilkins {
+
+namespace {
+
+using Context = void*;
+
+// Names, types and constants of cuda.h.
+struct Driver {
+    int (*get_attribute)(void*, int, uint64_t);
+    int (*get_current)(Context*);
+    int (*retain)(Context*, int);
+    int (*push)(Context);
+    int (*pop)(Context*);
+    int (*synchronize)();
+    int (*to_host)(void*, uint64_t, size_t);
+    int (*to_device)(uint64_t, const void*, size_t);
+    int (*allocate_host)(void**, size_t, unsigned);
+};
+constexpr int kContext = 1, kMemoryType = 2, kIsManaged = 8, kOrdinal = 9;
+constexpr unsigned kDevice = 2, kPortable = 1;
+
+
+Driver driver;
+std::atomic<bool> found{false};
+std::atomic<unsigned long long> seen{0};  // libraries that this process had loaded, when it was last looked through
+std::mutex mutex;
+
+int count_loads(dl_phdr_info* info, size_t, void* loads) {
+    *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
+    return 1;
+}
+
+int is_driver(dl_phdr_info* info, size_t, void*) { return info->dlpi_name && strstr(info->dlpi_name, "/libcuda.so") ? 1 : 0; }
+
+template <class F>
+bool look_up(void* library, F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(library, name));
+    return function != nullptr;
+}
+
+bool load() {
+    void* library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    return library && look_up(library, driver.get_attribute, "cuPointerGetAttribute") &&
+           look_up(library, driver.get_current, "cuCtxGetCurrent") && look_up(library, driver.retain, "cuDevicePrimaryCtxRetain") &&
+           look_up(library, driver.push, "cuCtxPushCurrent_v2") && look_up(library, driver.pop, "cuCtxPopCurrent_v2") &&
+           look_up(library, driver.synchronize, "cuCtxSynchronize") && look_up(library, driver.to_host, "cuMemcpyDtoH_v2") &&
+           look_up(library, driver.to_device, "cuMemcpyHtoD_v2") && look_up(library, driver.allocate_host, "cuMemHostAlloc");
+}
+
+// Looks again only when the process has loaded something since.
+bool present() {
+    if (found.load(std::memory_order_acquire)) return true;
+    unsigned long long loads = 0;
+    dl_iterate_phdr(count_loads, &loads);
+    if (loads == seen.load(std::memory_order_relaxed)) return false;
+    if (dl_iterate_phdr(is_driver, nullptr)) {
+        std::lock_guard<std::mutex> guard(mutex);
+        if (!found.load()) found.store(load(), std::memory_order_release);
+    }
+    seen.store(loads, std::memory_order_relaxed);
+    return found.load();
+}
+
+uint64_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+// The context whose memory it is; memory of no single context (of CUDA's pools, say) is any context's of its device.
+Context context_of(const void* pointer) {
+    Context context = nullptr;
+    if (driver.get_attribute(&context, kContext, number(pointer)) == 0 && context) return context;
+    if (driver.get_current(&context) == 0 && context) return context;
+    int ordinal = 0;
+    if (driver.get_attribute(&ordinal, kOrdinal, number(pointer)) != 0 || driver.retain(&context, ordinal) != 0) return nullptr;
+    return context;
+}
+
+template <class F>
+int in_context_of(const void* pointer, F copy) {
+    constexpr int invalid_context = 201;
+    Context context = context_of(pointer), before;
+    if (!context) return invalid_context;
+    if (const int error = driver.push(context)) return error;
+    int error = driver.synchronize();
+    if (!error) error = copy();
+    driver.pop(&before);
+    return error;
+}
+
+std::mutex staging_mutex;
+unsigned char* staging = nullptr;
+
+}  // namespace
+
+bool DeviceMemory::holds(const void* pointer) {
+    if (!pointer || !present()) return false;
+    unsigned type = 0, managed = 0;
+    if (driver.get_attribute(&type, kMemoryType, number(pointer)) != 0 || type != kDevice) return false;
+    return driver.get_attribute(&managed, kIsManaged, number(pointer)) != 0 || !managed;
+}
+
+int DeviceMemory::to_host(void* host, const void* device, size_t bytes) {
+    return in_context_of(device, [=] { return driver.to_host(host, number(device), bytes); });
+}
+
+int DeviceMemory::to_device(void* device, const void* host, size_t bytes) {
+    return in_context_of(device, [=] {
+        const int error = driver.to_device(number(device), host, bytes);
+        return error ? error : driver.synchronize();
+    });
+}
+
+Staging::Staging(size_t bytes, const void* device) {
+    if (bytes <= kPiece && staging_mutex.try_lock()) {
+        kept_ = true;
+        if (!staging) {
+            void* pinned = nullptr;
+            const int error = in_context_of(device, [&] { return driver.allocate_host(&pinned, kPiece, kPortable); });
+            staging = static_cast<unsigned char*>(error ? malloc(kPiece) : pinned);
+        }
+        bytes_ = staging;
+        return;
+    }
+    bytes_ = static_cast<unsigned char*>(malloc(bytes));
+}
+
+Staging::~Staging() {
+    if (kept_) staging_mutex.unlock();
+    else free(bytes_);
+}
+
+}  // namespace wilkins

@@ -1,0 +1,18 @@
+// Collective agreement among the ranks of a file that sleeps instead of spinning.
+#pragma once
+
+#include "mpi/abi.hpp"
+
+namespace wilkins::mpiio {
+
+// Each returns an MPI error code. `comm` 0 stands for a file of one rank, where nothing is to be done.
+
+// Waits until all ranks have come.
+int barrier(const Abi& mpi, Handle comm);
+// The lead's bytes, on all ranks. The lead may have to wait at `port` before it calls this, so the others sleep until
+// that port's bell rings, which the lead does, and their time counts as waiting in the run's summary.
+int from_lead(const Abi& mpi, Handle comm, bool lead, int port, void* bytes, int count);
+// Replaces the value by the largest one of all ranks.
+int largest(const Abi& mpi, Handle comm, int* value);
+
+}  // namespace wilkins::mpiio

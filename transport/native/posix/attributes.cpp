@@ -1,0 +1,95 @@
+// chmod, chown, utime and extended attributes of matching names: a step has none of its own, so there is nothing to change,
+// unless it is a file on disk as well.
+#include "posix/names.hpp"
+
+namespace wilkins::posix {
+namespace {
+
+// For a name that matches, true and the call's result: `result` if the step is there, and -1 with `error` if that is set.
+bool handled(const char* path, const void* caller, int error, int* result) {
+    Match match;
+    if (!matches(path, &match, caller) || on_disk(match)) return false;
+    struct stat st;
+    *result = stat_match(match, &st);
+    if (*result == 0 && error) {
+        errno = error;
+        *result = -1;
+    }
+    return true;
+}
+
+}  // namespace
+}  // namespace wilkins::posix
+
+using namespace wilkins;
+using namespace wilkins::posix;
+
+WILKINS_INTERPOSE(int, chmod, const char* path, mode_t mode) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::chmod(path, mode);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, fchmodat, int dirfd, const char* path, mode_t mode, int flags) {
+    int result;
+    return handled(NameAt(dirfd, path, WILKINS_CALLER), WILKINS_CALLER, 0, &result) ? result : libc::fchmodat(dirfd, path, mode, flags);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, chown, const char* path, uid_t user, gid_t group) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::chown(path, user, group);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, lchown, const char* path, uid_t user, gid_t group) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::lchown(path, user, group);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, fchownat, int dirfd, const char* path, uid_t user, gid_t group, int flags) {
+    int result;
+    return handled(NameAt(dirfd, path, WILKINS_CALLER), WILKINS_CALLER, 0, &result) ? result : libc::fchownat(dirfd, path, user, group, flags);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, utime, const char* path, const struct utimbuf* times) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::utime(path, times);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, utimes, const char* path, const struct timeval* times) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::utimes(path, times);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, utimensat, int dirfd, const char* path, const struct timespec* times, int flags) {
+    int result;
+    return handled(NameAt(dirfd, path, WILKINS_CALLER), WILKINS_CALLER, 0, &result) ? result : libc::utimensat(dirfd, path, times, flags);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(ssize_t, getxattr, const char* path, const char* name, void* value, size_t size) {
+    int result;
+    return handled(path, WILKINS_CALLER, ENODATA, &result) ? result : libc::getxattr(path, name, value, size);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(ssize_t, lgetxattr, const char* path, const char* name, void* value, size_t size) {
+    int result;
+    return handled(path, WILKINS_CALLER, ENODATA, &result) ? result : libc::lgetxattr(path, name, value, size);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(ssize_t, listxattr, const char* path, char* list, size_t size) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::listxattr(path, list, size);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(ssize_t, llistxattr, const char* path, char* list, size_t size) {
+    int result;
+    return handled(path, WILKINS_CALLER, 0, &result) ? result : libc::llistxattr(path, list, size);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, setxattr, const char* path, const char* name, const void* value, size_t size, int flags) {
+    int result;
+    return handled(path, WILKINS_CALLER, ENOTSUP, &result) ? result : libc::setxattr(path, name, value, size, flags);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, lsetxattr, const char* path, const char* name, const void* value, size_t size, int flags) {
+    int result;
+    return handled(path, WILKINS_CALLER, ENOTSUP, &result) ? result : libc::lsetxattr(path, name, value, size, flags);
+} WILKINS_OR(-1)

@@ -1,0 +1,85 @@
+// What becomes of a step when its last descriptor is closed.
+#include "posix/table.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "store/inherited.hpp"
+#include "store/parts.hpp"
+
+namespace wilkins::posix {
+
+int OpenStep::finish(int fd) {
+    if (writable_) return finish_written(fd);
+    const bool read_past = pending_ == Pending::read && was_read_past(fd);
+    if (is_left_to_child(fd) || read_past) settle();
+    close_step(step_);
+    if (looked_) close_step(looked_);
+    return 0;
+}
+
+int OpenStep::finish_written(int fd) {
+    const bool by_kernel = file_->takes_all || was_written_past(fd);
+    int error = note_changed(fd);
+    if (file_->references > 1) pass_lead();
+    const bool unchanged = pending_ == Pending::update && !(by_kernel && is_shared(fd));
+    if (unchanged || step_.load()->state->role == Role::own_copy || file_->references > 1) {
+        // Nothing was written, or nobody else will read it, or another description goes on.
+        close_step(step_);
+        if (looked_) close_step(looked_);
+        return error;
+    }
+    if (!error) error = start_update();
+    StepFile* step = step_;
+    // The number leads to the same file, to be read, until the program's own call closes it.
+    const bool there = leads_here(fd);
+    const int reading = there ? reopen_anew(fd, O_RDONLY | O_CLOEXEC) : -1;
+    if (!there && by_kernel) error = EBADF;
+    if (there && (reading < 0 || libc::dup3(reading, fd, O_CLOEXEC) < 0)) error = errno;
+    const bool others = !error && there && inherited::is_written(reading);
+    if (others && !by_kernel) {  // that has it by a way that is not known
+        const int writing = reopen_anew(reading, O_RDWR | O_CLOEXEC);
+        error = writing < 0 ? errno : 0;
+        if (!error && !native(writing)) error = take_over(writing);
+        if (writing >= 0) libc::close(writing);
+    }
+    if (!error && others && (error = inherited::leave(step, reading)) == 0) {
+        has_left = true;
+        leave_step(step);
+    } else if (error || (by_kernel && (error = store(reading)) != 0)) {
+        log_line("'%s' could not be stored: %s; the step is given up", match_.name, strerror(error));
+        discard_step(step);
+    } else {
+        if (left_) inherited::take_back(step);
+        if (named_) inherited::remove_file(process().board, step->token().slot);
+        close_step(step);
+    }
+    if (reading >= 0) libc::close(reading);
+    if (looked_) close_step(looked_);
+    return error;
+}
+
+// Has anyone but this description the file open? Of a description that is about to end.
+bool OpenStep::is_shared(int fd) const {
+    const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+    if (reading < 0) return false;
+    libc::dup3(reading, fd, O_CLOEXEC);
+    const bool shared = inherited::is_written(reading);
+    libc::close(reading);
+    return shared;
+}
+
+// Another description of the same step goes on: it is the one whose close publishes.
+void OpenStep::pass_lead() {
+    if (step_.load()->state->role != Role::lead) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const other = find(fd);
+        if (!other || other == this || other->file_ != file_) continue;
+        step_ = other->step_.exchange(step_);
+        return;
+    }
+}
+
+}  // namespace wilkins::posix

@@ -1,0 +1,142 @@
+// Opening matching names: what the flags ask for, and the descriptor that the program gets.
+#include "posix/table.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "base/raw.hpp"
+#include "store/inherited.hpp"
+#include "store/parts.hpp"
+
+namespace wilkins::posix {
+
+namespace {
+
+// A file without a name that others can be given one of later (see store/inherited.hpp).
+int make_kernel_file(int flags) {
+    const int fd = raw::open(process().board.folder(), O_TMPFILE | flags, 0600);
+    return fd >= 0 ? fd : memfd_create("wilkins", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+}
+
+struct Plan {
+    Intent intent = Intent::look;
+    OpenStep::Pending pending = OpenStep::Pending::nothing;
+    bool empty = false;  // O_TRUNC on a step that exists
+};
+
+// What flags of open() ask of the store. Returns 0 or an errno.
+int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
+    using Pending = OpenStep::Pending;
+    const bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
+    uint64_t size = 0, identity = 0;
+    int64_t published = 0;
+    if (flags & O_DIRECTORY) return ENOTDIR;
+    const bool there = match.outport >= 0 && lookup_step(match, &size, &identity, &published);
+    const bool continues = there && !(flags & (O_EXCL | O_TRUNC));
+    if ((writes || match.outport >= 0) && (flags & O_CREAT) && !continues) {
+        plan->intent = flags & O_EXCL ? Intent::create_exclusive : Intent::create;
+        return 0;
+    }
+    if (match.outport >= 0 && (writes || match.inport < 0)) {
+        // HDF5 opens a name before it creates it, to see whether it has the file open already: only a write makes this
+        // an update. Nobody waits for what only the program itself can write.
+        if (!there) return ENOENT;
+        if (flags & O_TRUNC) plan->intent = Intent::create;
+        else plan->pending = writes ? Pending::update : Pending::nothing;
+        return 0;
+    }
+    if (writes) {
+        *plan = {Intent::update, Pending::nothing, (flags & O_TRUNC) != 0};
+    } else if (stream && !has_shared_hdf5()) {
+        plan->intent = Intent::read;
+    } else {
+        plan->pending = Pending::read;
+    }
+    return 0;
+}
+
+// The descriptor of a step that is to be written: of a new file, or of the one behind another descriptor of the same step. `is_new`:
+// the step holds nothing yet.
+int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** file) {
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int other = 0; entries > 0 && other <= highest; ++other) {
+        OpenStep* const open = find(other);
+        if (!open || !open->same_step(step)) continue;
+        const int append = open->takes_all() ? O_APPEND : 0;
+        const int fd = reopen_anew(other, flags & (O_ACCMODE | O_CLOEXEC | append));
+        if (fd < 0) break;
+        *file = open->share_file();
+        return fd;
+    }
+    *file = new (std::nothrow) KernelFile();
+    if (!*file) {
+        errno = ENOMEM;
+        return -1;
+    }
+    (*file)->takes_all = is_new;
+    const int fd = make_kernel_file(flags & (O_ACCMODE | O_CLOEXEC | (is_new ? O_APPEND : 0)));
+    struct stat st;
+    if (fd >= 0 && raw::fstat(fd, &st) == 0) (*file)->inode = st.st_ino;
+    return fd;
+}
+
+}  // namespace
+
+int open_match(const Match& match, int flags, Opener by) {
+    Plan plan;
+    int error = 0;
+    if (match.outport >= 0) inherited::settle_own(true);
+    // A file that this program has open for writing is the file it opens again.
+    StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match.name, true) : nullptr;
+    if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);
+    if (!file && !error) {
+        const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read);
+        file = !reads                        ? open_step(match, plan.intent, 1, &error)
+               : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
+                                             : open_to_look(match, {nullptr, false}, &error);
+    }
+    if (!file) {
+        errno = error;
+        return -1;
+    }
+    const bool writable = (flags & O_ACCMODE) != O_RDONLY;
+    if (plan.empty) error = file->set_eof(0);
+    int fd = -1;
+    KernelFile* kernel_file = nullptr;
+    const bool is_new = !error && plan.pending != OpenStep::Pending::update && file->eof() == 0;
+    if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
+    else if (!error) fd = reopen(file->descriptor(), O_RDONLY | (flags & O_CLOEXEC));
+    if (fd < 0 && !error) error = errno;
+    auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, flags, by, kernel_file);
+    if (!error && !step) error = ENOMEM;
+    if (!error) {
+        step->set_pending(plan.pending);
+        if (!enter(fd, step)) error = EMFILE;
+    }
+    if (error) {
+        if (!step && kernel_file && --kernel_file->references == 0) delete kernel_file;
+        delete step;
+        if (fd >= 0) libc::close(fd);
+        if (file->writable()) discard_step(file);
+        else close_step(file);
+        errno = error;
+        return -1;
+    }
+    if (by == Opener::stream || step->size() == 0) step->settle_unless_looked_at();
+    if (fd <= kLastStandard) {
+        step->settle();
+        step->hand_to_child(fd);
+    }
+    if (by == Opener::stream && step->hand_over(fd) != 0) {
+        error = errno;
+        forget(fd);
+        libc::close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+}  // namespace wilkins::posix

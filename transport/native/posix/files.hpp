@@ -1,0 +1,180 @@
+// Descriptors that lead to steps: which they are, and what reading, writing and closing them means.
+//
+// A descriptor opened for reading is a real one of the arena's file: whatever reads it natively (streams, mmap, a child)
+// sees the step. A descriptor opened for writing is a real one of a file in memory that has no name, in which the kernel's own reads and
+// writes are right: what it holds at the last close is the step. From the first write of a page or more that comes by our wrappers, or after
+// some smaller ones, it is emptied, and reads and writes are copies to and from the arena, as fast as a memory copy. It gets all back, for good, when the
+// program turns to a call that goes past the wrappers (streams, mappings, vectors, other processes); or when it is found not to be
+// empty, because something unseen has written to it. Whether it is empty is asked before each read, before a write only after every
+// megabyte, and at the close.
+#pragma once
+
+#include <mutex>
+
+#include "posix/names.hpp"
+#include "posix/recent.hpp"
+
+namespace wilkins::posix {
+
+inline constexpr int kMostDescriptors = 65536;  // descriptors above cannot lead to steps
+
+// Who opens a file: a C stream, Python (as with open and os.open), or else code of the program or of a library.
+enum class Opener { stream, interpreter, program };
+
+// The file in memory behind the descriptors of a step that is written.
+struct KernelFile {
+    std::atomic<int> references{1};      // descriptions
+    std::atomic<bool> takes_all{false};  // it holds the step's bytes, not the arena
+    std::atomic<bool> handed{false};     // for good: others may write it, too
+    std::atomic<uint64_t> trickled{0};   // bytes written by our calls, a few at a time
+    uint64_t inode = 0;
+    RecentWrites recent;  // copies made to the arena
+    std::mutex changing;
+};
+
+// One open file description; shared by descriptors that are duplicates of each other.
+class OpenStep {
+public:
+    // `file`: of a step that is to be written, and this description's then.
+    OpenStep(StepFile* step, const Match& match, int flags, Opener by, KernelFile* file);
+    ~OpenStep();
+    OpenStep(const OpenStep&) = delete;
+    OpenStep& operator=(const OpenStep&) = delete;
+
+    // pread and pwrite; -1 and errno on failure.
+    ssize_t read_at(void* buffer, size_t count, off_t offset);
+    ssize_t write_at(const void* buffer, size_t count, off_t offset);
+    int resize(off_t size);
+    uint64_t size() const;
+    void describe(struct stat* st) const;
+
+    // True if the kernel does all the work on this description; `fd`: one of its descriptors. Finds out what has reached the step past
+    // our calls, and keeps it.
+    bool native(int fd);
+    // The same of a write, for which what has reached the step otherwise may be found out later.
+    bool writes_natively(int fd);
+    bool writable() const { return writable_; }
+    bool append() const { return append_; }
+    const char* name() const { return match_.name; }
+
+    // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do the work from now
+    // on, unless it was handed over.
+    void speed_up(int fd, size_t count);
+    // From now on the kernel does the work; `fd` is any of the description's descriptors. Returns 0, or -1 and errno.
+    int hand_over(int fd);
+    // A process is about to be started that gets the descriptor.
+    void hand_to_child(int fd);
+    void note_child() { shown_to_child_ = true; }
+    // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored, the step
+    // is closed, or left to those who still have it open. Returns 0 or an errno.
+    int finish(int fd);
+
+    // Another program is about to take this process, with the descriptor; or could not take it.
+    void leave_to_next(int fd);
+    bool handed() const { return file_ && file_->handed; }
+    void take_back();
+
+    // The program wants to be sure that what it has written is stored. Returns 0 or an errno.
+    int sync(int fd);
+
+    // The program has done more than look: the step counts as read. Reading a mapping does, always.
+    void settle();
+
+    // Nobody will see it read, because it is empty, or a stream: it counts as read now, unless that may be a library's look.
+    void settle_unless_looked_at();
+
+    bool mine() const;
+    bool same_step(const StepFile* step) const;
+    bool takes_all() const { return file_->takes_all; }
+    // Shares the file behind the description of another one of the same step.
+    KernelFile* share_file();
+    std::atomic<int> references{1};
+
+    // Where our calls have left the kernel's offset. What has moved it beyond has read or written past them.
+    void note_offset(off_t offset) { offset_ = offset; }
+    off_t offset() const { return offset_; }
+    // A read at the end found nothing: the program has read all.
+    void note_end();
+
+    enum class Pending { nothing, read, update };
+    void set_pending(Pending pending) { pending_ = pending; }
+
+private:
+    void count_read(uint64_t offset, size_t count);
+    bool may_be_look() const;
+    bool was_read_past(int fd) const;
+    bool is_left_to_child(int fd);
+    int start_update();
+    int take_over(int fd);
+    int merge(int fd, uint64_t written);
+    int store(int fd);
+    int finish_written(int fd);
+    bool is_untouched(int fd) const;
+    bool was_written_past(int fd);
+    bool leads_here(int fd) const;
+    bool is_shared(int fd) const;
+    int note_changed(int fd);
+    void pass_lead();
+
+    std::atomic<StepFile*> step_;
+    StepFile* looked_ = nullptr;  // the step of the first look, if it turned out to be another one
+    Match match_;
+    bool readable_;
+    bool writable_;
+    bool append_;
+    Opener by_;
+    KernelFile* file_;
+    std::atomic<Pending> pending_{Pending::nothing};
+    std::atomic<off_t> offset_{0};
+    uint32_t reads_ = 0;
+    uint64_t read_bytes_ = 0;
+    int64_t opened_ns_;
+    bool shown_to_child_ = false;  // a process was started while it was open
+    bool left_ = false;   // to the program that is about to take the process
+    bool named_ = false;  // once it was
+    std::mutex changing_;
+};
+
+int64_t wall_clock_ns();
+
+// Does any descriptor lead to a step?
+bool has_entries();
+
+// The description behind a descriptor; nullptr if it leads to no step, or belongs to the process that forked this one.
+OpenStep* find(int fd);
+
+// fstat of a step of this name that this process has open (for writing, if `written`); false if it has none.
+bool describe_open(const Match& match, bool written, struct stat* st);
+
+// Opens a matching name as open() would; `stream` if a FILE will read it. Returns a descriptor, or -1 and errno.
+int open_match(const Match& match, int flags, Opener by);
+
+// A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
+void hand_all_to_child();
+
+// Another program takes this process, and with it the descriptors of what is written; or could not take it.
+void leave_all();
+void take_back_all();
+
+// The process ends without closing what it writes, as shells do: what others may have written, too, is a step all the same.
+void leave_handed();
+
+// The program lets go of a mapping: a step that was only written through it may be whole now.
+void note_unmapped();
+
+// open, of any name; `caller`: whose call it is.
+int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
+
+// The descriptor that a name below /proc or /dev stands for, or -1.
+int named_descriptor(const char* path);
+
+// Makes `copy`, just duplicated from `fd` or opened by its path below /proc, lead where `fd` leads.
+void adopt_duplicate(int fd, int copy);
+
+// To be called before the descriptor is closed or replaced: takes it out of the table and, if it is the description's last,
+// closes the step. Returns 0 or an errno.
+int forget(int fd);
+// The same for all descriptors from `first` to `last`.
+void forget_range(unsigned first, unsigned last);
+
+}  // namespace wilkins::posix

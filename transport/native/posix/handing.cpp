@@ -1,0 +1,62 @@
+// Steps that are handed to the kernel, and to other processes and programs with it.
+#include "posix/table.hpp"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "store/inherited.hpp"
+#include "store/parts.hpp"
+
+namespace wilkins::posix {
+
+int OpenStep::hand_over(int fd) {
+    if (!writable_) return 0;
+    const bool already = native(fd);
+    file_->handed = true;
+    int error = start_update();
+    if (already && !error) return 0;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    if (!error && !file_->takes_all) error = take_over(fd);
+    if (!error) return 0;
+    errno = error;
+    return -1;
+}
+
+void OpenStep::hand_to_child(int fd) {
+    if (!writable_) return;
+    int error = 0;
+    if (pending_ != Pending::update) {
+        error = hand_over(fd) == 0 ? 0 : errno;
+    } else if (!native(fd)) {
+        // That others may write to it makes a file no new step yet. The kernel's time of the last write will tell.
+        std::lock_guard<std::mutex> lock(file_->changing);
+        const struct timespec never[2] = {};
+        if (!file_->takes_all) error = take_over(fd);
+        if (!error && libc::futimens(fd, never) != 0) error = errno;
+        file_->handed = true;
+    }
+    if (!error) return;
+    log_line("error: '%s' cannot be handed to another process: %s; what that writes to it is lost", match_.name, strerror(error));
+    step_.load()->state->failed = error;
+}
+
+void OpenStep::leave_to_next(int fd) {
+    hand_to_child(fd);
+    if (writable_ && !(libc::fcntl(fd, F_GETFD) & FD_CLOEXEC)) start_update();
+    const StepFile* step = step_;
+    if (!writable_ || pending_ == Pending::update || step->state->role != Role::lead || left_) return;
+    const int error = inherited::leave(step, fd);
+    left_ = !error;
+    named_ = named_ || left_;
+    if (error) log_line("error: '%s' cannot be handed to the program that takes the process: %s", match_.name, strerror(error));
+}
+
+void OpenStep::take_back() {
+    if (left_) inherited::take_back(step_);
+    left_ = false;
+}
+
+bool has_entries() { return entries.load(std::memory_order_relaxed) != 0; }
+
+}  // namespace wilkins::posix

@@ -1,0 +1,146 @@
+// The table of descriptors that lead to steps: who enters it and leaves it, and what is done with all that are in it.
+#include "posix/table.hpp"
+
+#include <pthread.h>
+
+#include <cstring>
+
+#include "base/raw.hpp"
+#include "store/inherited.hpp"
+
+namespace wilkins::posix {
+
+std::atomic<OpenStep*> table[kMostDescriptors];
+std::atomic<int> entries{0};
+std::atomic<int> highest{-1};
+std::mutex leaving;
+std::atomic<bool> has_left{false};
+
+bool enter(int fd, OpenStep* step) {
+    if (fd >= kMostDescriptors) return false;
+    forget(fd);
+    table[fd] = step;
+    ++entries;
+    int seen = highest;
+    while (seen < fd && !highest.compare_exchange_weak(seen, fd)) continue;
+    return true;
+}
+
+namespace {
+
+OpenStep* take_out(int fd) {
+    std::lock_guard<std::mutex> lock(leaving);
+    OpenStep* step = find(fd);
+    if (!step || !table[fd].compare_exchange_strong(step, nullptr)) return nullptr;
+    --entries;
+    return step;
+}
+
+// A process that ends without closing has written its file all the same. Runs after HDF5's own exit handler.
+__attribute__((destructor)) void finish_all() try {
+    if (entries > 0) {
+        fflush(nullptr);
+        forget_range(0, kMostDescriptors);
+    }
+    inherited::settle_own(false);
+} WILKINS_OR()
+
+// No fork while an entry leaves the table: in the child nobody would ever be done with that.
+void before_fork() {
+    hand_all_to_child();
+    leaving.lock();
+}
+void after_fork() { leaving.unlock(); }
+
+__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
+
+}  // namespace
+
+OpenStep* find(int fd) {
+    if (entries.load(std::memory_order_relaxed) == 0 || fd < 0 || fd >= kMostDescriptors) return nullptr;
+    OpenStep* step = table[fd].load(std::memory_order_acquire);
+    return step && step->mine() ? step : nullptr;
+}
+
+bool describe_open(const Match& match, bool written, struct stat* st) {
+    if (entries == 0) return false;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* step = find(fd);
+        if (!step || (written && !step->writable()) || strcmp(step->name(), match.name) != 0) continue;
+        struct stat by_kernel;
+        const bool native = step->native(fd) && raw::fstat(fd, &by_kernel) == 0;
+        step->describe(st);
+        if (native) st->st_size = by_kernel.st_size;
+        return true;
+    }
+    return false;
+}
+
+void hand_all_to_child() {
+    if (entries == 0) return;
+    const int before = errno;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const step = find(fd);
+        if (!step) continue;
+        step->note_child();
+        step->hand_to_child(fd);
+    }
+    errno = before;
+}
+
+void leave_all() {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* step = find(fd)) step->leave_to_next(fd);
+}
+
+void leave_handed() try {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const step = find(fd);
+        if (step && step->handed()) step->leave_to_next(fd);
+    }
+} WILKINS_OR()
+
+void take_back_all() {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* step = find(fd)) step->take_back();
+}
+
+void note_unmapped() {
+    if (has_left) inherited::settle_own(false);
+}
+
+void adopt_duplicate(int fd, int copy) {
+    OpenStep* step = find(fd);
+    if (!step || copy < 0) return;
+    ++step->references;
+    if (!enter(copy, step)) --step->references;
+    // A step that becomes standard input or output is about to be handed to another program, whose calls are not seen.
+    if (copy > kLastStandard) return;
+    step->settle();
+    step->hand_to_child(copy);
+}
+
+int forget(int fd) {
+    OpenStep* step = take_out(fd);
+    if (!step || --step->references > 0) return 0;
+    const int error = step->finish(fd);
+    delete step;
+    if (has_left) inherited::settle_own(false);
+    return error;
+}
+
+void forget_range(unsigned first, unsigned last) {
+    if (entries == 0) return;
+    for (int fd = highest; fd >= 0; --fd)
+        if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) forget(fd);
+}
+
+}  // namespace wilkins::posix

@@ -1,0 +1,205 @@
+// Where the bytes of a step lie that is written: in the arena, or in the kernel's file; and what has reached that unseen.
+#include "posix/table.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/raw.hpp"
+#include "posix/copies.hpp"
+#include "store/parts.hpp"
+#include "store/snapshot.hpp"
+
+namespace wilkins::posix {
+
+namespace {
+
+constexpr size_t kWorthCopying = 4096;  // of less at once, some must have come before
+
+}  // namespace
+
+// What the arena holds goes to the kernel's file, which is empty or holds what is known to be in the arena, too.
+int OpenStep::take_over(int fd) {
+    StepFile* step = step_;
+    const uint64_t size = step->eof();
+    if (size > 0) {
+        // (O_APPEND would append what belongs at its place.)
+        const int writing = append_ ? reopen_anew(fd, O_WRONLY | O_CLOEXEC) : fd;
+        int error = writing < 0 ? errno : 0;
+        step->prepare_read(0, size);
+        for (uint64_t done = 0; !error && done < size;) {
+            const ssize_t n = libc::pwrite(writing, step->data() + done, size - done, static_cast<off_t>(done));
+            if (n > 0) done += static_cast<uint64_t>(n);
+            else if (errno != EINTR) error = errno;
+        }
+        if (append_ && writing >= 0) libc::close(writing);
+        if (error) return error;
+    }
+    if (append_) libc::fcntl(fd, F_SETFL, O_APPEND);
+    file_->takes_all = true;
+    return 0;
+}
+
+void OpenStep::speed_up(int fd, size_t count) {
+    if (!file_->takes_all || file_->handed || append_) return;
+    if (count < kWorthCopying && file_->trickled.fetch_add(count) < kBlock) return;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    struct stat st;
+    if (!file_->takes_all || file_->handed || raw::fstat(fd, &st) != 0 || st.st_ino != file_->inode) return;
+    if (st.st_size > 0) {
+        const int reading = readable_ ? fd : reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+        const bool stored = reading >= 0 && store(reading) == 0;
+        if (reading >= 0 && !readable_) libc::close(reading);
+        if (!stored || raw::ftruncate(fd, 0) != 0) return;
+    }
+    offset_ = libc::lseek(fd, 0, SEEK_CUR);
+    file_->takes_all = false;
+}
+
+// Not after a close that did not come by our calls, when the number may be that of anything.
+bool OpenStep::leads_here(int fd) const {
+    struct stat st;
+    return raw::fstat(fd, &st) == 0 && st.st_ino == file_->inode;
+}
+
+// A file that was only opened to change it was changed by the kernel. Returns 0 or an errno.
+int OpenStep::note_changed(int fd) {
+    struct stat st;
+    if (pending_ != Pending::update || !file_->takes_all || raw::fstat(fd, &st) != 0) return 0;
+    return st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0 ? 0 : start_update();
+}
+
+// Is the kernel's file empty, and its offset where our calls have left it? Mostly one call tells both (of the lower bits, which at the
+// close is not all that is asked): the offset at the file's end, wherever that is, looks like zero. False where it is not sure.
+bool OpenStep::is_untouched(int fd) const {
+    const off_t offset = offset_;
+    int ahead = 0;
+    if (raw::bytes_ahead(fd, &ahead) != 0 || ahead != static_cast<int>(-offset)) return false;
+    return offset != 0 || libc::lseek(fd, 0, SEEK_CUR) == 0;
+}
+
+bool OpenStep::writes_natively(int fd) {
+    if (!writable_) return false;
+    return file_->takes_all || (file_->recent.is_full() && native(fd));
+}
+
+bool OpenStep::native(int fd) {
+    if (!writable_) return false;
+    if (file_->takes_all) return true;
+    return !file_->recent.ask([&] { return is_untouched(fd); }) && was_written_past(fd);
+}
+
+// The same, for sure. True, too, if the number leads elsewhere by now.
+bool OpenStep::was_written_past(int fd) {
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0) return false;
+    if (st.st_ino != file_->inode) return true;
+    if (st.st_size == 0 && st.st_blocks == 0) {
+        offset_ = libc::lseek(fd, 0, SEEK_CUR);
+        return false;
+    }
+    int error = start_update();
+    file_->handed = true;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    if (file_->takes_all) return true;
+    if (!error) error = merge(fd, static_cast<uint64_t>(st.st_size));
+    if (!error) error = take_over(fd);
+    if (error) {
+        log_line("error: '%s': what was written to it past the C library could not be kept: %s", match_.name, strerror(error));
+        step_.load()->state->failed = error;
+        file_->takes_all = true;
+    }
+    return true;
+}
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+// What was written one after the other from the program's own offset is known to the byte.
+struct InOrder {
+    bool known;
+    uint64_t begin, end;
+    bool has(uint64_t place) const { return known && place >= begin && place < end; }
+};
+
+// A page of the kernel's file over the same bytes of the arena. Bytes that were not written are zero there, as are zeros that
+// were. Returns how many bytes of the arena might be either, or were written by our calls so lately that they may be the newer ones.
+uint64_t lay_over(unsigned char* arena, const unsigned char* page, uint64_t at, uint64_t count, const InOrder& in_order, RecentWrites& recent) {
+    uint64_t unknown = 0;
+    for (uint64_t k = 0; k < count; ++k) {
+        if (arena[k] == page[k]) continue;
+        const bool written = page[k] != 0 || in_order.has(at + k);
+        if (written ? recent.contain(at + k) : !in_order.known) ++unknown;
+        if (written) arena[k] = page[k];
+    }
+    return unknown;
+}
+
+}  // namespace
+
+// What something unseen has written becomes part of the arena. It was written after all that our calls have put there, but for the
+// last of it.
+int OpenStep::merge(int fd, uint64_t written) {
+    StepFile* step = step_;
+    const int reading = reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+    if (reading < 0) return errno;
+    int error = 0;
+    const uint64_t before = step->eof();
+    const off_t now = libc::lseek(fd, 0, SEEK_CUR);
+    const uint64_t begin = static_cast<uint64_t>(offset_), end = now > offset_ ? static_cast<uint64_t>(now) : begin;
+    off_t at = libc::lseek(reading, 0, SEEK_DATA);
+    // The file's length alone was changed.
+    if (at < 0 && errno == ENXIO) error = step->set_eof(written);
+    else if (written > before) error = step->set_eof(written);
+    const InOrder in_order = {at >= 0 && end > begin && static_cast<uint64_t>(at) >= begin / kPage * kPage && written <= end, begin, end};
+    uint64_t unknown = 0;
+    while (!error && at >= 0 && static_cast<uint64_t>(at) < written) {
+        const auto hole = static_cast<uint64_t>(libc::lseek(reading, at, SEEK_HOLE));
+        for (auto place = static_cast<uint64_t>(at); !error && place < std::min(hole, written);) {
+            unsigned char page[kPage];
+            const uint64_t count = std::min({kPage, hole - place, written - place});
+            if (libc::pread(reading, page, count, static_cast<off_t>(place)) != static_cast<ssize_t>(count)) error = EIO;
+            if (!error) error = step->prepare_write(place, count, false);
+            if (!error) unknown += lay_over(step->data() + place, page, place, count, in_order, file_->recent);
+            place += count;
+        }
+        at = libc::lseek(reading, static_cast<off_t>(hole), SEEK_DATA);
+    }
+    libc::close(reading);
+    if (error || unknown == 0) return error;
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    fail_run(p,
+             "task '%s' rank %d: the program %s has written to '%s' by a call that does not come from the C library (a raw system call, "
+             "io_uring), among %llu bytes that it has written by write or pwrite, too, so that nobody can tell which of them "
+             "are newer; write through the C library, or all of the file past it",
+             p.task_name(), p.context.rank, program_invocation_short_name, match_.name, static_cast<unsigned long long>(unknown));
+    return EIO;
+}
+
+// What the kernel holds becomes the arena's. `fd`: open to be read.
+int OpenStep::store(int fd) {
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0) return errno;
+    const uint64_t size = static_cast<uint64_t>(st.st_size);
+    StepFile* step = step_;
+    const int error = step->set_eof(0);
+    return error || size == 0 ? error : fill_from(step, fd, size);
+}
+
+int OpenStep::sync(int fd) {
+    if (!writable_) return 0;
+    const bool by_kernel = native(fd);
+    if (const int error = note_changed(fd)) return error;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    StepFile* step = step_;
+    if (pending_ == Pending::update || !publishes(step, Flushing::by_program)) return 0;
+    const int reading = by_kernel ? reopen_anew(fd, O_RDONLY | O_CLOEXEC) : -1;
+    int error = !by_kernel ? 0 : reading < 0 ? errno : store(reading);
+    if (reading >= 0) libc::close(reading);
+    return error ? error : publish_snapshot(step);
+}
+
+}  // namespace wilkins::posix

@@ -1,0 +1,281 @@
+// The board for the launcher: a C interface for wilkins/transport/board.py.
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fault.hpp"
+#include "board/board.hpp"
+#include "board/border.hpp"
+#include "board/context.hpp"
+#include "board/trace.hpp"
+#include "python/report.hpp"
+#include "queue/answers.hpp"
+#include "queue/queue.hpp"
+#include "queue/stand_in.hpp"
+#include "store/inherited.hpp"
+#include "store/parts.hpp"
+#include "waiting/circle.hpp"
+
+using namespace wilkins;
+
+namespace {
+
+// As snprintf: the length of the whole text, of which at most room-1 bytes were written.
+size_t hand_out(const std::string& text, char* to, size_t room) {
+    if (room) {
+        const size_t n = text.size() < room ? text.size() : room - 1;
+        memcpy(to, text.data(), n);
+        to[n] = 0;
+    }
+    return text.size();
+}
+
+constexpr size_t kNoText = SIZE_MAX;  // a text that could not be made; errno says why
+
+// The launcher's board. A launcher has to end runs in which a process stands still, perhaps with the board's lock: it waits for
+// that no longer than this, and less while it is in vain.
+struct Watched : Board {
+    enum Late { in_time, not_done, not_written };
+    mutable std::atomic<Late> late{in_time};
+    mutable Arenas* arenas = nullptr;  // made on first use, for as long as the process lives
+    int64_t patience() const { return late == in_time ? 1'000'000'000 : 50'000'000; }
+};
+
+class Briefly {
+public:
+    explicit Briefly(const Watched& board)
+        : board_(board), lock_(board, std::defer_lock), held_(lock_.acquire_within(board.patience())) {}
+    ~Briefly() { board_.late = !held_ ? Watched::not_done : lock_.release() ? Watched::in_time : Watched::not_written; }
+    Briefly(const Briefly&) = delete;
+    Briefly& operator=(const Briefly&) = delete;
+    Board::Lock* operator->() { return &lock_; }
+    Board::Lock& operator*() { return lock_; }
+    explicit operator bool() const { return held_; }
+
+private:
+    const Watched& board_;
+    Board::Lock lock_;
+    bool held_;
+};
+
+}  // namespace
+
+// Of the table that the library was built with (see plan_table.py).
+WILKINS_API(unsigned, wilkins_plan_table()) { return kPlanTable; } WILKINS_OR(0)
+
+WILKINS_API(int, wilkins_board_create(const char* folder, const told::Arrays* run)) {
+    BoardPlan plan;
+    for (const auto* task = run->tasks; task != run->tasks + run->tasks_length; ++task)
+        plan.tasks.push_back({task->name, task->nprocs, {task->device, task->inode}});
+    for (const auto* port = run->ports; port != run->ports + run->ports_length; ++port)
+        plan.ports.push_back({port->task, port->direction, port->pattern, port->cap_bytes, port->habits, port->stands, port->may_stand != 0});
+    for (const auto* one = run->channels; one != run->channels + run->channels_length; ++one)
+        plan.channels.push_back(
+            {one->outport, one->inport, one->every, one->queue, one->when_full, one->readers, one->readers_given != 0, one->offset});
+    plan.begins.assign(run->begins, run->begins + run->begins_length);
+    plan.rests.assign(run->rests, run->rests + run->rests_length);
+    plan.log_file = run->log_file;
+    plan.trace_file = run->trace_file;
+    plan.trace_at_once = run->trace_at_once != 0;
+    return create_board(folder, plan);
+} WILKINS_OR(errno)
+
+WILKINS_API(Watched*, wilkins_board_attach(const char* folder, int* error)) {
+    auto board = std::make_unique<Watched>();
+    *error = board->attach(folder);
+    if (*error) return nullptr;
+    if (!context().active) fault::configure("launcher", 0);
+    return board.release();
+} WILKINS_OR((*error = errno, nullptr))
+
+WILKINS_API(void, wilkins_board_detach(Watched* board)) { delete board; } WILKINS_OR()
+
+// How the last of the calls below went: 1: it could not have the board's lock in time, and has done nothing; 2: it could, but what
+// others did before is not in the trace file yet, as it must be before anybody acts on it.
+WILKINS_API(int, wilkins_was_late(const Watched* board)) { return board->late; } WILKINS_OR(Watched::not_done)
+
+// Who holds the board's lock; if nobody does, who writes the trace, or did so last.
+WILKINS_API(size_t, wilkins_holder(const Watched* board, char* text, size_t room)) {
+    const BoardRecord& head = board->head();
+    const bool writes = holder(head.lock.lock) == 0;
+    const HolderRecord& who = writes ? head.trace_lock.holder : head.lock.holder;
+    std::string out = "{\"task\":";
+    append_json(out, who.task >= 0 && who.task < head.tasks ? board->task(who.task).name : "");
+    out += ",\"rank\":" + std::to_string(who.rank) + ",\"pid\":" + std::to_string(who.pid) + ",\"program\":";
+    char program[sizeof(who.program)];
+    memcpy(program, who.program, sizeof(program));
+    program[sizeof(program) - 1] = 0;
+    append_json(out, program);
+    out += std::string(",\"elsewhere\":") + (who.namespace_ == board->pid_namespace() ? "false" : "true");
+    out += ",\"writes\":";
+    append_json(out, writes ? head.trace_file : "");
+    return hand_out(out + "}", text, room);
+} WILKINS_OR(kNoText)
+
+// A file on disk, by what stat says of it, that an earlier run has left: it keeps no name from standing in.
+WILKINS_API(void, wilkins_left_by_run(const Watched* board, int inport, uint64_t device, uint64_t inode, uint64_t size, int64_t modified_ns)) {
+    const Briefly lock(*board);
+    if (lock) queue::left_by_run(*board, inport, {device, inode, size, modified_ns});
+} WILKINS_OR()
+
+// Symbolic links in the folder in which the task starts lead to steps.
+WILKINS_API(void, wilkins_uses_links(const Watched* board, int task)) { board->task(task).uses_links = 1; } WILKINS_OR()
+
+WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_step)) {
+    const Briefly lock(*board);
+    if (lock) queue::task_started(*board, task, one_step != 0);
+} WILKINS_OR()
+
+// For how long nothing was published, opened or begun, in ns.
+WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)
+
+WILKINS_API(void, wilkins_rank_gone(const Watched* board, int task, int rank, int began)) {
+    const Briefly lock(*board);
+    if (lock) note_gone(*board, board->task(task).first_rank + rank, began != 0);
+} WILKINS_OR()
+
+WILKINS_API(void, wilkins_task_exited(const Watched* board, int task, int final, int clean)) {
+    const Briefly lock(*board);
+    if (lock) queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
+} WILKINS_OR()
+
+namespace {
+
+bool is_of(const Board& board, const SlotRecord& slot, int task) {
+    return task < 0 || board.port(board.source(slot.source).port).task == task;
+}
+
+// Has the task (-1: any) left steps to other processes?
+bool any_inherited(const Board& board, int task) {
+    for (int k = 0; k < board.head().slots; ++k)
+        if (board.slot(k).inherited && is_of(board, board.slot(k), task)) return true;
+    return false;
+}
+
+}  // namespace
+
+// Publishes steps of the task (-1: of all) that were left to other processes and that nobody writes any more; `ended`: its program has
+// ended, so all of them, or none if that failed. How many are left.
+WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int ended, int clean)) {
+    board->late = Watched::in_time;
+    if (!any_inherited(*board, task)) return 0;
+    {
+        const Briefly lock(*board);
+        if (!lock) return 1;
+        if (ended && !clean)
+            for (int k = 0; k < board->head().slots; ++k)
+                if (board->slot(k).inherited && is_of(*board, board->slot(k), task)) inherited::remove_file(*board, k);
+    }
+    if (ended && !clean) return 0;
+    if (!board->arenas) board->arenas = Arenas::make(*board);
+    return board->arenas ? inherited::settle(*board, *board->arenas, task, ended != 0) : 1;
+} WILKINS_OR(1)
+
+// The launcher's events: when the programs of tasks start and end. They are written at once.
+WILKINS_API(void, wilkins_note(const Watched* board, int task, int rank, const char* event, const char* name, int64_t time_ns)) {
+    Briefly lock(*board);
+    if (!lock) return;
+    lock->write_events();
+    trace::note(*board, event, task, rank, "-", name, -1, -1, time_ns);
+} WILKINS_OR()
+
+// 0: `name` holds the next step's name; EAGAIN: there is none now; ENOENT: none will come.
+WILKINS_API(int, wilkins_next_name(const Watched* board, int inport, char* name)) {
+    const Briefly lock(*board);
+    if (!lock) return EAGAIN;
+    const int slot = queue::next_step(*board, inport);
+    if (slot < 0 && !queue::can_produce(*board, inport)) return ENOENT;
+    if (slot < 0) {
+        TaskRecord& task = board->task(board->port(inport).task);
+        if (task.awaits != inport + 1) task.awaits_since = now_ns();
+        task.awaits = inport + 1;
+        return EAGAIN;
+    }
+    strcpy(name, board->slot(slot).name);
+    return 0;
+} WILKINS_OR(errno)
+
+// What a launcher asks of one port or task, again and again.
+WILKINS_API(uint64_t, wilkins_port_steps(const Watched* board, int port)) {
+    const Briefly lock(*board);
+    return lock ? board->port(port).steps : 0;
+} WILKINS_OR(0)
+
+WILKINS_API(int, wilkins_port_touched(const Watched* board, int port)) {
+    board->late = Watched::in_time;  // it needs no lock
+    return board->port(port).touched.load() != 0;
+} WILKINS_OR(0)
+
+WILKINS_API(int, wilkins_task_saw_end(const Watched* board, int task)) {
+    const Briefly lock(*board);
+    return lock && saw_end(*board, task);
+} WILKINS_OR(0)
+
+WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {
+    const Briefly lock(*board);
+    return lock && board->task(task).met_failure != 0;
+} WILKINS_OR(0)
+
+// 1: what the task has read since its last start is what it had listed before; 2: it was shown all that there ever will be; 0: neither.
+WILKINS_API(int, wilkins_read_as_listed(const Watched* board, int task)) {
+    const Briefly lock(*board);
+    if (!lock) return 0;
+    const queue::ReadAsListed read = queue::read_as_listed(*board, task);
+    return read.whole ? 2 : read.some ? 1 : 0;
+} WILKINS_OR(0)
+
+WILKINS_API(unsigned, wilkins_steps_opened(const Watched* board, int task)) {
+    const Briefly lock(*board);
+    return lock ? queue::steps_opened(*board, task) : 0;
+} WILKINS_OR(0)
+
+// The steps of an out-port that are still in memory, one a line, newest first: the number of the arena, and how many bytes it holds.
+WILKINS_API(size_t, wilkins_last_steps(const Watched* board, int outport, char* text, size_t room)) {
+    std::vector<std::pair<uint64_t, std::string>> found;
+    {
+        const Briefly lock(*board);
+        const PortRecord& port = board->port(outport);
+        for (int s = port.first_source; lock && s < port.first_source + port.sources; ++s) {
+            const SourceRecord& source = board->source(s);
+            for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+                if (const SlotRecord& slot = board->slot(k); slot.state == SlotState::published && !slot.removed)
+                    found.push_back({slot.published_stamp, std::to_string(k) + " " + std::to_string(slot.size.load()) + "\n"});
+        }
+    }
+    std::sort(found.rbegin(), found.rend());
+    std::string out;
+    for (const auto& [stamp, line] : found) out += line;
+    return hand_out(out, text, room);
+} WILKINS_OR(kNoText)
+
+// Takes no lock: it must end waits also while a process stands still with it.
+WILKINS_API(void, wilkins_stop(const Watched* board)) {
+    board->head().stopped = 1;
+    for (int p = 0; p < board->head().ports; ++p) board->ring(p);
+} WILKINS_OR()
+
+WILKINS_API(size_t, wilkins_report(const Watched* board, char* text, size_t room)) {
+    Briefly lock(*board);
+    return hand_out(lock ? report(*board, *lock) : std::string(), text, room);
+} WILKINS_OR(kNoText)
+
+WILKINS_API(size_t, wilkins_failure(const Watched* board, char* text, size_t room)) {
+    const Briefly lock(*board);
+    return lock ? hand_out(board->head().failure, text, room) : 0;
+} WILKINS_OR(kNoText)
+
+WILKINS_API(size_t, wilkins_stuck(const Watched* board, char* text, size_t room)) {
+    std::string found;
+    {
+        Briefly lock(*board);
+        if (lock) lock->write_events();
+        if (lock) found = find_lasting(*board);
+    }
+    return hand_out(found, text, room);
+} WILKINS_OR(kNoText)

@@ -1,0 +1,17 @@
+// What the launcher is told of a run.
+#pragma once
+
+#include <string>
+
+#include "board/board.hpp"
+
+namespace wilkins {
+
+// Everything on the board, as JSON (wilkins/transport/board.py says what). What changes is taken from the board under its lock,
+// which others wait for; the lock is released before the text is made.
+std::string report(const Board& board, Board::Lock& lock);
+
+// Adds a text as a string of JSON.
+void append_json(std::string& out, const char* text);
+
+}  // namespace wilkins

@@ -1,0 +1,156 @@
+// Numbers the questions of ranks, and remembers the last answers of each in-port.
+#include "queue/answers.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/patterns.hpp"
+#include "queue/parts.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr uint64_t kAgain = 3;  // so many listings in vain are "again and again"
+
+}  // namespace
+
+uint64_t hash_name(const PortRecord& inport, const char* name) {
+    const int components = static_cast<int>(stands_in(inport) ? inport.stands_components : inport.components);
+    return hash_text(last_components(name, components));
+}
+
+SharedAnswer::SharedAnswer(const Board& board, int inport, int reader, const char* name)
+    : board_(board), inport_(inport), name_(hash_name(board.port(inport), name)) {
+    const PortRecord& port = board.port(inport);
+    int together = 0;
+    for (int link = 0; link < port.links; ++link) together = std::max(together, board.channel(board.link(port, link)).readers);
+    if (together < 2) return;
+    Looked& looked = board.looked(port, reader);
+    const uint64_t number = ++looked.questions;
+    const Answered& answer = port.answers[number % kAnswers];
+    if (answer.number > number || (answer.number == number && answer.name != name_)) looked.apart = 1;
+    if (!looked.apart) number_ = number;
+}
+
+SharedAnswer::Known SharedAnswer::known() const {
+    const PortRecord& port = board_.port(inport_);
+    const Answered& answer = port.answers[number_ % kAnswers];
+    if (number_ == 0 || answer.number != number_ || answer.name != name_) return {false, -1};
+    if (answer.stamp == 0) return {true, -1};
+    for (int link = 0; link < port.links; ++link) {
+        const ChannelRecord& channel = board_.channel(board_.link(port, link));
+        const PortRecord& out = board_.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s) {
+            const SourceRecord& source = board_.source(s);
+            for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+                if (board_.slot(k).stamp == answer.stamp && queue::on_channel(board_, board_.slot(k), channel)) return {true, k};
+        }
+    }
+    return {false, -1};  // it is gone
+}
+
+void SharedAnswer::give(uint64_t stamp) {
+    PortRecord& port = board_.port(inport_);
+    Answered& answer = port.answers[number_ % kAnswers];
+    if (number_ == 0 || answer.number >= number_) return;
+    answer.number = 0;  // for one that dies here
+    answer.name = name_;
+    answer.stamp = stamp;
+    answer.number = number_;
+    board_.ring(inport_);
+}
+
+void note_came(const Board& board, int rank_index) {
+    RankRecord& rank = board.rank(rank_index);
+    const uint32_t process = board.self();
+    uint32_t* place = nullptr;
+    for (uint32_t& known : rank.came) {
+        if (known == process) return;
+        if (!place && known == 0) place = &known;
+    }
+    for (uint32_t& known : rank.came)
+        if (!place && board.is_over(known)) place = &known;
+    if (place) *place = process;
+}
+
+void note_had(const Board& board, int inport, int reader, int index, const char* name) {
+    const PortRecord& port = board.port(inport);
+    const SlotRecord& slot = board.slot(index);
+    Looked& looked = board.looked(port, reader);
+    looked.had.identity = 0;
+    looked.had_slot = index;
+    looked.had_name = hash_name(port, name);
+    looked.had.size = slot.size.load();
+    looked.had.published_ns = slot.published_ns;
+    looked.had.identity = slot.stamp;
+}
+
+void forget_had(const Board& board, int inport, int reader, const char* name) {
+    const PortRecord& port = board.port(inport);
+    Looked& looked = board.looked(port, reader);
+    if (looked.had_name != hash_name(port, name)) return;
+    looked.had.identity = 0;
+    looked.had_name = 0;
+}
+
+void note_vain(const Board& board, int inport, int reader, const char* name, bool ended) {
+    RankRecord& rank = board.rank(board.task(board.port(inport).task).first_rank + reader);
+    Vain& vain = rank.vain;
+    const int64_t now = now_ns();
+    if (vain.looks == 0 || vain.files != rank.files) {
+        vain.looks = 0;
+        vain.since = now;
+        vain.files = rank.files;
+    }
+    ++vain.looks;
+    vain.last = now;
+    vain.port = inport;
+    vain.process = board.self();
+    vain.ended = ended;
+    vain.lists = 0;
+    strncpy(vain.name, name, sizeof(vain.name) - 1);
+}
+
+bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
+    const PortRecord& port = board.port(inport);
+    Vain& vain = board.rank(board.task(port.task).first_rank + reader).vain;
+    if (last > vain.shown) {
+        vain.shown = last;
+        vain.looks = 0;
+        return false;
+    }
+    note_vain(board, inport, reader, port.pattern, false);
+    vain.lists = 1;
+    return lists_in_vain(board.rank(board.task(port.task).first_rank + reader));
+}
+
+bool lists_in_vain(const RankRecord& rank) { return rank.vain.lists && rank.vain.looks >= kAgain && rank.vain.files == rank.files; }
+
+bool saw_end(const Board& board, int index) {
+    const TaskRecord& task = board.task(index);
+    bool seen = task.saw_end != 0;
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        const RankRecord& rank = board.rank(r);
+        seen = seen || (rank.vain.looks > 0 && rank.vain.ended && rank.vain.files == rank.files);
+    }
+    return seen;
+}
+
+void forget_looks(const Board& board, int index) {
+    const TaskRecord& task = board.task(index);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        RankRecord& rank = board.rank(r);
+        rank.vain.looks = rank.vain.shown = 0;
+        for (uint32_t& process : rank.came) process = 0;
+    }
+    for (int p = 0; p < board.head().ports; ++p) {
+        PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        port.again = 0;
+        for (int r = 0; r < task.nprocs; ++r) board.looked(port, r) = {};
+        for (Answered& answer : port.answers) answer = {};
+    }
+}
+
+}  // namespace wilkins

@@ -1,0 +1,89 @@
+// One name from two sources of an in-port: whoever asks for it by name would get the one or the other by chance. It is an error,
+// whichever comes first, the second publication or the question. Who takes the steps in order is told them apart.
+#include <cstdio>
+
+#include "board/context.hpp"
+#include "board/past_names.hpp"
+#include "queue/parts.hpp"
+
+namespace wilkins::queue {
+
+namespace {
+
+// In such a port names mean steps, and there is more than one who could publish them.
+bool may_double(const Board& board, const PortRecord& inport) {
+    if (in_order(inport)) return false;
+    int sources = 0;
+    for (int link = 0; link < inport.links && sources < 2; ++link) sources += board.port(board.channel(board.link(inport, link)).outport).sources;
+    return sources > 1;
+}
+
+const char* key_of(const PortRecord& inport, const char* name) { return last_components(name, static_cast<int>(inport.components)); }
+
+// Two sources of the in-port that have published the name; without a first one there are none.
+struct Double {
+    int first = -1;
+    int second = -1;
+};
+
+// `second`: one of the two; -1: any.
+Double find_double(const Board& board, const PortRecord& inport, const char* name, int second) {
+    Double found = {-1, second};
+    for (int link = 0; link < inport.links; ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s) {
+            if (s == second || !past::knows(board, board.source(s).names, key_of(inport, name))) continue;
+            if (found.first < 0) found.first = s;
+            else if (found.second < 0) found.second = s;
+            if (found.second >= 0) return found;
+        }
+    }
+    return {};
+}
+
+void describe(const Board& board, Double pair, char* out, size_t room) {
+    const SourceRecord &first = board.source(pair.first), &second = board.source(pair.second);
+    const TaskRecord &one = board.task(board.port(first.port).task), &other = board.task(board.port(second.port).task);
+    if (&one == &other) snprintf(out, room, "ranks %d and %d of task '%s'", first.rank, second.rank, one.name);
+    else snprintf(out, room, "task '%s' and task '%s'", one.name, other.name);
+}
+
+void fail(const Board& board, const PortRecord& inport, int reader, const char* name, Double pair) {
+    char who[400];
+    describe(board, pair, who, sizeof(who));
+    const char* const task = board.task(inport.task).name;
+    fail_run_for(board, inport.task, reader,
+                 "task '%s' asks for '%.300s' by name, which %s have both published to its in-port '%.200s', so that chance decides which it "
+                 "gets; give each a name of its own, such as one with the number of its instance or rank, or let '%s' take the steps in "
+                 "order (wilkins.transport.steps.names)",
+                 task, key_of(inport, name), who, inport.pattern, task);
+}
+
+}  // namespace
+
+bool asks_for_double(const Board& board, int index, int reader, const char* name) {
+    PortRecord& inport = board.port(index);
+    if (!may_double(board, inport) || board.task(inport.task).one_step) return false;
+    if (!past::knows(board, inport.by_name, key_of(inport, name))) past::add(board, inport.by_name, key_of(inport, name));
+    const Double pair = find_double(board, inport, name, -1);
+    if (pair.first < 0) return false;
+    fail(board, inport, reader, name, pair);
+    return true;
+}
+
+void remember_for_readers(const Board& board, SourceRecord& source, const char* name) {
+    const PortRecord& port = board.port(source.port);
+    for (int k = 0; k < port.links; ++k) {
+        const int index = board.channel(board.link(port, k)).inport;
+        const PortRecord& inport = board.port(index);
+        if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) continue;
+        remember_shape(board, index, source, name);
+        if (!may_double(board, inport)) continue;
+        if (inport.components != port.components) past::add(board, source.names, key_of(inport, name));
+        if (!past::knows(board, inport.by_name, key_of(inport, name))) continue;
+        const Double pair = find_double(board, inport, name, board.port(source.port).first_source + source.rank);
+        if (pair.first >= 0) fail(board, inport, 0, name, pair);
+    }
+}
+
+}  // namespace wilkins::queue

@@ -1,0 +1,199 @@
+// Who holds which step, and what the start and the end of a program change.
+#include "queue/queue.hpp"
+
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "queue/answers.hpp"
+#include "queue/parts.hpp"
+#include "queue/resting.hpp"
+
+namespace wilkins::queue {
+
+Holds* more_holds(const Board& board, const Holds& part) {
+    return part.more ? reinterpret_cast<Holds*>(board.annex(part.more)) : nullptr;
+}
+
+bool holds(const Board& board, int rank, int slot) {
+    bool found = false;
+    each_hold(board, rank, [&](int32_t held, uint32_t) { found = found || held == slot; });
+    return found;
+}
+
+int count_holds(const Board& board, int rank) {
+    int n = 0;
+    each_hold(board, rank, [&](int32_t, uint32_t) { ++n; });
+    return n;
+}
+
+namespace {
+
+// A place of the rank's holds for a slot: the one of this process's, or a free one; nullptr if there is none.
+struct HoldPlace {
+    int32_t* slot = nullptr;
+    uint32_t* process = nullptr;
+};
+
+HoldPlace find_place(Holds& part, int32_t slot, uint32_t process) {
+    for (int k = 0; k < kHolds; ++k)
+        if (part.slots[k] == slot && (slot < 0 || part.processes[k] == process)) return {&part.slots[k], &part.processes[k]};
+    return {};
+}
+
+// Links further places to a rank's last holds.
+bool grow(const Board& board, Holds& last) {
+    const uint64_t handle = board.extend(sizeof(Holds));
+    if (!handle) return false;
+    auto& added = *reinterpret_cast<Holds*>(board.annex(handle));
+    for (int32_t& slot : added.slots) slot = -1;
+    WILKINS_FAULT_POINT("hold.room");
+    last.more = handle;
+    return true;
+}
+
+}  // namespace
+
+bool add_hold(const Board& board, int rank_index, int slot) {
+    for (Holds* part = &board.rank(rank_index).holds; part; part = more_holds(board, *part)) {
+        const HoldPlace place = find_place(*part, -1, 0);
+        if (!place.slot) {
+            if (!part->more && !grow(board, *part)) return false;
+            continue;
+        }
+        *place.process = board.self();
+        *place.slot = slot;
+        WILKINS_FAULT_POINT("hold.noted");
+        ++board.slot(slot).holds;
+        return true;
+    }
+    return false;
+}
+
+void drop_hold(const Board& board, int rank_index, int slot, uint32_t process) {
+    for (Holds* part = &board.rank(rank_index).holds; part; part = more_holds(board, *part)) {
+        const HoldPlace place = find_place(*part, slot, process);
+        if (!place.slot) continue;
+        *place.slot = -1;
+        WILKINS_FAULT_POINT("drop.noted");
+        SlotRecord& record = board.slot(slot);
+        if (record.holds > 0) --record.holds;
+        WILKINS_FAULT_POINT("drop.before-ring");
+        board.ring(board.source(record.source).port);
+        return;
+    }
+}
+
+void task_started(const Board& board, int index, bool one_step) {
+    TaskRecord& task = board.task(index);
+    task.state = TaskState::running;
+    WILKINS_FAULT_POINT("start.running");
+    board.head().moved_at = now_ns();
+    ++task.starts;
+    task.saw_end = 0;
+    task.awaits = 0;
+    task.one_step = one_step;
+    forget_looks(board, index);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        board.rank(r).leaving = board.rank(r).more_members = 0;
+        for (Member& member : board.rank(r).members) member = {};
+    }
+    for (int p = 0; p < board.head().ports; ++p) {
+        PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        port.ahead = 0;
+        port.listed_to = 0;
+        port.read_listed = port.read_later = port.listed_whole = 0;
+        const int offered = one_step ? next_step(board, p) : -1;
+        port.started_for = offered < 0 ? 0 : board.slot(offered).stamp;
+        forget_questions(board, port);
+        for (int k = 0; k < port.links; ++k) {
+            ChannelRecord& channel = board.channel(board.link(port, k));
+            channel.in_part = 0;
+            const int sources = board.port(channel.outport).sources;
+            for (int s = 0; s < sources; ++s)
+                for (int r = 0; r < channel.readers; ++r) board.mark(channel, s, r).opened = 0;
+        }
+        for (int r = 0; r < task.nprocs; ++r) board.first_opens(port, r).since_start = 0;
+    }
+}
+
+namespace {
+
+// What one rank of a program has had, the next start finds all to have had.
+void align_marks(const Board& board, const PortRecord& port) {
+    uint32_t farthest = 0;
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) {
+        uint32_t position = board.position(port, r);
+        farthest = position > farthest ? position : farthest;
+    }
+    for (int r = 0; r < board.task(port.task).nprocs; ++r) {
+        board.position(port, r) = farthest;
+        board.latest(port, r) = 0;
+    }
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        const int sources = board.port(channel.outport).sources;
+        for (int s = 0; s < sources; ++s) {
+            const uint64_t high = highest(board, channel, s);
+            for (int r = 0; r < channel.readers; ++r) {
+                board.mark(channel, s, r).next = high;
+                board.mark(channel, s, r).keep = kGone;
+            }
+            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || in_order(port) || !is_had(board, channel, s, slot)) return;
+                memset(&board.had(slot, channel, 0), kHad | kPast, static_cast<size_t>(channel.readers));
+            });
+        }
+    }
+}
+
+// A program that was started for a step and has opened none has left that one out: it is not started for it again.
+void pass_over(const Board& board, int index) {
+    if (!board.task(index).one_step || steps_opened(board, index) > 0) return;
+    bool first = true;  // until a step of some in-port was read, only the first one's are waited for
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        const int slot = first || port.steps > 0 ? next_step(board, p) : -1;
+        first = false;
+        if (slot < 0 || board.slot(slot).stamp != port.started_for) continue;
+        for (int r = 0; r < board.task(index).nprocs; ++r) follow_lead(board, p, r, slot);
+    }
+}
+
+}  // namespace
+
+void task_exited(const Board& board, int index, bool final, bool clean,
+                 void (*discarded)(const Board& board, const SlotRecord& slot)) {
+    TaskRecord& task = board.task(index);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+        RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::nothing) rank.waiting_ns += static_cast<uint64_t>(now_ns() - rank.wait_since);
+        rank.wait = WaitFor::nothing;
+        for (Holds* part = &rank.holds; part; part = more_holds(board, *part))
+            for (int32_t& held : part->slots) {
+                if (held < 0) continue;
+                SlotRecord& slot = board.slot(held);
+                if (slot.holds > 0) --slot.holds;
+                held = -1;
+            }
+    }
+    for (int s = 0; s < board.head().slots; ++s) {
+        SlotRecord& slot = board.slot(s);
+        if (board.port(board.source(slot.source).port).task != index) continue;
+        slot.peers = 0;
+        WILKINS_FAULT_POINT("exit.peers");
+        if (slot.state == SlotState::writing && slot.inherited && discarded) discarded(board, slot);
+        if (slot.state == SlotState::writing) clear_slot(board, s);
+    }
+    if (!final) pass_over(board, index);
+    for (int p = 0; p < board.head().ports; ++p)
+        if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
+    end_resting(board, index, clean, discarded);
+    WILKINS_FAULT_POINT("exit.aligned");
+    if (final) task.state = TaskState::ended;
+    WILKINS_FAULT_POINT("exit.before-ring");
+    for (int p = 0; p < board.head().ports; ++p) board.ring(p);
+}
+
+}  // namespace wilkins::queue

@@ -1,0 +1,127 @@
+// What a task sees of the names it has written itself: found, clashing, remembered, removed.
+#include "queue/queue.hpp"
+
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "base/patterns.hpp"
+#include "board/past_names.hpp"
+#include "queue/parts.hpp"
+#include "queue/resting.hpp"
+
+namespace wilkins::queue {
+
+int find_own(const Board& board, int outport, const char* name, uint64_t place) {
+    const PortRecord& port = board.port(outport);
+    int best = -1;
+    for (int s = 0; s < port.sources; ++s)
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) return;
+            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
+            // A resting one was begun after all of its name that are published.
+            if (best < 0 || slot.state == SlotState::resting ||
+                (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))
+                best = k;
+        });
+    return best;
+}
+
+int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
+    const PortRecord& port = board.port(outport);
+    int clash = -1;
+    for (int s = 0; s < port.sources; ++s) {
+        if (board.source(port.first_source + s).rank == rank) continue;
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if (slot.place_hash == place_hash && !slot.removed && needed(board, slot, false)) clash = k;
+        });
+    }
+    return clash;
+}
+
+namespace {
+
+template <class Visit>
+void each_source(const Board& board, const PortRecord& inport, Visit visit) {
+    for (int link = 0; link < inport.links; ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s) visit(board.source(s));
+    }
+}
+
+}  // namespace
+
+bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
+    if (static_cast<int>(board.port(source.port).components) != components) return false;
+    return past::knows(board, source.names, last_components(name, components));
+}
+
+bool exists(const Board& board, const SourceRecord& source, const char* name) {
+    return past::has(board, source.names, last_components(name, static_cast<int>(board.port(source.port).components)));
+}
+
+void note_replaced(const Board& board, int index) {
+    const SlotRecord& slot = board.slot(index);
+    SourceRecord& source = board.source(slot.source);
+    past::add(board, source.replaced, last_components(slot.name, static_cast<int>(board.port(source.port).components)));
+    ++source.replaced_steps;
+}
+
+bool is_replaced(const Board& board, const PortRecord& inport, const char* name) {
+    const int components = static_cast<int>(inport.components);
+    bool replaced = false;
+    each_source(board, inport, [&](const SourceRecord& source) {
+        const bool comparable = static_cast<int>(board.port(source.port).components) == components;
+        replaced = replaced || (comparable && past::knows(board, source.replaced, last_components(name, components)));
+    });
+    return replaced;
+}
+
+uint64_t count_replaced(const Board& board, const PortRecord& inport) {
+    uint64_t steps = 0;
+    each_source(board, inport, [&](const SourceRecord& source) { steps += source.replaced_steps; });
+    return steps;
+}
+
+namespace {
+
+// A file in memory that loses its name while it is being written: its program goes on with it, and nobody else ever sees it. (One on
+// disk has its name only when it is whole.)
+bool remove_unfinished(const Board& board, const PortRecord& port, const char* name, uint64_t place) {
+    bool any = false;
+    for (int s = 0; port.habits.mode == Mode::memory && s < port.sources; ++s)
+        each_slot(board, board.source(port.first_source + s), [&](int, SlotRecord& slot) {
+            if (slot.state != SlotState::writing || slot.removed) return;
+            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
+            slot.removed = 1;
+            any = true;
+        });
+    return any;
+}
+
+// The channel does without the step, which has another name now and is published anew.
+void take_back(const Board& board, const SlotRecord& slot, ChannelRecord& channel) {
+    uint8_t& on = board.on(slot, channel.place);
+    if (slot.state == SlotState::published && on == kOn) --channel.published;
+    on = 0;
+}
+
+}  // namespace
+
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw) {
+    const PortRecord& port = board.port(outport);
+    bool any = false;
+    for (int index; (index = find_own(board, outport, name, place)) >= 0; any = true) {
+        SlotRecord& slot = board.slot(index);
+        slot.removed = 1;
+        WILKINS_FAULT_POINT("remove.noted");
+        if (slot.state == SlotState::resting) queue::withdraw(board, index);
+        for (int k = 0; withdraw && k < port.links; ++k) take_back(board, slot, board.channel(board.link(port, k)));
+    }
+    if (!withdraw && remove_unfinished(board, port, name, place)) any = true;
+    for (int s = 0; s < port.sources; ++s)
+        any = past::remove(board, board.source(port.first_source + s).names, last_components(name, static_cast<int>(port.components))) || any;
+    if (withdraw && any) board.ring(outport);
+    return any;
+}
+
+}  // namespace wilkins::queue

@@ -1,0 +1,166 @@
+// What the files of the state machine (queue/queue.hpp) share: looking at sources, slots and marks of a locked board.
+#pragma once
+
+#include <cstring>
+
+#include "base/patterns.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "queue/stand_in.hpp"
+
+namespace wilkins::queue {
+
+inline int place_in_port(const Board& board, const SourceRecord& source) {
+    return static_cast<int>(&source - &board.source(board.port(source.port).first_source));
+}
+
+inline bool alive(const Board& board, const ChannelRecord& channel) {
+    return board.task(board.port(channel.inport).task).state != TaskState::ended;
+}
+
+// Has the rank opened a step on this in-port since its task was last started?
+inline bool has_opened(const Board& board, const PortRecord& inport, int reader) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s)
+            if (board.mark(channel, s, reader).opened > 0) return true;
+    }
+    return false;
+}
+
+// A rank that has read nothing where others of its task read together: nothing waits for it.
+inline bool stands_by(const Board& board, const ChannelRecord& channel, int reader) {
+    return channel.in_part && !has_opened(board, board.port(channel.inport), reader);
+}
+
+// Steps of the source so far whose names match the channel's in-port. The word's upper half says which step was counted last: the
+// one that is published next, if a process died while it published it.
+inline uint64_t offered(const Board& board, const ChannelRecord& channel, int source) {
+    const uint64_t word = board.offered(channel, source);
+    const uint64_t next = board.source(board.port(channel.outport).first_source + source).next_sequence;
+    return (word & UINT32_MAX) - (word >> 32 == ((next + 1) & UINT32_MAX) ? 1 : 0);
+}
+
+// Has a rank of the channel's task opened the step?
+inline bool is_had(const Board& board, const ChannelRecord& channel, int source, const SlotRecord& slot) {
+    for (int r = 0; r < channel.readers; ++r)
+        if (has_had(board, channel, source, r, slot)) return true;
+    return false;
+}
+
+// Has the rank, which does not stand by, opened the channel's step, or left it to another rank of its task? It has left those that another one
+// has had, once it has had one that was published later; unless ranks read the same steps, each in its own order.
+inline bool is_done(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+    const PortRecord& inport = board.port(channel.inport);
+    if (in_order(inport)) return board.mark(channel, source, reader).next > slot.sequence;
+    if (board.had(slot, channel, reader) != 0) return true;
+    return !inport.in_common && slot.published_stamp < board.latest(inport, reader) && is_had(board, channel, source, slot);
+}
+
+// One past the last step of the source that any reading rank has opened.
+inline uint64_t highest(const Board& board, const ChannelRecord& channel, int source) {
+    uint64_t most = 0;
+    for (int r = 0; r < channel.readers; ++r) {
+        const uint64_t next = board.mark(channel, source, r).next;
+        most = next > most ? next : most;
+    }
+    return most;
+}
+
+// Calls `visit` with every slot that processes of a rank have open, and the process; may be more than once.
+template <class Visit>
+void each_hold(const Board& board, int rank, Visit visit) {
+    for (Holds* part = &board.rank(rank).holds; part; part = more_holds(board, *part))
+        for (int k = 0; k < kHolds; ++k)
+            if (part->slots[k] >= 0) visit(part->slots[k], part->processes[k]);
+}
+
+template <class Visit>
+void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));
+}
+
+// Is the task's program started for one step of the in-port, which then is what the port's one name means, however often it is opened? A
+// name that stands in goes on from step to step.
+inline bool for_one_step(const Board& board, const PortRecord& inport) {
+    return board.task(inport.task).one_step && in_order(inport) && !stands_in(inport);
+}
+
+inline bool on_channel(const Board& board, const SlotRecord& slot, const ChannelRecord& channel) {
+    return slot.state == SlotState::published && board.on(slot, channel.place) != 0;
+}
+
+// Do all steps of the channel stay, since its program waits for the whole series, to list it?
+inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
+    return board.port(channel.inport).habits.listing == Lists::end && can_produce(board, channel.inport);
+}
+
+// Steps of the source on the channel: those that fill its queue, and those that some rank is not done with. Of a port that is read in order
+// these are the same; of another one, a step that any rank has had fills no queue.
+struct Queued {
+    int waiting = 0;
+    int unfinished = 0;
+};
+
+// `stands_by`: for a reader, as the function of that name.
+template <class StandsBy>
+Queued count_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by) {
+    Queued found;
+    const bool ordered = in_order(board.port(channel.inport));
+    each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
+        if (!on_channel(board, slot, channel)) return;
+        bool done = true;
+        for (int r = 0; r < channel.readers && done; ++r) done = is_done(board, channel, s, r, slot) || stands_by(r);
+        if (done) return;
+        ++found.unfinished;
+        found.waiting += ordered || !is_had(board, channel, s, slot);
+    });
+    return found;
+}
+
+// Is one of those that the channel keeps the step before which so many were offered to it?
+inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before % channel.every == channel.offset; }
+
+// Would the source's next step, of this name, be one of those of which the channel holds only so many?
+inline bool is_for(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
+    const PortRecord& inport = board.port(channel.inport);
+    if (inport.habits.listing == Lists::end) return false;  // its program waits for all of them
+    if (!keeps(channel, offered(board, channel, source_in_port))) return false;
+    return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
+}
+
+inline int bound(const Board& board, const ChannelRecord& channel) {
+    return static_cast<int>(channel.queue + channel.stretched + board.port(channel.inport).ahead);
+}
+
+// So many steps keep the source from beginning another one. A rank that is far behind the others of its task holds it up, too.
+inline bool fills(const Board& board, const ChannelRecord& channel, const Queued& queued) {
+    const int most = bound(board, channel);
+    return (channel.when_full == WhenFull::block && queued.waiting >= most) || queued.unfinished >= most + kSpareSlots;
+}
+
+// See needed. `stands_by`: for a channel (its index) and reader, as the function of that name.
+template <class StandsBy>
+bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsBy stands_by) {
+    if (slot.state == SlotState::free) return false;
+    if (unfinished(slot) || slot.holds > 0) return true;
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    for (int k = 0; k < port.links; ++k) {
+        const int index = board.link(port, k);
+        const ChannelRecord& channel = board.channel(index);
+        if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
+        if (kept_to_end(board, channel)) return true;
+        for (int r = 0; r < channel.readers; ++r) {
+            if (!is_done(board, channel, s, r, slot) && !stands_by(index, r)) return true;
+            const Mark& mark = board.mark(channel, s, r);
+            if (mark.last != slot.sequence + 1) continue;
+            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && mark.keep == kOpensAgain)) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace wilkins::queue

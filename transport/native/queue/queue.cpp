@@ -1,0 +1,310 @@
+// The state machine of steps, as producers meet it: room, publication, what is dropped, and repair after a death.
+#include "queue/queue.hpp"
+
+#include <time.h>
+
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "base/patterns.hpp"
+#include "board/past_names.hpp"
+#include "board/trace.hpp"
+#include "queue/parts.hpp"
+#include "queue/resting.hpp"
+
+namespace wilkins::queue {
+
+bool has_had(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+    if (in_order(board.port(channel.inport))) return board.mark(channel, source, reader).next > slot.sequence;
+    return (board.had(slot, channel, reader) & kHad) != 0;
+}
+
+bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot) {
+    return is_done(board, channel, source, reader, slot) || stands_by(board, channel, reader);
+}
+
+bool needed(const Board& board, const SlotRecord& slot, bool pressed) {
+    return needed_by(board, slot, pressed, [&](int channel, int reader) { return stands_by(board, board.channel(channel), reader); });
+}
+
+namespace {
+
+Queued look_at_queue(const Board& board, const ChannelRecord& channel, int s) {
+    if (!alive(board, channel)) return {};
+    return count_queued(board, channel, s, [&](int reader) { return stands_by(board, channel, reader); });
+}
+
+}  // namespace
+
+int queued(const Board& board, const ChannelRecord& channel, int source_in_port) { return look_at_queue(board, channel, source_in_port).waiting; }
+
+bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
+    return is_for(board, channel, source_in_port, name) && fills(board, channel, look_at_queue(board, channel, source_in_port));
+}
+
+bool has_room(const Board& board, int source_index, const char* name) {
+    const SourceRecord& source = board.source(source_index);
+    const PortRecord& port = board.port(source.port);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (full(board, channel, place_in_port(board, source), name)) return false;
+    }
+    return true;
+}
+
+bool claimed(const Board& board, const SlotRecord& slot) { return slot.claimed_by != 0 && !board.is_over(slot.claimed_by); }
+
+namespace {
+
+// Nobody needs the step. May a rank have it all the same, by its name?
+bool may_come_again(const Board& board, const SourceRecord& source, const SlotRecord& slot) {
+    if (slot.state != SlotState::published || source.rewrites) return false;
+    const PortRecord& port = board.port(source.port);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (!board.on(slot, channel.place) || !alive(board, channel) || in_order(board.port(channel.inport))) continue;
+        for (int r = 0; r < channel.readers; ++r)
+            if (!(board.had(slot, channel, r) & kPast)) return true;
+    }
+    return false;
+}
+
+// May the source have memory for one more, beside so many that nobody needs? As many as the workflow file says, or as fit.
+bool may_retain(const Board& board, const SourceRecord& source, int kept) {
+    const PortRecord& port = board.port(source.port);
+    uint64_t taken = 0, largest = 0;
+    each_slot(board, source, [&](int, const SlotRecord& slot) {
+        const uint64_t bytes = slot.reserved.load();
+        taken += bytes;
+        largest = bytes > largest ? bytes : largest;
+    });
+    if (port.cap && port.used + largest > port.cap) return false;
+    if (taken + largest <= kRetained) return true;
+    for (int k = 0; k < port.links; ++k) {
+        const Habits& habits = board.port(board.channel(board.link(port, k)).inport).habits;
+        if (habits.reorder_given && kept < static_cast<int>(habits.reorder)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+int take_slot(const Board& board, int source_index, bool pressed) {
+    const SourceRecord& source = board.source(source_index);
+    int best = -1, oldest = -1, kept = 0;
+    each_slot(board, source, [&](int k, SlotRecord& slot) {
+        if (needed(board, slot, pressed) || slot.peers > 0 || claimed(board, slot)) return;
+        if (may_come_again(board, source, slot)) {
+            ++kept;
+            if (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at) oldest = k;
+            return;
+        }
+        // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
+        if (best < 0 || slot.reserved.load() > board.slot(best).reserved.load()) best = k;
+    });
+    const bool grows = best >= 0 && board.slot(best).reserved.load() == 0;
+    if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
+    if (best < 0) return best;
+    if (best == oldest) note_replaced(board, best);
+    board.slot(best).claimed_by = 0;
+    clear_slot(board, best);
+    return best;
+}
+
+void clear_slot(const Board& board, int index) {
+    SlotRecord& slot = board.slot(index);
+    slot.state = SlotState::free;
+    WILKINS_FAULT_POINT("clear.freed");
+    slot.name[0] = 0;
+    slot.holds = 0;
+    slot.size.store(0);
+    slot.broken.store(0);
+    slot.inherited.store(0);
+    slot.removed = 0;
+    slot.kept_back = 0;
+    slot.handed_over = 0;
+    slot.closes = 0;
+    slot.snapshots = 0;
+    slot.opened_at = 0;
+    const PortRecord& port = board.port(board.source(slot.source).port);
+    for (int k = 0; k < port.links; ++k) {
+        board.on(slot, k) = 0;
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        memset(&board.had(slot, channel, 0), 0, static_cast<size_t>(channel.readers));
+    }
+}
+
+namespace {
+
+// A step that a consumer will not get.
+void note_lost(const Board& board, const ChannelRecord& channel, const char* event, const SlotRecord& slot, uint64_t sequence) {
+    const PortRecord& inport = board.port(channel.inport);
+    trace::note(board, event, inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(sequence),
+                static_cast<int64_t>(slot.size.load()));
+}
+
+// Has a rank of the channel's task the step open? One that was only looked at so far may be read on, and must then be what the
+// look has said.
+bool is_looked_at(const Board& board, const ChannelRecord& channel, int index) {
+    if (board.slot(index).holds == 0) return false;
+    const TaskRecord& task = board.task(board.port(channel.inport).task);
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
+        if (holds(board, r, index)) return true;
+    return false;
+}
+
+// Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read it too.
+struct Unopened {
+    uint32_t count = 0;
+    int oldest = -1;
+};
+
+Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const SourceRecord& source) {
+    const bool ordered = in_order(board.port(channel.inport));
+    const uint64_t high = highest(board, channel, s);
+    Unopened found;
+    each_slot(board, source, [&](int k, const SlotRecord& slot) {
+        if (!on_channel(board, slot, channel) || (ordered ? slot.sequence < high : is_had(board, channel, s, slot))) return;
+        if (is_looked_at(board, channel, k)) return;
+        ++found.count;
+        if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = k;
+    });
+    return found;
+}
+
+// Makes a full channel that drops hold no more than it may, now that a step was added to it.
+void drop_surplus(const Board& board, ChannelRecord& channel, int s, const SourceRecord& source) {
+    for (;;) {
+        const Unopened found = unopened(board, channel, s, source);
+        if (found.count <= channel.queue) return;
+        const SlotRecord& oldest = board.slot(found.oldest);
+        board.on(oldest, channel.place) = 0;
+        note_lost(board, channel, "drop", oldest, oldest.sequence);
+        ++channel.dropped;
+        WILKINS_FAULT_POINT("publish.dropped");
+    }
+}
+
+// Counts a step for the channels that it was offered to (see offered).
+void count_published(const Board& board, const PortRecord& port, int s, uint64_t sequence) {
+    for (int k = 0; k < port.links; ++k) {
+        ChannelRecord& channel = board.channel(board.link(port, k));
+        const bool matches = board.offered(channel, s) >> 32 == ((sequence + 1) & UINT32_MAX);
+        if (!matches || sequence < board.first(channel, s)) continue;
+        ++channel.published;
+        if (!keeps(channel, offered(board, channel, s))) ++channel.skipped;
+    }
+}
+
+// What follows from a step's being published. Its last store says that it is done; until then it may be done again.
+void settle(const Board& board, int index) {
+    const SlotRecord& slot = board.slot(index);
+    SourceRecord& source = board.source(slot.source);
+    PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    for (int k = 0; k < port.links; ++k) {
+        ChannelRecord& channel = board.channel(board.link(port, k));
+        if (channel.when_full == WhenFull::drop_oldest && board.on(slot, channel.place)) drop_surplus(board, channel, s, source);
+    }
+    const uint64_t place = slot.sequence - source.first_sequence;
+    const char* const name = last_components(slot.name, static_cast<int>(port.components));
+    if (source.judged <= place) {
+        if (takes_snapshots(port.habits) || past::knows(board, source.names, name)) source.rewrites = 1;
+        else if (source.judged > 0) source.renames = 1;
+        WILKINS_FAULT_POINT("publish.judged");
+        source.judged = place + 1;
+    }
+    WILKINS_FAULT_POINT("publish.named");
+    if (source.named <= place) {
+        past::add(board, source.names, name);
+        remember_for_readers(board, source, slot.name);
+        WILKINS_FAULT_POINT("publish.added");
+        source.named = place + 1;
+    }
+    WILKINS_FAULT_POINT("publish.remembered");
+    ++port.steps;
+    port.bytes += slot.size.load();
+    count_published(board, port, s, slot.sequence);
+    trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
+    source.next_sequence = slot.sequence + 1;
+}
+
+}  // namespace
+
+void publish(const Board& board, int index) {
+    SlotRecord& slot = board.slot(index);
+    SourceRecord& source = board.source(slot.source);
+    PortRecord& port = board.port(source.port);
+    const int s = place_in_port(board, source);
+    const uint64_t sequence = source.next_sequence;
+    WILKINS_FAULT_POINT("publish.begun");
+    for (int k = 0; k < port.links; ++k) {
+        ChannelRecord& channel = board.channel(board.link(port, k));
+        const PortRecord& inport = board.port(channel.inport);
+        const bool matches = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
+        const uint64_t before = offered(board, channel, s);
+        board.offered(channel, s) = matches ? ((sequence + 1) & UINT32_MAX) << 32 | (before + 1) : before;
+        WILKINS_FAULT_POINT("publish.offered");
+        const bool wanted = keeps(channel, before) && sequence >= board.first(channel, s);
+        bool goes = matches && wanted && alive(board, channel);
+        if (matches && !wanted) note_lost(board, channel, "skip", slot, sequence);
+        if (goes && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {
+            note_lost(board, channel, "drop", slot, sequence);
+            ++channel.dropped;
+            goes = false;
+        }
+        board.on(slot, channel.place) = goes ? kOn : 0;
+    }
+    slot.sequence = sequence;
+    slot.published_stamp = ++board.head().publications;
+    board.head().moved_at = now_ns();
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    slot.published_ns = static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec;
+    WILKINS_FAULT_POINT("publish.placed");
+    // From here on the step is there, also if this process dies before it comes to the rest (see repair).
+    slot.state = SlotState::published;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    WILKINS_FAULT_POINT("publish.shown");
+    settle(board, index);
+    WILKINS_FAULT_POINT("publish.before-ring");
+    for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+    WILKINS_FAULT_POINT("publish.readers-rung");
+    board.ring(source.port);
+}
+
+void repair(const Board& board) {
+    BoardRecord& head = board.head();
+    for (int s = 0; s < head.slots; ++s) board.slot(s).holds = 0;
+    for (int r = 0; r < head.ranks; ++r)
+        each_hold(board, r, [&](int32_t held, uint32_t) { ++board.slot(held).holds; });
+    for (int r = 0; r < head.ranks; ++r)  // only while the board was locked (see end_circle_of_poll)
+        if (board.rank(r).wait_kind == WaitKind::polls) board.rank(r).wait = WaitFor::nothing;
+    head.memory = 0;
+    for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
+    for (int s = 0; s < head.slots; ++s) {
+        SlotRecord& slot = board.slot(s);
+        const SourceRecord& source = board.source(slot.source);
+        PortRecord& port = board.port(source.port);
+        if (port.habits.mode != Mode::file) {  // those take no shared memory
+            port.used += slot.accounted;
+            head.memory += slot.accounted;
+        }
+        // A file that was being withdrawn is (see withdraw).
+        if (slot.state == SlotState::resting && slot.removed) slot.state = SlotState::published;
+        // (One that was withdrawn has no number.)
+        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= source.next_sequence) settle(board, s);
+    }
+    for (int p = 0; p < head.ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.direction == Direction::in && port.log_end > 0) {
+            const Delivery& last = board.delivery(port, port.log_end - 1);
+            uint64_t& logged = board.logged(board.channel(board.link(port, last.link)), last.source);
+            if (logged <= last.sequence) logged = last.sequence + 1;
+        }
+        board.ring(p);
+    }
+}
+
+}  // namespace wilkins::queue

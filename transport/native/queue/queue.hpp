@@ -1,0 +1,185 @@
+// The state machine of steps: who may create, what is published where, which step an open means, when an arena is free.
+//
+// Functions on a locked board, without waiting and without I/O. wilkins/flow/machine.py is the reference they follow.
+#pragma once
+
+#include "board/board.hpp"
+
+namespace wilkins::queue {
+
+// Is the step still of use to some reading rank, or open? `pressed`: memory is short, so steps that are kept only
+// because a name might be opened again do not count.
+bool needed(const Board& board, const SlotRecord& slot, bool pressed);
+
+// Has the rank nothing more to do with a step of the source (numbered within its port): had it, given it up, or stands by?
+bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
+
+// Has the rank opened the step?
+bool has_had(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
+
+// Steps of the source that are published on the channel and fill its queue: in an in-port that is read in order, those that some reading rank
+// has not opened; in others, those that none has.
+int queued(const Board& board, const ChannelRecord& channel, int source_in_port);
+
+// Can the source create a step of this name now without breaking a channel's bound?
+bool has_room(const Board& board, int source, const char* name);
+
+// Does this channel keep the source (numbered within its port) from creating a step of this name now?
+bool full(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name);
+
+// Does a living process change what lies on disk of the slot's file? It does so without the board's lock: the file system may not
+// answer. Until it is done nobody else takes the slot. If it dies, the claim means nothing any more: a slot that holds no file is free
+// to take, and a file that rests is withdrawn, since nobody knows what it is called (see settle_claims).
+bool claimed(const Board& board, const SlotRecord& slot);
+
+// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory, and of steps that could be opened again by name
+// keeps what fits (see kRetained); of these, the one opened least recently goes first. -1 if there is none.
+int take_slot(const Board& board, int source, bool pressed);
+
+// Takes the slot's step away from everyone; its arena's memory stays.
+void clear_slot(const Board& board, int slot);
+
+// A written step becomes visible. Applies each channel's policy and rings the readers.
+void publish(const Board& board, int slot);
+
+struct Found {
+    int slot = -1;
+    int link = -1;      // which of the in-port's channels
+    bool unread = false;
+    bool chosen = false;  // the name means it because the rank has taken it in order
+    bool passed = false;  // the name was published and is gone for this rank: it will not come
+    uint32_t position = 0;  // in the log of an in-port with a fixed name
+};
+
+// The step that rank `reader` gets if it opens `name` on the in-port now.
+Found find(const Board& board, int inport, int reader, const char* name);
+
+// The step of a name under wildcards that the rank has had, if it is still there and its source has not written the name again so far. An
+// open may have to wait until it is known whether that is what it gets; to a look or a listing, the file is there.
+bool stays_had(const Board& board, int inport, int reader, const char* name, int* slot);
+
+// The rank asks for a name that two sources of the in-port have published. Then the run fails, as it does if the second one
+// publishes it only later.
+bool asks_for_double(const Board& board, int inport, int reader, const char* name);
+
+// The source has published the name: what its readers must know of it beyond its steps.
+void remember_for_readers(const Board& board, SourceRecord& source, const char* name);
+
+// Ranks of a part of the task have opened a step together (MPI-IO): the others do not read the port, until they do.
+void opened_in_part(const Board& board, int inport, int ranks);
+
+// The rank has read nothing of a port that a part of its task reads together, and opens one only now that steps, which
+// it would have read too, are gone.
+bool comes_late(const Board& board, int inport, int reader, const Found& found);
+
+// Rank `reader` opens what `find` returned. In order, it is past all earlier steps; by name, past those that another rank has had.
+void take(const Board& board, int inport, int reader, const Found& found);
+
+// Rank `reader` opens the step that another rank of its task has chosen.
+void follow_lead(const Board& board, int inport, int reader, int slot);
+
+// Rank `reader` removes the name: the step of it that it has opened last, else the next one it would open. So a consumer that
+// reads a file and removes it loses nothing that the producer has published meanwhile. False if there is no such step.
+bool let_go(const Board& board, int inport, int reader, const char* name);
+
+// The rank takes its next step, whatever the name: of the steps it has not got to, the one published first, so that the
+// order is the same on all ranks. Until it asks again or leaves, the step's name means this step. -1: there is none now.
+// `polled`: it is the answer to a question (see poll).
+int choose(const Board& board, int inport, int reader, bool polled = false);
+
+// The slot of the step that the rank would choose, or -1; whether there is one.
+int next_choice(const Board& board, int inport, int reader);
+bool has_choice(const Board& board, int inport, int reader);
+
+// A rank asks for its next step without waiting: is there one to choose, none now, or none any more? The n-th question of every
+// rank of a task has the same answer, which is found when the first of them asks.
+enum class Answer { step, none, ended };
+Answer poll(const Board& board, int inport, int reader);
+
+// The rank was given its next step.
+void note_given(const Board& board, PortRecord& inport, int reader, bool polled);
+
+// This process got to a step of the rank's. Notes whether processes of one rank do so by turns: each misses the others' steps.
+void note_process(const Board& board, PortRecord& inport, int reader);
+
+// A started program has asked nothing yet.
+void forget_questions(const Board& board, PortRecord& inport);
+
+// The rank is done with the step that it has chosen last, if it is this one, before it asks for the next.
+void finish(const Board& board, int inport, int reader, int slot);
+
+// Has the rank opened the one step for which its program was started? There is no next one for it.
+bool has_its_step(const Board& board, int inport, int reader);
+
+// The rank is done with what it has opened on the in-port.
+void leave(const Board& board, int inport, int reader);
+
+// Can another step still be published for this in-port?
+bool can_produce(const Board& board, int inport);
+
+// The newest whole step of this name, or of this place (see SlotRecord::place_hash), that the task itself published
+// through the out-port, or -1.
+int find_own(const Board& board, int outport, const char* name, uint64_t place = 0);
+
+// A step of this place, also an unfinished one, that a rank of the task other than `rank` has made and that is still
+// needed; -1 if there is none.
+int find_clash(const Board& board, int outport, int rank, uint64_t place_hash);
+
+// Was a step of this name published by the source?
+bool in_history(const Board& board, const SourceRecord& source, const char* name, int components);
+
+// Would the producer find the name on a disk: published by the source, and not removed since?
+bool exists(const Board& board, const SourceRecord& source, const char* name);
+
+// The step's memory is about to be a later one's, though a rank that has had the step could have opened it again.
+void note_replaced(const Board& board, int slot);
+
+// Did that happen to a step of this name?
+bool is_replaced(const Board& board, const PortRecord& inport, const char* name);
+
+// ... and to how many that its producers have written?
+uint64_t count_replaced(const Board& board, const PortRecord& inport);
+
+// The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
+// opened never comes. False if the task has no step of this name.
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw);
+
+// This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if shared memory is full.
+bool add_hold(const Board& board, int rank_index, int slot);
+void drop_hold(const Board& board, int rank_index, int slot, uint32_t process);
+
+// The next part of a rank's holds, or nullptr; whether a process of the rank has the slot open, and how many steps they all have.
+Holds* more_holds(const Board& board, const Holds& part);
+bool holds(const Board& board, int rank, int slot);
+int count_holds(const Board& board, int rank);
+
+// The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
+// Final: see docs/design.md. `discarded` is told of each resting step that is not published.
+void task_started(const Board& board, int task, bool one_step = false);
+void task_exited(const Board& board, int task, bool final, bool clean = true,
+                 void (*discarded)(const Board& board, const SlotRecord& slot) = nullptr);
+
+// The step the in-port's task would read next, or -1.
+int next_step(const Board& board, int inport);
+
+// Is the step one of those that nobody gives up before its producers have ended (see kept_to_end)?
+bool waits_for_series(const Board& board, const SlotRecord& slot);
+
+// Are all the source's slots taken by such?
+bool full_of_series(const Board& board, int source);
+
+// The rank's program lists the steps of the in-port that are there; `whole`: all that will ever be. Returns the last publication that it may
+// show: the n-th listing of every rank shows the same ones.
+uint64_t begin_listing(const Board& board, int inport, int reader, bool whole);
+
+// Whether what the task has read since its last start is what it had listed before; whether it was shown all that there ever will be.
+struct ReadAsListed {
+    bool some;
+    bool whole;
+};
+ReadAsListed read_as_listed(const Board& board, int task);
+
+// Most steps of one source that one rank has opened since the task was last started.
+uint32_t steps_opened(const Board& board, int task);
+
+}  // namespace wilkins::queue

@@ -1,0 +1,496 @@
+// The state machine of steps, as consumers meet it: which step an open means, and how far each rank has got.
+#include "queue/queue.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "board/trace.hpp"
+#include "queue/parts.hpp"
+#include "queue/resting.hpp"
+
+namespace wilkins::queue {
+
+namespace {
+
+// The step of one entry of the in-port's log; without a slot if its producer has withdrawn it.
+Found find_entry(const Board& board, const PortRecord& inport, uint32_t position) {
+    Found found;
+    const Delivery& entry = board.delivery(inport, position);
+    const ChannelRecord& channel = board.channel(board.link(inport, entry.link));
+    const PortRecord& out = board.port(channel.outport);
+    each_slot(board, board.source(out.first_source + entry.source), [&](int k, const SlotRecord& slot) {
+        if (on_channel(board, slot, channel) && slot.sequence == entry.sequence) found = {k, entry.link, true, false, false, position};
+    });
+    return found;
+}
+
+// Is it the step that the rank has opened last, and will it open it again before it turns to the next?
+bool half_opened(const Board& board, const PortRecord& inport, const Found& found, int reader) {
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    const SlotRecord& slot = board.slot(found.slot);
+    const Mark& mark = board.mark(channel, place_in_port(board, board.source(slot.source)), reader);
+    return mark.keep == kHalfOpened && mark.last == slot.sequence + 1;
+}
+
+Found find_after(const Board& board, int index, int reader, uint32_t position);
+
+// In order: the next entry of the in-port's log, or the oldest step not in it yet.
+Found find_in_order(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    uint32_t position = board.position(inport, reader);
+    if (for_one_step(board, inport) && position > 0 && has_opened(board, inport, reader)) {
+        found = find_entry(board, inport, position - 1);
+        found.unread = false;
+        found.passed = found.slot < 0;
+        return found;
+    }
+    if (position > 0) {
+        found = find_entry(board, inport, position - 1);
+        if (found.slot >= 0 && half_opened(board, inport, found, reader)) {
+            found.unread = false;
+            return found;
+        }
+    }
+    return find_after(board, index, reader, position);
+}
+
+// The first step in order from this place in the log on.
+Found find_after(const Board& board, int index, int reader, uint32_t position) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    for (; position < inport.log_end; ++position) {
+        found = find_entry(board, inport, position);
+        if (found.slot >= 0) return found;
+        // Its producer has removed it since: for this rank the stream goes on behind it.
+    }
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s)
+            each_slot(board, board.source(out.first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < board.logged(channel, s)) return;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false, false, position};
+            });
+    }
+    return found;
+}
+
+// What a source does next, as far as it tells.
+enum class Begins { unknown, same, other };  // a file of the name that is asked for, or not
+
+Begins begins_next(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
+    const TaskRecord& task = board.task(board.port(source.port).task);
+    const RankRecord& producer = board.rank(task.first_rank + source.rank);
+    if (task.state == TaskState::ended || producer.wait == WaitFor::data) return Begins::other;
+    Begins next = Begins::unknown;
+    if (producer.wait == WaitFor::room) next = means(inport, name, producer.wait_name) ? Begins::same : Begins::other;
+    each_slot(board, source, [&](int, const SlotRecord& slot) {
+        if (!unfinished(slot)) return;
+        if (means(inport, name, slot.name)) next = Begins::same;
+        else if (next == Begins::unknown) next = Begins::other;
+    });
+    return next;
+}
+
+// May a rank that has opened the source's step of this name open the name again and get the same step? Not if the producer
+// rewrites the name: then the next open is the next step. As long as nothing tells, the answer waits for the producer's next
+// file, except where the producer itself waits for data or has ended.
+bool opens_again(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
+    if (source.rewrites || source.renames) return !source.rewrites;
+    return begins_next(board, inport, source, name) == Begins::other;
+}
+
+// The same, where the rank has opened a later step of the source. The first name that repeats may be this one, however many have not, so
+// the answer waits for a file that is begun after all that the rank has had.
+bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord& source, const Mark& mark, const char* name) {
+    if (source.rewrites) return false;
+    const Begins next = begins_next(board, inport, source, name);
+    return next == Begins::other || (next == Begins::unknown && source.next_sequence > mark.next);
+}
+
+Found find_by_name(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    Found found, owed;
+    bool passed = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            const SourceRecord& source = board.source(out.first_source + s);
+            const Mark& mark = board.mark(channel, s, reader);
+            bool again = false, past = false;
+            each_slot(board, source, [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+                const uint8_t had = board.had(slot, channel, reader);
+                if (had & kPast) {
+                    past = true;
+                } else if (had & kHad) {
+                    again = true;
+                    const bool is_last = mark.last == slot.sequence + 1;
+                    const bool allowed = mark.next == slot.sequence + 1 ? opens_again(board, inport, source, name)
+                                                                        : goes_back(board, inport, source, mark, name);
+                    if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed))) owed = {k, link, false, false};
+                    else if (found.slot < 0 && allowed) found = {k, link, false, false};
+                } else if (source.rewrites && is_done(board, channel, s, reader, slot)) {
+                    return;  // given up: of a name that repeats, the rank gets the next one
+                } else if (!found.unread || slot.published_stamp < board.slot(found.slot).published_stamp) {
+                    found = {k, link, true, false};
+                }
+            });
+            if (found.slot >= 0 || again || source.rewrites || !in_history(board, source, name, static_cast<int>(inport.components))) continue;
+            if (past || mark.opened == 0) passed = passed || begins_next(board, inport, source, name) != Begins::same;
+            else passed = passed || goes_back(board, inport, source, mark, name);
+        }
+    }
+    if (owed.slot >= 0) return owed;
+    found.passed = found.slot < 0 && passed;
+    return found;
+}
+
+// Where a name stands for the steps, no other one means any.
+Found find_none(const Board& board, const PortRecord& inport, const char* name) {
+    Found found;
+    for (int link = 0; link < inport.links; ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            found.passed = found.passed || in_history(board, board.source(s), name, static_cast<int>(inport.components));
+    }
+    return found;
+}
+
+// Calls `visit` with every mark of the rank on the in-port: its channel's link, its source within the out-port.
+template <class Visit>
+void each_mark(const Board& board, const PortRecord& inport, int reader, Visit visit) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const int sources = reader < channel.readers ? board.port(channel.outport).sources : 0;
+        for (int s = 0; s < sources; ++s) visit(link, s, board.mark(channel, s, reader));
+    }
+}
+
+// The step that the rank has chosen, if this is its name.
+Found find_chosen(const Board& board, const PortRecord& inport, int reader, const char* name) {
+    Found found;
+    each_mark(board, inport, reader, [&](int link, int s, const Mark& mark) {
+        if (mark.keep != kCurrent) return;
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
+            if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last && means(inport, name, slot.name)) found = {k, link, false, true};
+        });
+    });
+    return found;
+}
+
+// What the rank would choose now.
+Found find_choice(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    Found found;
+    if (in_order(inport)) {
+        found = find_in_order(board, index, reader);
+        if (!found.unread) return {};
+    } else {
+        each_mark(board, inport, reader, [&](int link, int s, const Mark&) {
+            const ChannelRecord& channel = board.channel(board.link(inport, link));
+            each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || is_done(board, channel, s, reader, slot)) return;
+                if (found.slot < 0 || slot.published_stamp < board.slot(found.slot).published_stamp) found = {k, link, true, false};
+            });
+        });
+    }
+    return found;
+}
+
+}  // namespace
+
+bool has_its_step(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    return for_one_step(board, inport) && has_opened(board, inport, reader);
+}
+
+bool has_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot >= 0; }
+
+int choose(const Board& board, int index, int reader, bool polled) {
+    PortRecord& inport = board.port(index);
+    const Found found = find_choice(board, index, reader);
+    if (found.slot < 0) return -1;
+    keep_names(inport);
+    take(board, index, reader, found);
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    board.mark(channel, place_in_port(board, board.source(board.slot(found.slot).source)), reader).keep = kCurrent;
+    note_given(board, inport, reader, polled);
+    return found.slot;
+}
+
+int next_choice(const Board& board, int index, int reader) { return find_choice(board, index, reader).slot; }
+
+namespace {
+
+// The name of the step that the rank has opened last does not mean it again.
+void forget_last(const Board& board, const PortRecord& inport, const ChannelRecord& channel, int s, int reader, Mark& mark) {
+    mark.keep = kGone;
+    if (in_order(inport)) return;
+    each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
+        if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) board.had(slot, channel, reader) |= kPast;
+    });
+}
+
+}  // namespace
+
+void finish(const Board& board, int index, int reader, int slot_index) {
+    const SlotRecord& slot = board.slot(slot_index);
+    const PortRecord& inport = board.port(index);
+    each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (mark.keep != kCurrent || mark.last != slot.sequence + 1 || board.port(channel.outport).first_source + s != slot.source) return;
+        forget_last(board, inport, channel, s, reader, mark);
+        board.ring(channel.outport);
+    });
+}
+
+void leave(const Board& board, int index, int reader) {
+    const PortRecord& inport = board.port(index);
+    each_mark(board, inport, reader, [&](int link, int s, Mark& mark) {
+        if (mark.keep == kGone) return;
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        forget_last(board, inport, channel, s, reader, mark);
+        board.ring(channel.outport);
+    });
+}
+
+bool stays_had(const Board& board, int index, int reader, const char* name, int* slot_index) {
+    const PortRecord& inport = board.port(index);
+    *slot_index = -1;
+    for (int link = 0; link < inport.links && !in_order(inport); ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
+                if (board.source(s).rewrites || !on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+                if ((board.had(slot, channel, reader) & (kHad | kPast)) == kHad) *slot_index = k;
+            });
+    }
+    return *slot_index >= 0;
+}
+
+Found find(const Board& board, int inport, int reader, const char* name) {
+    const PortRecord& port = board.port(inport);
+    const Found chosen = find_chosen(board, port, reader, name);
+    if (chosen.slot >= 0) return chosen;
+    if (!in_order(port)) return find_by_name(board, inport, reader, name);
+    return stands_in(port) && !means(port, name, "") ? find_none(board, port, name) : find_in_order(board, inport, reader);
+}
+
+namespace {
+
+// Counts one more open of the step that the mark's rank has opened last.
+void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
+    ++mark.opens;
+    const bool again = !in_order(inport) || for_one_step(board, inport);
+    mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
+    board.ring(channel.outport);
+}
+
+// Some rank has had the step.
+void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slot) {
+    uint8_t& on = board.on(slot, channel.place);
+    if (on & kCounted) return;
+    on |= kCounted;
+    ++channel.read;
+}
+
+}  // namespace
+
+void take(const Board& board, int index, int reader, const Found& found) {
+    PortRecord& inport = board.port(index);
+    const ChannelRecord& channel = board.channel(board.link(inport, found.link));
+    SlotRecord& slot = board.slot(found.slot);
+    const int s = place_in_port(board, board.source(slot.source));
+    Mark& mark = board.mark(channel, s, reader);
+    slot.opened_at = ++board.head().opens;
+    board.head().moved_at = now_ns();
+    if (!found.unread) {
+        if (in_order(inport) || mark.last == slot.sequence + 1) {
+            if (mark.keep == kHalfOpened) count_open(board, inport, channel, mark);
+            return;
+        }
+        mark.last = slot.sequence + 1;
+        mark.opens = 0;
+        return count_open(board, inport, channel, mark);
+    }
+    count_had(board, board.channel(board.link(inport, found.link)), slot);
+    if (!is_had(board, channel, s, slot)) {
+        ++inport.steps;
+        inport.bytes += slot.size.load();
+    } else {
+        inport.in_common = 1;
+    }
+    if (in_order(inport)) {
+        if (found.position == inport.log_end) {
+            board.delivery(inport, inport.log_end) = {found.link, s, slot.sequence};
+            WILKINS_FAULT_POINT("take.delivery");
+            ++inport.log_end;  // first: see repair
+            WILKINS_FAULT_POINT("take.logged");
+            board.logged(channel, s) = slot.sequence + 1;
+        }
+    }
+    ++(slot.published_stamp <= inport.listed_to ? inport.read_listed : inport.read_later);
+    note_process(board, inport, reader);
+    ++mark.opened;
+    WILKINS_FAULT_POINT("take.kept");
+    board.had(slot, channel, reader) = kHad;
+    mark.next = std::max(mark.next, slot.sequence + 1);
+    mark.last = slot.sequence + 1;
+    WILKINS_FAULT_POINT("take.marked");
+    // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
+    if (in_order(inport)) board.position(inport, reader) = found.position + 1;
+    else board.latest(inport, reader) = std::max(board.latest(inport, reader), slot.published_stamp);
+    trace::note(board, "open", inport.task, reader, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
+    mark.opens = 0;
+    count_open(board, inport, channel, mark);
+}
+
+void opened_in_part(const Board& board, int index, int ranks) {
+    const PortRecord& inport = board.port(index);
+    for (int link = 0; link < inport.links; ++link) {
+        ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (ranks < 2 || ranks >= channel.readers || channel.readers_given) continue;
+        channel.in_part = 1;
+        board.ring(channel.outport);
+    }
+}
+
+bool comes_late(const Board& board, int index, int reader, const Found& found) {
+    const PortRecord& inport = board.port(index);
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (!stands_by(board, channel, reader) || (found.slot >= 0 && found.link != link)) continue;
+        if (in_order(inport)) return board.position(inport, reader) < (found.slot < 0 ? inport.log_end : found.position);
+        for (int s = 0; s < board.port(channel.outport).sources; ++s)
+            if (highest(board, channel, s) > (found.slot < 0 ? 0 : board.slot(found.slot).sequence + 1)) return true;
+    }
+    return false;
+}
+
+void follow_lead(const Board& board, int index, int reader, int slot_index) {
+    const PortRecord& inport = board.port(index);
+    const SlotRecord& slot = board.slot(slot_index);
+    const SourceRecord& source = board.source(slot.source);
+    const int s = place_in_port(board, source);
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (channel.outport != source.port || reader >= channel.readers || !on_channel(board, slot, channel)) continue;
+        Mark& mark = board.mark(channel, s, reader);
+        if (mark.keep == kHalfOpened && mark.last == slot.sequence + 1) count_open(board, inport, channel, mark);
+        if (in_order(inport) ? slot.sequence < mark.next : (board.had(slot, channel, reader) & kHad) != 0) continue;
+        Found found = {slot_index, link, true, false, false, inport.log_end};
+        for (uint32_t n = in_order(inport) ? board.position(inport, reader) : inport.log_end; n < inport.log_end; ++n) {
+            const Delivery& entry = board.delivery(inport, n);
+            if (entry.link == link && entry.source == s && entry.sequence == slot.sequence) found.position = n;
+        }
+        take(board, index, reader, found);
+    }
+}
+
+namespace {
+
+// Was a step of this name published, of a source whose names do not repeat?
+bool was_there(const Board& board, const PortRecord& inport, const char* name) {
+    bool any = false;
+    for (int link = 0; link < inport.links && !in_order(inport); ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            any = any || (!board.source(s).rewrites && in_history(board, board.source(s), name, static_cast<int>(inport.components)));
+    }
+    return any;
+}
+
+}  // namespace
+
+bool let_go(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    if (stands_in(inport) && !means(inport, name, "")) return find_none(board, inport, name).passed;
+    bool any = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            Mark& mark = board.mark(channel, s, reader);
+            bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kHalfOpened);
+            each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
+                const bool is_last = mark.keep != kGone && mark.last == slot.sequence + 1;
+                same = same || is_last;
+                if (in_order(inport) || (board.had(slot, channel, reader) & (kHad | kPast)) != kHad) return;
+                board.had(slot, channel, reader) |= kPast;
+                any = true;
+            });
+            if (!same) continue;
+            any = true;
+            mark.keep = kGone;
+            WILKINS_FAULT_POINT("let-go.noted");
+            board.ring(channel.outport);
+        }
+    }
+    if (any) return true;
+    const Found found = find(board, index, reader, name);
+    if (found.slot < 0 || !found.unread) return found.passed || was_there(board, inport, name);
+    take(board, index, reader, found);
+    return let_go(board, index, reader, name);
+}
+
+bool can_produce(const Board& board, int inport) {
+    const PortRecord& port = board.port(inport);
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        if (board.task(board.port(channel.outport).task).state != TaskState::ended) return true;
+    }
+    return false;
+}
+
+int next_step(const Board& board, int index) {
+    const PortRecord& inport = board.port(index);
+    // What a program that was started for one step has opened is none to start the next one for.
+    if (for_one_step(board, inport)) return find_after(board, index, 0, board.position(inport, 0)).slot;
+    if (in_order(inport)) return find_in_order(board, index, 0).slot;
+    int best = -1;
+    for (int k = 0; k < inport.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(inport, k));
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            // A program that is told no names has chosen what it wants: an earlier step is none to start it again for.
+            const uint64_t from = board.task(inport.task).one_step ? 0 : highest(board, channel, s);
+            each_slot(board, board.source(out.first_source + s), [&](int slot_index, const SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.sequence < from || is_had(board, channel, s, slot)) return;
+                if (best < 0 || slot.published_stamp < board.slot(best).published_stamp) best = slot_index;
+            });
+        }
+    }
+    return best;
+}
+
+uint32_t steps_opened(const Board& board, int index) {
+    uint32_t most = 0;
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        for (int k = 0; k < port.links; ++k) {
+            const ChannelRecord& channel = board.channel(board.link(port, k));
+            const int sources = board.port(channel.outport).sources;
+            for (int s = 0; s < sources; ++s)
+                for (int r = 0; r < channel.readers; ++r) {
+                    uint32_t opened = board.mark(channel, s, r).opened + (board.first_opens(port, r).since_start > 0 ? 1 : 0);
+                    most = opened > most ? opened : most;
+                }
+        }
+    }
+    return most;
+}
+
+}  // namespace wilkins::queue

@@ -1,0 +1,178 @@
+// Closed files that rest until they are published.
+#include "queue/resting.hpp"
+
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "board/past_names.hpp"
+#include "queue/queue.hpp"
+
+namespace wilkins::queue {
+
+namespace {
+
+const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
+
+// The source's resting slot that was begun first, but for that of a place; -1 if there is none. `kept_back`: or that of a file which
+// the task's actions keep back.
+int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place, bool kept_back) {
+    int oldest = -1;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::resting || slot.place_hash == but_place || (slot.kept_back && !kept_back)) continue;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+    }
+    return oldest;
+}
+
+bool abandoned(const Board& board, const SlotRecord& slot) {
+    return slot.state == SlotState::resting && !slot.handed_over && board.is_over(slot.writer_process);
+}
+
+// Calls `visit` with every resting slot of an out-port.
+template <class Visit>
+void each_resting(const Board& board, int outport, Visit visit) {
+    const PortRecord& port = board.port(outport);
+    for (int s = 0; s < port.sources; ++s) {
+        const SourceRecord& source = board.source(port.first_source + s);
+        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+            if (board.slot(k).state == SlotState::resting) visit(k, board.slot(k));
+    }
+}
+
+}  // namespace
+
+void hand_over(const Board& board, int task, uint32_t process, bool ends) {
+    for (int k = 0; k < board.head().slots; ++k) {
+        SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::resting || slot.writer_process != process) continue;
+        if (board.port(board.source(slot.source).port).task == task) slot.handed_over = ends;
+    }
+}
+
+void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Discarded discarded) {
+    each_resting(board, outport, [&](int k, const SlotRecord& slot) {
+        if (!abandoned(board, slot) || slot.place_hash == but_place) return;
+        discarded(board, slot);
+        withdraw(board, k);
+    });
+}
+
+bool settle_claims(const Board& board, int outport, Discarded discarded) {
+    bool any = false;
+    each_resting(board, outport, [&](int k, const SlotRecord& slot) {
+        if (slot.claimed_by == 0) return;
+        if (claimed(board, slot)) {
+            any = true;
+            return;
+        }
+        discarded(board, slot);
+        withdraw(board, k);
+        board.slot(k).claimed_by = 0;
+    });
+    return any;
+}
+
+void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) {
+    SlotRecord& slot = board.slot(index);
+    const Habits& habits = port_of(board, slot).habits;
+    ++slot.closes;
+    WILKINS_FAULT_POINT("rest.counted");
+    slot.kept_back = keep_back;
+    if (slot.removed) {
+        withdraw(board, index);
+        return;
+    }
+    if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
+    if (keep_back || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+        slot.state = SlotState::resting;
+        board.ring(board.source(slot.source).port);
+    } else if (slot.snapshots > 0 && slot.digest == digest) {
+        withdraw(board, index);
+    } else {
+        publish(board, index);
+    }
+}
+
+int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state) {
+    const PortRecord& port = board.port(outport);
+    for (int s = 0; s < port.sources; ++s) {
+        const SourceRecord& source = board.source(port.first_source + s);
+        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+            const SlotRecord& slot = board.slot(k);
+            const bool lost_its_name = slot.state == SlotState::writing && slot.removed;
+            if (slot.state != state || lost_its_name) continue;
+            if ((place && slot.place_hash == place) || strcmp(slot.name, name) == 0) return k;
+        }
+    }
+    return -1;
+}
+
+void turn_to(const Board& board, int source_index, uint64_t place) {
+    const SourceRecord& source = board.source(source_index);
+    if (board.port(source.port).habits.publish != Publish::next) return;
+    for (int k; (k = oldest_resting(board, source, place, false)) >= 0;) {
+        WILKINS_FAULT_POINT("rest.turning");
+        publish(board, k);
+    }
+}
+
+bool full_of_resting(const Board& board, int source_index) {
+    const SourceRecord& source = board.source(source_index);
+    bool any = false;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (!unfinished(slot)) return false;
+        any = any || slot.state == SlotState::resting;
+    }
+    return any;
+}
+
+bool make_room_for_names(const Board& board, SourceRecord& source) {
+    uint64_t n = 0;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
+        if (unfinished(board.slot(k))) n += 2;  // its readers may call it otherwise
+    return past::make_room(board, source.names, n);
+}
+
+bool drop_kept_back(const Board& board, int source_index) {
+    const SourceRecord& source = board.source(source_index);
+    int oldest = -1;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::resting || !slot.kept_back || claimed(board, slot)) continue;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+    }
+    if (oldest >= 0) withdraw(board, oldest);
+    return oldest >= 0;
+}
+
+void withdraw(const Board& board, int index) {
+    SlotRecord& slot = board.slot(index);
+    // As a published step that no channel has: whoever holds it open may go on reading it.
+    for (int k = 0; k < port_of(board, slot).links; ++k) board.on(slot, k) = 0;
+    slot.removed = 1;
+    WILKINS_FAULT_POINT("withdraw.noted");
+    slot.state = SlotState::published;
+    board.ring(board.source(slot.source).port);
+}
+
+void end_resting(const Board& board, int task, bool clean, Discarded discarded) {
+    for (int s = 0; s < board.head().sources; ++s) {
+        const SourceRecord& source = board.source(s);
+        if (board.port(source.port).task != task) continue;
+        for (int k; (k = oldest_resting(board, source, 0, true)) >= 0;) {
+            // (Nobody knows what a file is called that is being renamed.)
+            const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
+            if (whole && !board.slot(k).kept_back) {
+                if (board.port(source.port).habits.publish == Publish::close) board.port(source.port).unseen.fetch_add(1);
+                publish(board, k);
+                continue;
+            }
+            if (!whole && discarded) discarded(board, board.slot(k));
+            withdraw(board, k);
+        }
+    }
+}
+
+}  // namespace wilkins::queue

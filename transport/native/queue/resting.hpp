@@ -1,0 +1,52 @@
+// When the file that a program has closed is published, and until then, who may find it and go on with it.
+//
+// Functions on a locked board, without waiting, as those of queue/queue.hpp.
+#pragma once
+
+#include "board/board.hpp"
+
+namespace wilkins::queue {
+
+// Its program is not done with it: being written, or closed and resting.
+inline bool unfinished(const SlotRecord& slot) { return slot.state == SlotState::writing || slot.state == SlotState::resting; }
+
+// The program has closed the file: it is published, or rests until it is. `digest`: of its content, if its port takes
+// snapshots; a file that is as its last snapshot is not published once more. `keep_back`: the task's actions will say when.
+void close_slot(const Board& board, int slot, uint64_t digest, bool keep_back = false);
+
+// The task's resting file of this name or place, whichever rank closed it last, or -1. `state`: or in another state.
+int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state = SlotState::resting);
+
+// The source's program turns to the file of this place: those that rest until then are published.
+void turn_to(const Board& board, int source, uint64_t place);
+
+// Is every slot that keeps the source from beginning another step taken by a resting one?
+bool full_of_resting(const Board& board, int source);
+
+// Gives up the source's oldest file that is kept back. False if there is none.
+bool drop_kept_back(const Board& board, int source);
+
+// Makes sure of memory for the names of the source's unfinished files. False: shared memory is full.
+bool make_room_for_names(const Board& board, SourceRecord& source);
+
+// The process ends by itself, not by a signal: it may leave what it has closed to others of its task. `ends`: false if it does not
+// end after all.
+void hand_over(const Board& board, int task, uint32_t process, bool ends);
+
+using Discarded = void (*)(const Board& board, const SlotRecord& slot);
+
+// Withdraws the port's files that rest though the process that closed them was killed, since it may have been about to add to
+// them; but for that of a place. Calls `discarded` for each of those.
+void withdraw_abandoned(const Board& board, int outport, uint64_t but_place, Discarded discarded);
+
+// Is a living process renaming a file of the port that rests? Withdraws those that a process was renaming when it died, and calls
+// `discarded` for each.
+bool settle_claims(const Board& board, int outport, Discarded discarded);
+
+// Takes a resting file from everyone: it was never published.
+void withdraw(const Board& board, int slot);
+
+// The task's program has ended: what rests is published, or discarded after a failure. Calls `discarded` for each of those.
+void end_resting(const Board& board, int task, bool clean, Discarded discarded);
+
+}  // namespace wilkins::queue

@@ -1,0 +1,252 @@
+// Closing steps: what was written becomes whole, takes its name on disk and is published; what was read is let go.
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/fault.hpp"
+#include "board/border.hpp"
+#include "board/trace.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "store/actions.hpp"
+#include "store/disk.hpp"
+#include "store/parts.hpp"
+#include "store/snapshot.hpp"
+
+namespace wilkins {
+
+// Where a run may be gone on with: which file it is that the program has written now. Noted before it has its name, so that no
+// file of that name is there of which the trace does not tell.
+void note_file(const Board& board, int index, const char* hidden, const char* path, uint64_t inode) {
+    if (!board.head().trace_at_once) return;
+    const SlotRecord& slot = board.slot(index);
+    const SourceRecord& source = board.source(slot.source);
+    const PortRecord& port = board.port(source.port);
+    uint64_t sequence = 0;
+    {
+        Board::Lock lock(board);
+        sequence = source.next_sequence;
+    }
+    disk::keep(board, source.port, source.rank, sequence, hidden, path);
+    Board::Lock lock(board);
+    trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
+}
+
+namespace {
+
+// The step's file takes its name on disk. A run whose archive has a gap is no good: that ends it.
+int settle_on_disk(const StepFile* file) {
+    const Process& p = process();
+    const StepFile::State* state = file->state;
+    const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof(), note_file);
+    if (!error) return 0;
+    Board::Lock lock(p.board);
+    fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.context.rank, state->name, strerror(error),
+             error == ENOSPC || error == EDQUOT ? "free some space there, or write to another disk"
+             : error == EPERM || error == EOPNOTSUPP ? "this file system has no hard links, which 'mode: file' needs; use 'mode: both'"
+                                                     : "mend that, or use 'mode: memory'");
+    return error;
+}
+
+// The arena becomes exactly the file: no stale byte below its end, nothing behind it.
+int complete(StepFile* file) {
+    Process& p = process();
+    SlotRecord& slot = p.board.slot(file->state->slot);
+    {
+        Board::Lock lock(p.board);
+        if (!is_writing(slot, file->state->identity)) return ESTALE;
+    }
+    if (int error = slot.broken.load()) return error;
+    const uint64_t size = file->eof();
+    const uint64_t blocks = (size + kBlock - 1) / kBlock;
+    bool stale = slot.reserved.load() < size;
+    for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() != kValid;
+    if (stale) {
+        if (int error = file->reserve(blocks * kBlock)) return error;
+        if (slot.touched.load() < blocks) slot.touched.store(blocks);
+        if (int error = open_to(file->state->mapping, slot.reserved.load())) return error;
+        for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
+    }
+    WILKINS_FAULT_POINT("complete.valid");
+    if (int error = open_to(file->state->mapping, size)) return error;
+    if (slot.reserved.load() != size)
+        if (int error = p.arenas->trim(file->state->slot, size)) return error;
+    return settle_on_disk(file);
+}
+
+// This rank closes a step that it took as its in-port's; to look at one, or to read one's own again, is no event.
+void note_closed(const Process& p, int index) {
+    const SlotRecord& slot = p.board.slot(index);
+    const SourceRecord& source = p.board.source(slot.source);
+    const PortRecord& outport = p.board.port(source.port);
+    for (int k = 0; k < outport.links; ++k) {
+        const ChannelRecord& channel = p.board.channel(p.board.link(outport, k));
+        const PortRecord& inport = p.board.port(channel.inport);
+        if (inport.task != p.context.task || !p.board.on(slot, channel.place) || p.context.rank >= channel.readers) continue;
+        if (!queue::has_had(p.board, channel, source.rank, p.context.rank, slot)) continue;
+        trace::note(p.board, "close", inport.task, p.context.rank, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                    static_cast<int64_t>(slot.size.load()));
+        return;
+    }
+}
+
+std::atomic<bool> has_left_resting{false};  // this process has closed files that rest
+std::atomic<bool> ending{false};
+
+void note_resting(SlotRecord& slot) {
+    if (slot.state != SlotState::resting) return;
+    has_left_resting = true;
+    slot.handed_over = ending;
+}
+
+std::atomic<bool> exiting{false};  // the program has called exit, or returned from main
+
+// A file that the program has closed as it ended, and is not published yet.
+struct ClosedAtEnd {
+    int slot;
+    uint64_t stamp;
+    uint64_t digest;
+    ClosedAtEnd* next;
+};
+ClosedAtEnd* closed_at_end = nullptr;  // guarded by the board's lock
+
+bool close_later(int slot, uint64_t stamp, uint64_t digest) {
+    auto* closed = new (std::nothrow) ClosedAtEnd{slot, stamp, digest, closed_at_end};
+    if (closed) closed_at_end = closed;
+    return closed != nullptr;
+}
+
+// The stamp of the first file of this process that is open.
+uint64_t first_open(const Board& board) {
+    const uint32_t self = board.joined();
+    uint64_t first = UINT64_MAX;
+    for (int k = 0; k < board.head().slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::writing || slot.writer_process != self || slot.stamp >= first) continue;
+        bool closed = false;
+        for (const ClosedAtEnd* one = closed_at_end; one; one = one->next) closed = closed || one->stamp == slot.stamp;
+        if (!closed) first = slot.stamp;
+    }
+    return first;
+}
+
+// Closes those, in the order in which they were begun, up to one that is open. `all`: that one will stay so.
+void close_in_order(const Board& board, bool all) {
+    const uint64_t open = all ? UINT64_MAX : first_open(board);
+    while (closed_at_end) {
+        ClosedAtEnd** first = &closed_at_end;
+        for (ClosedAtEnd** one = first; *one; one = &(*one)->next)
+            if ((*one)->stamp < (*first)->stamp) first = one;
+        if ((*first)->stamp > open) return;
+        const ClosedAtEnd* const next = *first;
+        *first = next->next;
+        if (is_writing(board.slot(next->slot), next->stamp)) {
+            queue::close_slot(board, next->slot, next->digest, actions::keeps_back());
+            note_resting(board.slot(next->slot));
+        }
+        delete next;
+    }
+}
+
+// The last of the library's: what is still open now stays so.
+__attribute__((destructor(101))) void close_rest() try {
+    if (!closed_at_end) return;
+    const Process& p = process();
+    if (!p.board.joined()) return;
+    Board::Lock lock(p.board);
+    close_in_order(p.board, true);
+} WILKINS_OR()
+
+// HDF5 may close its files before or after this.
+__attribute__((destructor)) void end_by_itself() {
+    ending = true;
+    hand_over_resting();
+}
+
+}  // namespace
+
+void note_begun() {
+    // HDF5 has been initialised by now, so this runs before its own handler.
+    static const int registered = atexit([] { exiting = true; });
+    (void)registered;
+}
+
+void log_discarded(const Board& board, const SlotRecord& slot) {
+    const SourceRecord& source = board.source(slot.source);
+    log_for(board, board.port(source.port).task, source.rank,
+            "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);
+}
+
+namespace {
+
+void hand_over(bool ends) try {
+    if (!has_left_resting) return;
+    const Process& p = process();
+    // A child that shares its parent's memory until it calls exec may come here: it has closed nothing, and must not lock.
+    const uint32_t self = p.board.joined();
+    if (!self) return;
+    bool any = false;
+    for (int k = 0; k < p.board.head().slots; ++k) any = any || p.board.slot(k).writer_process == self;
+    if (!any) return;
+    Board::Lock lock(p.board);
+    queue::hand_over(p.board, p.context.task, self, ends);
+} WILKINS_OR()
+
+}  // namespace
+
+void hand_over_resting() { hand_over(true); }
+
+void take_back_resting() { hand_over(false); }
+
+void close_step(StepFile* file) {
+    StepFile::State* state = file->state;
+    Process& p = process();
+    if (state->mine()) {
+        if (state->role == Role::lead || state->role == Role::snapshot) {
+            WILKINS_FAULT_POINT("close.begun");
+            const int error = complete(file);
+            WILKINS_FAULT_POINT("close.complete");
+            if (error == ECANCELED) {
+                log_line("task '%s' rank %d gives '%s' up: no consumer sees it", p.task_name(), p.context.rank, state->name);
+                give_up(p, state->slot, state->identity);
+            } else if (error) {
+                log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
+                         p.context.rank, state->name, strerror(error));
+                give_up(p, state->slot, state->identity);
+            } else {
+                const uint64_t digest = final_digest(file);
+                Board::Lock lock(p.board);
+                const bool mine = is_writing(p.board.slot(state->slot), state->identity);
+                if (mine && state->role == Role::snapshot) queue::publish(p.board, state->slot);
+                else if (mine && !(exiting && close_later(state->slot, state->identity, digest)))
+                    queue::close_slot(p.board, state->slot, digest, actions::keeps_back());
+                if (mine) note_resting(p.board.slot(state->slot));
+                if (exiting) close_in_order(p.board, false);
+            }
+        } else if (state->role == Role::peer) {
+            WILKINS_FAULT_POINT("close.peer");
+            Board::Lock lock(p.board);
+            end_peer(p.board.slot(state->slot), state->identity);
+        } else if (state->role == Role::reader) {
+            WILKINS_FAULT_POINT("close.reader");
+            Board::Lock lock(p.board);
+            if (!state->again) note_closed(p, state->slot);
+            queue::drop_hold(p.board, p.rank_index, state->slot, state->process);
+        }
+    }
+    WILKINS_FAULT_POINT("close.before-free");
+    free_file(file);
+}
+
+void leave_step(StepFile* file) { free_file(file); }
+
+void discard_step(StepFile* file) {
+    const StepFile::State* state = file->state;
+    const bool writes = state->role == Role::lead || state->role == Role::snapshot;
+    if (writes && state->mine()) give_up(process(), state->slot, state->identity);
+    free_file(file);
+}
+
+}  // namespace wilkins

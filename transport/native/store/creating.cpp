@@ -1,0 +1,257 @@
+// Steps that this task writes: begins them, waiting for room, and goes on with those that rest.
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "board/trace.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "store/disk.hpp"
+#include "store/parts.hpp"
+#include "store/snapshot.hpp"
+#include "waiting/circle.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// Slots whose writer died without a word (a crashed program inside a shell-script task).
+void sweep_dead_writers(Process& p, int source_index) {
+    const SourceRecord& source = p.board.source(source_index);
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        SlotRecord& slot = p.board.slot(k);
+        if (slot.state == SlotState::writing && !slot.inherited && p.board.is_over(slot.writer_process)) queue::clear_slot(p.board, k);
+    }
+}
+
+// Goes on with a file of this task that rests. nullptr with ENOENT: there is none.
+StepFile* reopen_resting(const Match& match, bool empty, int* error) {
+    Process& p = process();
+    const uint64_t place = hash_place(match.name);
+    int index;
+    uint64_t stamp;
+    {
+        Board::Lock lock(p.board);
+        if ((*error = await_renames(p, match.outport, lock))) return nullptr;
+        queue::withdraw_abandoned(p.board, match.outport, empty ? 0 : place, log_discarded);
+        index = queue::find_resting(p.board, match.outport, match.name, place);
+        if (index < 0) {
+            const bool may_rest = rests(p.board.port(match.outport).habits);
+            const int written = !may_rest ? -1 : queue::find_resting(p.board, match.outport, match.name, place, SlotState::writing);
+            *error = written >= 0 && !p.board.is_over(p.board.slot(written).writer_process) ? EAGAIN : ENOENT;
+            if (*error == EAGAIN)
+                log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
+                         p.context.rank, match.name, p.board.rank(p.board.slot(written).writer).rank);
+            return nullptr;
+        }
+        queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
+        SlotRecord& slot = p.board.slot(index);
+        slot.writer = p.rank_index;
+        slot.writer_process = p.board.self();
+        slot.handed_over = 0;
+        slot.state = SlotState::writing;
+        WILKINS_FAULT_POINT("rest.reopened");
+        stamp = slot.stamp;
+    }
+    Mapping mapping;
+    *error = p.arenas->map(index, true, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name);
+    if (file) {
+        if (empty) file->set_eof(0);
+        return file;
+    }
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    p.board.slot(index).state = SlotState::resting;
+    return nullptr;
+}
+
+}  // namespace
+
+void give_up(const Process& p, int index, uint64_t stamp) {
+    const SlotRecord& slot = p.board.slot(index);
+    bool mine;
+    {
+        Board::Lock lock(p.board);
+        mine = is_writing(slot, stamp);
+    }
+    if (mine) disk::forget(p.board, index);  // the slot is this process's until it is cleared: nobody waits for a disk to have the board
+    Board::Lock lock(p.board);
+    if (is_writing(slot, stamp)) queue::clear_slot(p.board, index);
+    p.board.ring(p.board.source(slot.source).port);
+}
+
+StepFile* create(const Match& match, bool exclusive, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    const PortRecord& port = board.port(match.outport);
+    const int source_index = port.first_source + p.context.rank;
+    const uint64_t place = hash_place(match.name);
+    if (disk::is_directory(match.name)) {
+        *error = EISDIR;
+        return nullptr;
+    }
+    bool goes_on = port.habits.publish != Publish::next;
+    if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
+        Board::Lock lock(board);
+        if ((*error = await_renames(p, match.outport, lock))) return nullptr;
+        const int resting = queue::find_resting(board, match.outport, match.name, place);
+        goes_on = resting >= 0 && board.slot(resting).kept_back;
+    }
+    if (goes_on && !exclusive) {
+        if (StepFile* file = reopen_resting(match, true, error)) return file;
+        if (*error != ENOENT && *error != EAGAIN) return nullptr;
+        *error = 0;
+    }
+    const bool on_disk = disk::has_files(board, match.outport);
+    const bool is_there = exclusive && on_disk && disk::exists(match.name);
+    {
+        Board::Lock lock(board);
+        if ((*error = await_renames(p, match.outport, lock))) return nullptr;
+        queue::withdraw_abandoned(board, match.outport, 0, log_discarded);
+        int clash = queue::find_clash(board, match.outport, p.context.rank, place);
+        if (clash >= 0) {
+            // The rank that fails may leave the others in a collective call for ever: this ends the run.
+            fail_run(p,
+                     "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file together "
+                     "through MPI-IO",
+                     p.task_name(), board.source(board.slot(clash).source).rank, p.context.rank, match.name);
+            *error = EEXIST;
+            return nullptr;
+        }
+        if (exclusive && (on_disk ? is_there
+                                  : queue::exists(board, board.source(source_index), match.name) ||
+                                        queue::find_resting(board, match.outport, match.name, place) >= 0)) {
+            *error = EEXIST;
+            return nullptr;
+        }
+        queue::turn_to(board, source_index, 0);
+    }
+    return begin_step(match, source_index, place, Role::lead, error);
+}
+
+StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    const PortRecord& port = board.port(match.outport);
+    const Folder folder = folder_of(match.name);
+    int index = -1;
+    uint64_t stamp = 0;
+    bool name_has_room = true;
+    note_begun(p, match.outport, match.name, folder);
+    {
+        Board::Lock lock(board);
+        sweep_dead_writers(p, source_index);
+        note_member(board, p.rank_index, false);
+        Wait wait(p, WaitFor::room, match.outport, match.name);
+        for (;;) {
+            if (queue::has_room(board, source_index, match.name)) {
+                index = queue::take_slot(board, source_index, false);
+                if (index < 0) index = queue::take_slot(board, source_index, true);
+                if (index >= 0) break;
+                sweep_dead_readers(p, match.outport);
+                if (queue::drop_kept_back(board, source_index)) continue;
+                if (queue::full_of_series(board, source_index)) {
+                    fail_run(p,
+                             "task '%s' rank %d: %d files of port '%s' wait to be listed all together ('listing: end' on an in-port), more than "
+                             "can be kept at once; give that in-port a 'queue' as long as the series, or let its program read the files one by one",
+                             p.task_name(), p.context.rank, board.source(source_index).slots, port.pattern);
+                    *error = ENOSPC;
+                    return nullptr;
+                }
+                if (queue::full_of_resting(board, source_index)) {
+                    fail_run(p,
+                             "task '%s' rank %d: %d files of port '%s' are closed but not yet published, more than can rest at once; "
+                             "its 'publish' says that they will be added to, which these files are not: mend that key",
+                             p.task_name(), p.context.rank, board.source(source_index).slots, port.pattern);
+                    *error = ENOSPC;
+                    return nullptr;
+                }
+            }
+            if ((*error = wait.nap(lock))) return nullptr;
+        }
+        WILKINS_FAULT_POINT("create.slot-taken");
+        note_begun();
+        ++p.me().files;
+        board.head().moved_at = now_ns();
+        SlotRecord& slot = board.slot(index);
+        slot.writer = p.rank_index;
+        slot.writer_process = p.board.self();
+        slot.stamp = stamp = ++board.head().stamp;
+        slot.place_hash = place;
+        slot.folder = folder;
+        strcpy(slot.name, match.name);
+        WILKINS_FAULT_POINT("create.named");
+        slot.state = SlotState::writing;
+        WILKINS_FAULT_POINT("create.writing");
+        // (The board remembers the names of all files that are published.)
+        name_has_room = queue::make_room_for_names(board, board.source(source_index));
+        trace::note(board, "create", p.context.task, p.context.rank, port.pattern, match.name, -1, -1);
+        // The second file of a source tells readers whether its names are unique (see queue::find).
+        const SourceRecord& source = board.source(source_index);
+        if (!source.rewrites && !source.renames)
+            for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
+    }
+    WILKINS_FAULT_POINT("create.before-map");
+    Mapping mapping;
+    *error = disk::begin(board, index);
+    if (!*error) *error = p.arenas->map(index, true, &mapping);
+    WILKINS_FAULT_POINT("create.mapped");
+    if (!*error) {
+        // The table first: if this process dies in between, the next writer empties it again.
+        SlotRecord& slot = board.slot(index);
+        memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
+        WILKINS_FAULT_POINT("create.emptied");
+        slot.touched.store(0);
+    }
+    StepFile* file = *error ? nullptr : make_file(role, index, mapping, stamp, match.name);
+    if (!file) {
+        if (!*error) *error = ENOMEM;
+        give_up(p, index, stamp);
+        return nullptr;
+    }
+    if (!name_has_room && (*error = make_room_for_name(file)) != 0) {
+        discard_step(file);
+        return nullptr;
+    }
+    return file;
+}
+
+namespace {
+
+// Says once per port that a file was published before its program had done with it.
+void hint_at_publish(const Process& p, const Match& match) {
+    PortRecord& port = p.board.port(match.outport);
+    if (port.reopened.fetch_add(1) > 0) return;
+    log_line("hint: task '%s' rank %d reopens '%s' to add to it after it was published, which makes a second step that starts as a "
+             "copy of the first; if its consumers are to see it only when it is whole, say so on the out-port '%s': 'publish: next', "
+             "or 'publish: n' if it is closed n times",
+             p.task_name(), p.context.rank, match.name, port.pattern);
+}
+
+}  // namespace
+
+StepFile* continue_own(const Match& match, int* error) {
+    if (StepFile* file = reopen_resting(match, false, error)) return file;
+    if (*error != ENOENT) return nullptr;
+    StepFile* old = reread_own(match, error);
+    if (!old) return nullptr;
+    StepFile* file = create(match, false, error);
+    if (file) {
+        const uint64_t size = old->eof();
+        *error = file->reserve(size);
+        if (!*error) *error = file->write(0, old->data(), size);
+        if (*error) {
+            discard_step(file);
+            file = nullptr;
+        } else {
+            hint_at_publish(process(), match);
+            starts_as_snapshot(file);
+        }
+    }
+    close_step(old);
+    return file;
+}
+
+}  // namespace wilkins

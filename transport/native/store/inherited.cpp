@@ -1,0 +1,217 @@
+// Steps that are left to whoever still writes them: when they are whole, and how they come into their arenas then.
+#include "store/inherited.hpp"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/raw.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "store/disk.hpp"
+#include "store/parts.hpp"
+#include "store/reclaim.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins::inherited {
+
+namespace {
+
+constexpr uint64_t kPiece = 64u << 20;  // bytes read at once
+constexpr int kPause = 10;              // ms between looks whether another process is done with a step
+
+struct Path {
+    char text[PATH_MAX];
+};
+
+Path file_of(const Board& board, int slot) {
+    Path path;
+    snprintf(path.text, sizeof(path.text), "%s/w%d", board.folder(), slot);
+    return path;
+}
+
+bool is_left(const SlotRecord& slot) { return slot.inherited.load(std::memory_order_acquire) != 0; }
+
+// The file's bytes become the arena's, exactly. Returns 0 or an errno.
+int store(const Board& board, Arenas& arenas, int index, int fd) {
+    SlotRecord& slot = board.slot(index);
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0) return errno;
+    const uint64_t size = static_cast<uint64_t>(st.st_size);
+    const uint64_t blocks = (size + kBlock - 1) / kBlock;
+    Mapping mapping;
+    if (const int error = arenas.map(index, true, &mapping)) return error;
+    int error = size > mapping.length ? EFBIG : arenas.reserve(index, size);
+    while ((error == ENOSPC || error == EDQUOT) && reclaim(board, arenas, error == EDQUOT ? board.source(slot.source).port : -1))
+        error = arenas.reserve(index, size);
+    if (!error) error = open_to(mapping, size);
+    if (!error && slot.touched.load() < blocks) slot.touched.store(blocks);
+    for (uint64_t done = 0; !error && done < size;) {
+        const ssize_t n = raw::pread(fd, mapping.bytes + done, std::min(size - done, kPiece), static_cast<off_t>(done));
+        if (n > 0) done += static_cast<uint64_t>(n);
+        else if (n == 0) error = EIO;
+        else if (errno != EINTR) error = errno;
+    }
+    if (!error) {
+        for (uint64_t b = 0; b < blocks; ++b) mapping.blocks[b].store(kValid, std::memory_order_release);
+        slot.size.store(size, std::memory_order_release);
+        if (slot.reserved.load() != size) error = arenas.trim(index, size);
+    }
+    if (!error) error = disk::settle(board, index, mapping.bytes, size, note_file);
+    if (!mapping.kept) unmap(mapping);
+    return error;
+}
+
+// A process that has the file open for writing, in words for people.
+void name_writer(const struct stat& file, char* out, size_t room) {
+    snprintf(out, room, "a process");
+    DIR* processes = opendir("/proc");
+    if (!processes) return;
+    while (const struct dirent* process = readdir(processes)) {
+        const long pid = strtol(process->d_name, nullptr, 10);
+        char path[64];
+        snprintf(path, sizeof(path), "/proc/%ld/fd", pid);
+        DIR* files = pid > 0 && pid != getpid() ? opendir(path) : nullptr;
+        if (!files) continue;
+        bool found = false;
+        while (const struct dirent* entry = readdir(files)) {
+            struct stat st;
+            found = found || (fstatat(dirfd(files), entry->d_name, &st, 0) == 0 && st.st_dev == file.st_dev && st.st_ino == file.st_ino);
+        }
+        closedir(files);
+        if (!found) continue;
+        char name[32] = {};
+        snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+        const int fd = raw::open(path, O_RDONLY | O_CLOEXEC, 0);
+        const ssize_t n = fd < 0 ? -1 : raw::read(fd, name, sizeof(name) - 1);
+        if (fd >= 0) raw::close(fd);
+        name[n > 0 ? n - 1 : 0] = 0;
+        snprintf(out, room, "process %ld (%s)", pid, name);
+        break;
+    }
+    closedir(processes);
+}
+
+void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
+    struct stat st;
+    char who[64];
+    if (raw::fstat(fd, &st) != 0) return;
+    name_writer(st, who, sizeof(who));
+    const SourceRecord& source = board.source(slot.source);
+    log_for(board, board.port(source.port).task, source.rank,
+            "'%s' was published when its task ended, though %s still had it open for writing: what that writes from now on no consumer sees; "
+            "let the task's program wait for the processes that it starts",
+            slot.name, who);
+}
+
+// True if the step is still left to others. `waits`: until whoever else settles it now has done so.
+bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool waits) {
+    SlotRecord& slot = board.slot(index);
+    uint64_t stamp;
+    {
+        Board::Lock lock(board);
+        for (;;) {
+            if (!is_left(slot) || slot.state != SlotState::writing) return false;
+            if (!queue::claimed(board, slot)) break;
+            if (!waits || nap(process(), board.source(slot.source).port, lock, kPause) != 0) return true;
+        }
+        slot.claimed_by = board.self();
+        stamp = slot.stamp;
+    }
+    const Path path = file_of(board, index);
+    const int fd = raw::open(path.text, O_RDONLY | O_CLOEXEC, 0);
+    int error = fd < 0 ? errno : 0;
+    const bool written = !error && is_written(fd);
+    if (written && !ends) error = EAGAIN;
+    if (!error) error = store(board, arenas, index, fd);
+    if (!error && written) tell_cut_off(board, slot, fd);
+    if (fd >= 0) raw::close(fd);
+    Board::Lock lock(board);
+    slot.claimed_by = 0;
+    if (slot.state != SlotState::writing || slot.stamp != stamp) return false;
+    if (error == EAGAIN || ((error == ENOSPC || error == EDQUOT) && !ends)) return true;
+    slot.inherited.store(0);
+    raw::unlink(path.text);
+    const SourceRecord& source = board.source(slot.source);
+    if (error) {
+        fail_run_for(board, board.port(source.port).task, source.rank,
+                     "task '%s' rank %d: '%s', which a program that it started has written, could not be stored: %s; %s",
+                     board.task(board.port(source.port).task).name, source.rank, slot.name, strerror(error),
+                     error == ENOSPC || error == EDQUOT ? "free some memory or disk, or write smaller steps" : "mend that");
+        queue::clear_slot(board, index);
+    } else {
+        queue::close_slot(board, index, 0);
+        if (slot.state == SlotState::resting) slot.handed_over = 1;
+    }
+    board.ring(source.port);
+    return false;
+}
+
+}  // namespace
+
+// A lease on a file that is to be read is granted while nobody has it open for writing, and only then.
+bool is_written(int fd) {
+    const int before = errno;
+    const bool granted = raw::lease(fd, F_RDLCK) == 0;
+    const bool written = !granted && errno == EAGAIN;
+    if (granted) raw::lease(fd, F_UNLCK);
+    errno = before;
+    return written;
+}
+
+int leave(const StepFile* step, int fd) {
+    const Board& board = process().board;
+    const int slot = step->token().slot;
+    const Path path = file_of(board, slot);
+    char from[32];
+    snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
+    struct stat named, open;
+    const bool there = stat(path.text, &named) == 0 && raw::fstat(fd, &open) == 0 && named.st_ino == open.st_ino;
+    if (!there) {
+        raw::unlink(path.text);  // of a step that was cut off
+        if (linkat(AT_FDCWD, from, AT_FDCWD, path.text, AT_SYMLINK_FOLLOW) != 0) return errno;
+    }
+    board.slot(slot).inherited.store(1, std::memory_order_release);
+    return 0;
+}
+
+void take_back(const StepFile* step) {
+    // The file keeps its name: it could not be given one again, and is about to be asked for once more (a shell looks for a
+    // program in one folder after the other).
+    process().board.slot(step->token().slot).inherited.store(0, std::memory_order_release);
+}
+
+namespace {
+
+int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool waits) {
+    int left = 0;
+    for (int k = 0; k < board.head().slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (!is_left(slot) || (task >= 0 && board.port(board.source(slot.source).port).task != task)) continue;
+        if (settle_one(board, arenas, k, ends, waits)) ++left;
+    }
+    return left;
+}
+
+}  // namespace
+
+int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends, false); }
+
+void remove_file(const Board& board, int slot) { raw::unlink(file_of(board, slot).text); }
+
+void settle_own(bool waits) {
+    const Process& p = process();
+    if (!p.context.active) return;
+    const int before = errno;
+    settle_all(p.board, *p.arenas, p.context.task, false, waits);
+    errno = before;
+}
+
+}  // namespace wilkins::inherited

@@ -1,0 +1,431 @@
+// Listings of folders: in which of them steps lie, what there is to show, and how long that is waited for.
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <tuple>
+
+#include "base/patterns.hpp"
+#include "queue/answers.hpp"
+#include "queue/parts.hpp"
+#include "queue/queue.hpp"
+#include "queue/stand_in.hpp"
+#include "store/disk.hpp"
+#include "store/first_opens.hpp"
+#include "store/parts.hpp"
+#include "store/second_pass.hpp"
+#include "waiting/circle.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr int kFirstNap = 10;  // ms; a wait that is to give up looks soon, and then less and less often, whether it should
+constexpr int kLastNap = 250;
+constexpr int kSeveral = 20;  // the same, where steps of several in-ports may end the wait
+
+// What the program of a port calls its files.
+const char* called(const PortRecord& port) { return stands_in(port) ? port.stands : port.pattern; }
+
+const char* base_of(const char* name) { return last_components(name, 1); }
+
+bool is_mine(const Process& p, const PortRecord& port, Direction direction) {
+    return port.task == p.context.task && port.direction == direction;
+}
+
+// Calls `visit` with every out-port that brings steps to the in-port, and its channel.
+template <class Visit>
+void each_outport(const Board& board, const PortRecord& inport, Visit visit) {
+    for (int k = 0; k < inport.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(inport, k));
+        visit(board.port(channel.outport), channel);
+    }
+}
+
+template <class Visit>
+void each_slot_of(const Board& board, const PortRecord& out, Visit visit) {
+    for (int s = out.first_source; s < out.first_source + out.sources; ++s) queue::each_slot(board, board.source(s), visit);
+}
+
+bool has_begun(const Board& board, const PortRecord& out) {
+    bool begun = false;
+    for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+        begun = begun || board.source(s).next_sequence > board.source(s).first_sequence;
+    each_slot_of(board, out, [&](int, const SlotRecord& slot) { begun = begun || slot.state != SlotState::free; });
+    return begun;
+}
+
+// Is the folder one in which the in-port's files lie: where a producer has begun one, or, with the pattern's own directories below
+// it, where the reader starts or a producer does?
+bool lies_in(const Process& p, const PortRecord& inport, const Listed& listed) {
+    const Board& board = p.board;
+    const char* const pattern = called(inport);
+    if (pattern[0] == '/') {
+        const std::string whole = listed.path + "/" + base_of(pattern);
+        return std::count(pattern, pattern + strlen(pattern), '/') == std::count(whole.begin(), whole.end(), '/') &&
+               glob_match(std::string(pattern, static_cast<size_t>(base_of(pattern) - pattern)).c_str(), (listed.path + "/").c_str());
+    }
+    if (listed.folder.none()) return false;
+    const Folder start = listed.start_of(pattern);
+    bool found = !start.none() && start == p.start;
+    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord&) {
+        found = found || (!start.none() && start == board.task(out.task).folder);
+        if (!found && !stands_in(inport)) each_slot_of(board, out, [&](int, const SlotRecord& slot) { found = found || slot.folder == listed.folder; });
+    });
+    return found;
+}
+
+// Is the folder one whose own folders the pattern names by wildcards, as for `step*/data.h5` that in which the reader starts or a producer does?
+bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) {
+    const char* const pattern = called(inport);
+    const char* const end = strchr(pattern, '/');
+    if (!end || end == pattern || listed.folder.none() || !has_wildcard(std::string(pattern, end).c_str())) return false;
+    bool found = listed.folder == p.start;
+    each_outport(p.board, inport, [&](const PortRecord& out, const ChannelRecord&) { found = found || listed.folder == p.board.task(out.task).folder; });
+    return found;
+}
+
+// A file that the task has written, or this process is writing, and has not removed: to the program it is there.
+bool is_own_file(const Process& p, const SlotRecord& slot) {
+    const PortRecord& port = p.board.port(p.board.source(slot.source).port);
+    if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.state == SlotState::free || slot.removed) return false;
+    return slot.state != SlotState::writing || slot.writer_process == p.board.joined();
+}
+
+// Can a producer of the in-port, which has not begun any file yet, still do so in a folder of which nothing is known?
+bool may_begin(const Board& board, const PortRecord& inport) {
+    bool may = false;
+    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord&) {
+        may = may || (board.task(out.task).state != TaskState::ended && !has_begun(board, out));
+    });
+    return may;
+}
+
+// Has something been published for the in-port that a policy lets go when there is more?
+bool drops_since_first(const Board& board, const PortRecord& inport) {
+    bool drops = false;
+    each_outport(board, inport, [&](const PortRecord& out, const ChannelRecord& channel) {
+        drops = drops || (channel.when_full != WhenFull::block && out.steps > 0);
+    });
+    return drops;
+}
+
+// What a listing has to wait for.
+struct Awaited {
+    int port = -1;
+    WaitKind kind = WaitKind::gives_up;
+    bool several = false;
+};
+
+// One that a later listing of the same start will not wait for again.
+bool is_answered(const Process& p) { return p.me().listed == p.board.task(p.context.task).starts + 1; }
+
+Awaited awaited(const Process& p, const Listed& listed, bool perhaps) {
+    const Board& board = p.board;
+    Awaited first;
+    bool there = is_answered(p);
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = board.port(i);
+        if (!is_mine(p, port, Direction::in) || !may_read(board, i, p.context.rank) || before_first(p, i)) continue;
+        const bool known = lies_in(p, port, listed) || leads_to(p, port, listed);
+        if (!known && !(perhaps && may_begin(board, port))) continue;
+        if (known && port.habits.listing == Lists::end) {
+            if (queue::can_produce(board, i)) return {i, WaitKind::to_end, false};
+            continue;
+        }
+        there = there || (known && queue::has_choice(board, i, p.context.rank)) || queue::has_opened(board, port, p.context.rank);
+        if (there || port.habits.looks == Looks::now || !queue::can_produce(board, i)) continue;
+        if (port.habits.looks != Looks::always && drops_since_first(board, port)) continue;
+        if (first.port >= 0) first.several = true;
+        else first.port = i;
+    }
+    return there ? Awaited{} : first;
+}
+
+void tell_short(const Process& p, int index) {
+    PortRecord& port = p.board.port(index);
+    if (port.listed_short.fetch_add(1) > 0) return;
+    log_line("task '%s' rank %d lists a folder in which files of its in-port '%s' will lie, and is shown none: a step could only come when "
+             "this program goes on; 'looks: now' on the in-port says that its looks and listings are not to wait",
+             p.task_name(), p.context.rank, port.pattern);
+}
+
+// May a producer of the task's in-ports yet begin its first file?
+bool any_may_begin(const Process& p) {
+    bool may = false;
+    for (int i = p.first_port; i < p.last_port; ++i)
+        may = may || (is_mine(p, p.board.port(i), Direction::in) && may_begin(p.board, p.board.port(i)));
+    return may;
+}
+
+// A path that says fewer folders than a pattern is said from the root on.
+void complete(std::string& path, int directories) {
+    const bool is_short = path.empty() || count_components(path.c_str()) < directories || path.compare(0, 2, "..") == 0;
+    char above[PATH_MAX];
+    const int saved = errno;
+    if (is_short && path[0] != '/' && getcwd(above, sizeof(above))) {
+        const std::string whole = std::string(above) + "/" + path;
+        char clean[PATH_MAX];
+        if (normalise(whole.c_str(), clean, sizeof(clean))) path = clean;
+    }
+    errno = saved;
+}
+
+}  // namespace
+
+Listed::Listed(std::string given, const Folder& identity) : path(std::move(given)), folder(identity) {
+    const Process& p = process();
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        const char* const pattern = called(port);
+        const int directories = count_components(pattern) - 1;
+        if (!is_mine(p, port, Direction::in) || directories < 1 || pattern[0] == '/' || folder.none()) continue;
+        complete(path, directories);
+        const std::string middle(pattern, static_cast<size_t>(base_of(pattern) - pattern - 1));
+        if (!pattern_match(middle.c_str(), directories, path.c_str())) continue;
+        std::string up = path;
+        for (int k = 0; k < directories; ++k) up += "/..";
+        above_.push_back({directories, identify(up.c_str())});
+    }
+}
+
+void Listed::look_again() {
+    const Folder now = identify(path.empty() ? "." : path.c_str());
+    *this = Listed(std::move(path), now);
+}
+
+Folder Listed::start_of(const char* pattern) const {
+    const int directories = count_components(pattern) - 1;
+    if (directories == 0) return folder;
+    for (const auto& [levels, where] : above_)
+        if (levels == directories) return where;
+    return {};
+}
+
+bool any_may_hold_steps() {
+    const Process& p = process();
+    if (!p.context.active) return false;
+    for (int i = p.first_port; i < p.last_port; ++i)
+        if (is_mine(p, p.board.port(i), Direction::in)) return true;
+    Board::Lock lock(p.board);
+    for (int s = 0; s < p.board.head().slots; ++s)
+        if (!p.board.slot(s).folder.none()) return true;
+    return false;
+}
+
+bool may_hold_steps(const Folder& folder) {
+    const Process& p = process();
+    if (!p.context.active || p.first_port == p.last_port) return false;
+    Board::Lock lock(p.board);
+    bool may = folder == p.start;
+    for (int i = p.first_port; !may && i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (!is_mine(p, port, Direction::in)) continue;
+        may = strchr(called(port), '/') || may_begin(p.board, port);
+        each_outport(p.board, port, [&](const PortRecord& out, const ChannelRecord&) { may = may || folder == p.board.task(out.task).folder; });
+    }
+    for (int s = 0; !may && s < p.board.head().slots; ++s) may = p.board.slot(s).folder == folder;
+    return may && (!folder.none() || any_may_begin(p));
+}
+
+bool leads_to_steps(const Listed& listed) {
+    const Process& p = process();
+    if (!p.context.active) return false;
+    Board::Lock lock(p.board);
+    bool leads = false;
+    for (int i = p.first_port; i < p.last_port; ++i) leads = leads || (is_mine(p, p.board.port(i), Direction::in) && leads_to(p, p.board.port(i), listed));
+    return leads;
+}
+
+Content content_of(const Listed& listed) {
+    const Process& p = process();
+    if (!p.context.active) return Content::nothing;
+    Board::Lock lock(p.board);
+    Content content = Content::nothing;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (!is_mine(p, port, Direction::in)) continue;
+        if (lies_in(p, port, listed)) return Content::steps;
+        if (may_begin(p.board, port)) content = Content::perhaps;
+    }
+    for (int s = 0; !listed.folder.none() && s < p.board.head().slots; ++s)
+        if (p.board.slot(s).folder == listed.folder) return Content::files;
+    return content;
+}
+
+void await_listing(Listed& listed, bool perhaps) {
+    Process& p = process();
+    Board::Lock lock(p.board);
+    std::optional<Wait> wait;
+    Awaited before;
+    for (int pause = kFirstNap;; pause = std::min(2 * pause, kLastNap)) {
+        const Awaited now = awaited(p, listed, perhaps);
+        if (now.port < 0) break;
+        PortRecord& port = p.board.port(now.port);
+        if (now.port != before.port || now.kind != before.kind) {
+            wait.reset();
+            lock.acquire();
+            wait.emplace(p, WaitFor::data, now.port, port.pattern, now.kind);
+            before = now;
+        }
+        const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : kLastNap;
+        if (wait->nap(lock, std::min(pause, longest)) != 0) break;
+        if (now.kind == WaitKind::gives_up && wait->is_in_vain(lock)) {
+            tell_short(p, now.port);
+            break;
+        }
+        if (perhaps) {  // (no disk is asked with the board's lock)
+            lock.release();
+            listed.look_again();
+            lock.acquire();
+        }
+    }
+    lock.acquire();
+    const uint32_t start = p.board.task(p.context.task).starts + 1;
+    bool known = false;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        PortRecord& port = p.board.port(i);
+        known = known || (is_mine(p, port, Direction::in) && lies_in(p, port, listed));
+    }
+    if (known) p.me().listed = start;
+}
+
+namespace {
+
+struct Found {
+    ListedStep step;
+    uint64_t place;  // among those of one name: an open leads to the lowest
+};
+
+// In-ports, and out-ports whose files of these lie below the folder in which the reader starts.
+using Below = std::vector<std::pair<int, int>>;
+
+// Is the folder one of those above a name?
+bool is_above(const Folder& folder, std::string name) {
+    for (size_t end = name.rfind('/'); end != std::string::npos && end > 0; end = name.rfind('/')) {
+        name.resize(end);
+        if (identify(name.c_str()) == folder) return true;
+    }
+    return false;
+}
+
+// In the folder in which the reader starts, the steps of producers elsewhere are shown; but those of folders below it are shown
+// there alone, as on disk, or programs that go through all of them would meet each twice.
+Below find_below(const Process& p, const Listed& listed) {
+    struct Begun {
+        std::pair<int, int> ports;
+        std::string folder;
+    };
+    std::vector<Begun> begun;
+    {
+        Board::Lock lock(p.board);
+        for (int i = p.first_port; i < p.last_port; ++i) {
+            const PortRecord& port = p.board.port(i);
+            if (!is_mine(p, port, Direction::in) || called(port)[0] == '/' || !(listed.start_of(called(port)) == p.start)) continue;
+            const int directories = count_components(called(port)) - 1;
+            each_outport(p.board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
+                std::string folder = out.begun_in;
+                for (int k = 0; k < directories; ++k) folder.resize(std::min(folder.size(), folder.rfind('/')));
+                if (out.begun) begun.push_back({{i, channel.outport}, std::move(folder)});
+            });
+        }
+    }
+    Below below;
+    for (const Begun& one : begun)
+        if (is_above(p.start, one.folder)) below.push_back(one.ports);
+    return below;
+}
+
+bool is_below(const Below& below, const Listed& listed, const ChannelRecord& channel, const SlotRecord& slot) {
+    return !(slot.folder == listed.folder) && std::find(below.begin(), below.end(), std::pair(channel.inport, channel.outport)) != below.end();
+}
+
+// The in-port's steps that an open by a name in the folder finds, of those published so far.
+void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, std::vector<Found>& found) {
+    const Board& board = p.board;
+    const PortRecord& port = board.port(index);
+    const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
+    const auto add = [&](const std::string& base, const SlotRecord& slot) {
+        found.push_back({{base, slot.stamp}, slot.published_stamp});
+    };
+    if (in_order(port)) {
+        const std::string base = base_of(called(port));
+        const std::string name = folder + base;
+        const queue::Found next = is_called(port, name.c_str()) ? queue::find(board, index, p.context.rank, name.c_str()) : queue::Found{};
+        if (next.slot >= 0) add(base, board.slot(next.slot));
+        return;
+    }
+    each_outport(board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
+        if (p.context.rank >= channel.readers) return;
+        each_slot_of(board, out, [&](int k, const SlotRecord& slot) {
+            if (!queue::on_channel(board, slot, channel) || slot.published_stamp > so_far || is_below(below, listed, channel, slot)) return;
+            const std::string base = base_of(slot.name);
+            const std::string name = folder + base;
+            if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
+            const bool had = queue::has_had(board, channel, queue::place_in_port(board, board.source(slot.source)), p.context.rank, slot);
+            int still = k;
+            const bool shown = !had || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
+                               (queue::stays_had(board, index, p.context.rank, name.c_str(), &still) && still == k);
+            if (shown) add(base, slot);
+        });
+    });
+}
+
+// A program that lists again and again until there are as many files as it needs reads none before: queues that are full are to grow.
+void note_listing(const Process& p, int index, uint64_t last) {
+    if (note_listed(p.board, index, p.context.rank, last) && !in_order(p.board.port(index))) end_circle_of_poll(p.board, p.rank_index, index);
+}
+
+}  // namespace
+
+std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
+    const Process& p = process();
+    const Below below = find_below(p, listed);
+    std::vector<Found> found;
+    {
+        Board::Lock lock(p.board);
+        int listed_port = -1;
+        uint64_t last = 0;  // publication of a step of others
+        for (int i = p.first_port; i < p.last_port; ++i) {
+            const PortRecord& port = p.board.port(i);
+            if (port.task != p.context.task) continue;
+            if (port.direction == Direction::out) {
+                each_slot_of(p.board, port, [&](int, const SlotRecord& slot) {
+                    if (slot.folder == listed.folder && is_own_file(p, slot)) found.push_back({{base_of(slot.name), slot.stamp}, UINT64_MAX - slot.stamp});
+                });
+            } else if (may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
+                const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
+                const bool counts = by_program && !in_order(port);
+                const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
+                if (counts) note_listing_again(p, i);
+                const size_t before = found.size();
+                find_steps(p, i, listed, below, so_far, found);
+                for (size_t k = before; k < found.size(); ++k) last = std::max(last, found[k].place);
+                if (listed_port < 0 || in_order(p.board.port(listed_port))) listed_port = i;
+            }
+        }
+        if (by_program && listed_port >= 0) note_listing(p, listed_port, last);
+    }
+    // Of others' steps of one name, an open leads to the one published first; of its own, to the newest.
+    std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+        return std::tie(a.step.name, a.place) < std::tie(b.step.name, b.place);
+    });
+    std::vector<ListedStep> steps;
+    for (Found& one : found)
+        if (steps.empty() || steps.back().name != one.step.name) steps.push_back(std::move(one.step));
+    return steps;
+}
+
+bool is_covered(const Listed& listed, const Match& match) {
+    const Process& p = process();
+    if (match.outport >= 0 && !disk::has_files(p.board, match.outport)) return true;
+    if (match.inport < 0) return false;
+    Board::Lock lock(p.board);
+    return lies_in(p, p.board.port(match.inport), listed);
+}
+
+}  // namespace wilkins

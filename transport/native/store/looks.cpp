@@ -1,0 +1,267 @@
+// Looks: whether a name of an in-port is there, asked without opening it (stat, access, H5Fis_accessible).
+//
+// A look waits as an open would, so that a program that looks before it opens is not told that a step is missing which is still to
+// come. It takes nothing. Where waiting could last, it answers at once: see answers_at_once and closes_circle.
+#include <cerrno>
+#include <cstring>
+
+#include "base/patterns.hpp"
+#include "queue/answers.hpp"
+#include "queue/parts.hpp"
+#include "queue/stand_in.hpp"
+#include "store/first_opens.hpp"
+#include "store/loans.hpp"
+#include "store/parts.hpp"
+#include "store/second_pass.hpp"
+#include "waiting/stuck.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr int kFirstPause = 10;        // ms until a waiting look asks for the first time whether anything can still end its wait,
+constexpr int kLongestPause = 1000;    // and between the later times
+constexpr int64_t kStill = 10'000'000'000;  // ns without movement after which processes that are not known to wait count as waiting
+
+// Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has had and whose memory holds another step by now.
+struct Sight {
+    Look look;
+    int slot;
+};
+
+Sight sight_of(const Board& board, int index) {
+    const SlotRecord& slot = board.slot(index);
+    return {{slot.size.load(), slot.stamp, slot.published_ns}, index};
+}
+
+// Calls `visit` with every slot that is published on one of the in-port's channels for the reader.
+template <class Visit>
+void each_published(const Board& board, const PortRecord& inport, int reader, Visit visit) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            queue::each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
+                if (queue::on_channel(board, slot, channel)) visit(k, slot);
+            });
+    }
+}
+
+// One question of a rank about one name.
+class Question {
+public:
+    Question(Process& p, const Match& match) : p_(p), board_(p.board), match_(match), inport_(p.board.port(match.inport)) {}
+
+    // 0 and *sight, ENOENT, or EINTR as a wait does. `in_memory`: what is seen must be a step whose slot still holds it.
+    int ask(Board::Lock& lock, bool in_memory, Sight* sight);
+
+private:
+    bool sees(bool in_memory, Sight* sight) const;
+    bool sees_held(Sight* sight) const;
+    bool sees_had(bool in_memory, Sight* sight) const;
+    bool answers_at_once() const;
+    bool has_begun() const;
+    bool asks_again() const;
+    bool writers_wait_for_room() const;
+    bool closes_circle(Wait& wait, Board::Lock& lock);
+    bool may_move_unseen() const;
+    uint64_t movement() const;
+    int missing(bool ended) const;
+
+    Process& p_;
+    const Board& board_;
+    const Match& match_;
+    PortRecord& inport_;
+    uint64_t moved_ = 0;       // see movement
+    int64_t still_since_ = 0;  // when that last changed
+};
+
+// The newest step of the name that the rank has open: what a call from within an open asks about.
+bool Question::sees_held(Sight* sight) const {
+    int best = -1;
+    each_published(board_, inport_, p_.context.rank, [&](int k, const SlotRecord& slot) {
+        if (slot.holds == 0 || !means(inport_, match_.name, slot.name)) return;
+        int held = 0;
+        queue::each_hold(board_, p_.rank_index, [&](int32_t index, uint32_t process) { held += index == k && !board_.is_over(process); });
+        if (held <= loans::count(p_, k)) return;
+        if (best < 0 || slot.published_stamp > board_.slot(best).published_stamp) best = k;
+    });
+    if (best >= 0) *sight = sight_of(board_, best);
+    return best >= 0;
+}
+
+// The step that the rank has opened last, under this name: what a program asks about that looks back at what it has read, to tell its size or to
+// remove it. It is shown once. Who asks again asks for the next one, as the next open does.
+bool Question::sees_had(bool in_memory, Sight* sight) const {
+    Looked& looked = board_.looked(inport_, p_.context.rank);
+    if (looked.had.identity == 0 || looked.had_name != hash_name(inport_, match_.name) || !queue::can_produce(board_, match_.inport)) return false;
+    *sight = {looked.had, looked.had_slot};
+    if (board_.slot(looked.had_slot).stamp != looked.had.identity || board_.slot(looked.had_slot).state != SlotState::published) sight->slot = -1;
+    looked.had.identity = 0;
+    return !in_memory || sight->slot >= 0;
+}
+
+bool Question::sees(bool in_memory, Sight* sight) const {
+    if (sees_held(sight)) return true;
+    const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
+    int slot = found.slot;
+    if (slot >= 0 || queue::stays_had(board_, match_.inport, p_.context.rank, match_.name, &slot)) *sight = sight_of(board_, slot);
+    return slot >= 0 || (inport_.habits.looks == Looks::wait && !found.passed && sees_had(in_memory, sight));
+}
+
+// Was a step published for the in-port?
+bool Question::has_begun() const {
+    for (int link = 0; link < inport_.links; ++link) {
+        const ChannelRecord& channel = board_.channel(board_.link(inport_, link));
+        for (int s = 0; s < board_.port(channel.outport).sources; ++s)
+            if (queue::offered(board_, channel, s) > 0) return true;
+    }
+    return false;
+}
+
+// Looks that do not wait: where the workflow file, or a cycle, says so; and where steps are dropped, once there was one, since the reader is
+// to go at its own pace.
+bool Question::answers_at_once() const {
+    if (inport_.habits.looks != Looks::wait) return inport_.habits.looks == Looks::now;
+    for (int link = 0; link < inport_.links; ++link)
+        if (board_.channel(board_.link(inport_, link)).when_full != WhenFull::block) return has_begun();
+    return false;
+}
+
+// Has the rank done nothing but ask in vain for this name for so long that it is not going to go on without?
+bool Question::asks_again() const {
+    const Vain& vain = p_.me().vain;
+    return vain.looks > 1 && vain.files == p_.me().files && strcmp(vain.name, match_.name) == 0 &&
+           now_ns() - vain.since >= int64_t{inport_.habits.poll_end_ms} * 1'000'000;
+}
+
+// Do all wait for room that could write for the in-port?
+bool Question::writers_wait_for_room() const {
+    for (int link = 0; link < inport_.links; ++link) {
+        const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(inport_, link)).outport).task);
+        if (task.state == TaskState::ended) continue;
+        for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
+            if (board_.rank(r).wait != WaitFor::room) return false;
+    }
+    return true;
+}
+
+// Grows when anything on the board moves that could end a wait.
+uint64_t Question::movement() const {
+    uint64_t moved = board_.head().publications;
+    for (int r = 0; r < board_.head().ranks; ++r) moved += board_.rank(r).files;
+    return moved;
+}
+
+// Is there a living process of a waiting rank that is not known to wait? It may do what the others wait for.
+bool Question::may_move_unseen() const {
+    for (int r = 0; r < board_.head().ranks; ++r) {
+        const RankRecord& rank = board_.rank(r);
+        if (rank.wait == WaitFor::nothing) continue;
+        for (const uint32_t process : rank.came)
+            if (process != 0 && process != rank.wait_process && !board_.is_over(process)) return true;
+    }
+    return false;
+}
+
+// Does all wait for each other, this look among it? Then it is the look that goes on: what it asks for is not there.
+bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
+    wait.tell(lock);
+    const uint64_t moved = movement();
+    const int64_t now = now_ns();
+    if (still_since_ == 0 || moved != moved_) still_since_ = now;
+    moved_ = moved;
+    if (!is_stuck(board_, p_.rank_index)) return false;
+    if (now - still_since_ < kStill && may_move_unseen()) return false;
+    if (!inport_.told_missing) {
+        inport_.told_missing = 1;
+        log_line("task '%s' rank %d looks for '%s', and all that could write it waits for this task: the look was answered with 'no such "
+                 "file', as later ones of the in-port '%s' will be; if the program goes on without the file that is right, and "
+                 "'looks: now' on the in-port saves the wait; if it needs the file, give the in-port a longer 'queue'",
+                 p_.task_name(), p_.context.rank, match_.name, inport_.pattern);
+    }
+    return true;
+}
+
+int Question::missing(bool ended) const {
+    hint_at_look_again(p_, match_.inport, match_.name);
+    note_vain(board_, match_.inport, p_.context.rank, match_.name, ended && inport_.habits.looks != Looks::now);
+    return ENOENT;
+}
+
+int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
+    if (!may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
+    note_came(board_, p_.rank_index);
+    loans::take_back(p_);
+    if (answer_first(p_, match_.inport, false) != First::wait) return ENOENT;
+    if (inport_.habits.looks != Looks::now) inport_.touched = 1;
+    SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
+    // Who asks again and again is not told once more that nothing is there where all wait for it: it waits as one that opens the name, so that
+    // what has to be done for that one is done.
+    const bool insists = asks_again();
+    Wait wait(p_, WaitFor::data, match_.inport, match_.name, insists ? WaitKind::plain : WaitKind::gives_up);
+    int64_t asked_at = now_ns();
+    int64_t pause = kFirstPause;
+    for (;;) {
+        const bool ended = !queue::can_produce(board_, match_.inport);
+        if (const SharedAnswer::Known known = shared.known(); known.given) {
+            if (known.slot < 0) return missing(ended);
+            *sight = sight_of(board_, known.slot);
+            return 0;
+        }
+        if (sees(in_memory, sight)) {
+            shared.give(sight->look.identity);
+            return 0;
+        }
+        const queue::Found found = queue::find(board_, match_.inport, p_.context.rank, match_.name);
+        // A look decides nothing about what a name stands for, and where another one does, no other comes.
+        const bool never = queue::may_stand_in(board_, inport_, match_.name) || (stands_in(inport_) && !means(inport_, match_.name, ""));
+        bool over = never || found.passed || ended || (answers_at_once() && !(insists && writers_wait_for_room()));
+        const int64_t now = now_ns();
+        if (!over && !insists && now - asked_at >= pause * 1'000'000) {
+            over = closes_circle(wait, lock);
+            asked_at = now;
+            pause = pause * 2 < kLongestPause ? pause * 2 : kLongestPause;
+        }
+        if (over) {
+            shared.give(0);
+            return missing(ended && !found.passed && !never);
+        }
+        if (const int error = wait.nap(lock, static_cast<int>(pause))) return error;
+    }
+}
+
+}  // namespace
+
+int await_look(const Match& match, Look* look) {
+    Process& p = process();
+    if (match.outport >= 0 || match.inport < 0) return lookup_step(match, &look->size, &look->identity, &look->published_ns) ? 0 : ENOENT;
+    Board::Lock lock(p.board);
+    Sight sight;
+    const int error = Question(p, match).ask(lock, false, &sight);
+    if (!error) *look = sight.look;
+    return error;
+}
+
+StepFile* open_look(const Match& match, int* error) {
+    Process& p = process();
+    if (match.outport >= 0 || match.inport < 0) {
+        Look look;
+        *error = await_look(match, &look);
+        return *error ? nullptr : open_step(match, Intent::look, 1, error);
+    }
+    Sight sight;
+    {
+        Board::Lock lock(p.board);
+        if ((*error = Question(p, match).ask(lock, true, &sight))) return nullptr;
+        if (!queue::add_hold(p.board, p.rank_index, sight.slot)) {
+            *error = too_many_open(p, match.name);
+            return nullptr;
+        }
+    }
+    return open_held(sight.slot, sight.look.identity, match.name, error);
+}
+
+}  // namespace wilkins

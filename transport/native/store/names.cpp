@@ -1,0 +1,200 @@
+// Names: what a look at one shows, and what becomes of a step whose name is removed or changed.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "base/patterns.hpp"
+#include "base/raw.hpp"
+#include "queue/answers.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "queue/stand_in.hpp"
+#include "store/disk.hpp"
+#include "store/first_opens.hpp"
+#include "store/parts.hpp"
+#include "store/unmatched_names.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+bool on_disk(const Match& match) {
+    return match.inport < 0 && disk::has_files(process().board, match.outport);
+}
+
+int await_renames(Process& p, int outport, Board::Lock& lock) {
+    if (!disk::has_files(p.board, outport)) return 0;
+    while (queue::settle_claims(p.board, outport, log_discarded))
+        if (const int error = nap(p, outport, lock)) return error;
+    return 0;
+}
+
+bool is_file(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).habits.mode == Mode::file; }
+
+bool may_remove_file(const Match& match) {
+    const Process& p = process();
+    if (match.outport >= 0 || p.board.port(match.inport).habits.mode == Mode::memory) return true;
+    if (p.board.port(match.inport).habits.mode == Mode::both || !may_read(p.board, match.inport, p.context.rank)) return false;
+    Board::Lock lock(p.board);
+    bool is_next = false;
+    for (uint64_t seen = 0;;) {  // while this one looks at the disk, another thread may take the step
+        const queue::Found next = queue::find(p.board, match.inport, p.context.rank, match.name);
+        if (next.slot < 0 || !next.unread) return true;
+        const uint64_t stamp = p.board.slot(next.slot).stamp;
+        if (stamp == seen) return !is_next;
+        seen = stamp;
+        lock.release();
+        is_next = disk::is_named(p.board, next.slot, match.name);
+        lock.acquire();
+    }
+}
+
+bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
+    Process& p = process();
+    if (on_disk(match)) return disk::look(match.name, size, identity, published_ns);
+    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
+    Board::Lock lock(p.board);
+    int index = -1;
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, false) == First::wait) {
+        index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
+        if (index < 0) note_in_vain(p, match.inport, match.name, true);
+    }
+    if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
+    if (index < 0) return match.inport >= 0 && look_at_last(match, size, identity, published_ns);
+    const SlotRecord& slot = p.board.slot(index);
+    *size = slot.size.load();
+    *identity = slot.stamp;
+    *published_ns = slot.published_ns;
+    return true;
+}
+
+int remove_step(const Match& match) {
+    Process& p = process();
+    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
+    Board::Lock lock(p.board);
+    if (const int error = await_renames(p, match.outport, lock)) return error;
+    bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
+        forget_had(p.board, match.inport, p.context.rank, match.name);
+        removed = queue::let_go(p.board, match.inport, p.context.rank, match.name) || removed;
+    }
+    return removed ? 0 : ENOENT;
+}
+
+int delete_file(const Match& match) {
+    if (!on_disk(match)) return remove_step(match);
+    if (raw::unlink(match.name) != 0) return errno;
+    remove_step(match);
+    return 0;
+}
+
+int begin_again(const Match& match) {
+    Process& p = process();
+    const uint64_t place = hash_place(match.name);
+    Board::Lock lock(p.board);
+    if (const int error = await_renames(p, match.outport, lock)) return error;
+    queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, 0);
+    if (queue::find_resting(p.board, match.outport, match.name, place) >= 0) return EAGAIN;
+    return queue::remove_own(p.board, match.outport, match.name, place, false) ? 0 : ENOENT;
+}
+
+void withdraw_step(const Match& match) {
+    const Process& p = process();
+    const uint64_t place = hash_place(match.name);
+    Board::Lock lock(p.board);
+    queue::remove_own(p.board, match.outport, match.name, place, true);
+}
+
+std::vector<std::string> move_folder(const char* from, const char* to) {
+    const Process& p = process();
+    const size_t length = strlen(from);
+    char whole_from[kNameMax], whole_to[kNameMax];
+    const bool known = make_whole(from, whole_from) && make_whole(to, whole_to);
+    std::vector<std::pair<uint64_t, std::string>> in_memory;
+    {
+        Board::Lock lock(p.board);
+        for (int k = 0; k < p.board.head().slots; ++k) {
+            const SlotRecord& slot = p.board.slot(k);
+            const int outport = p.board.source(slot.source).port;
+            if (p.board.port(outport).task != p.context.task) continue;
+            const bool closed = slot.state == SlotState::published || slot.state == SlotState::resting;
+            if (!disk::has_files(p.board, outport)) {
+                if (!closed || slot.removed || strncmp(slot.name, from, length) != 0 || slot.name[length] != '/') continue;
+                in_memory.emplace_back(slot.stamp, slot.name);
+            } else if (known) {  // a slot that is free may have a hidden file, too
+                disk::move_folder(p.board, k, whole_from, whole_to);
+            }
+        }
+    }
+    std::sort(in_memory.begin(), in_memory.end());
+    std::vector<std::string> names;
+    for (auto& one : in_memory) names.push_back(std::move(one.second));
+    return names;
+}
+
+namespace {
+
+// Gives a file that rests another name, on disk too. False: no such file rests; else *error is 0 or an errno.
+bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
+    const Board& board = p.board;
+    const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
+    const Folder folder = folder_of(to.name);
+    note_begun(p, to.outport, to.name, folder);
+    Board::Lock lock(board);
+    if ((*error = await_renames(p, from.outport, lock))) return true;
+    const int index = queue::find_resting(board, from.outport, from.name, place);
+    if (index < 0) return false;
+    const int replaced = queue::find_resting(board, to.outport, to.name, new_place);
+    if (replaced == index) return true;
+    SlotRecord& slot = board.slot(index);
+    const auto take_name = [&] {
+        strcpy(slot.name, to.name);
+        slot.place_hash = new_place;
+        slot.folder = folder;
+        if (replaced >= 0 && board.slot(replaced).state == SlotState::resting) queue::withdraw(board, replaced);
+    };
+    if (disk::has_files(board, from.outport)) {
+        const auto claim = [&](uint32_t process) {
+            slot.claimed_by = process;
+            if (replaced >= 0) board.slot(replaced).claimed_by = process;
+        };
+        claim(board.self());
+        lock.release();
+        WILKINS_FAULT_POINT("rename.claimed");
+        *error = disk::rename_file(board, index, from.name, to.name);
+        lock.acquire();
+        // (The launcher may have said meanwhile that the program has ended.)
+        if (!*error && slot.state == SlotState::resting) take_name();
+        WILKINS_FAULT_POINT("rename.noted");
+        claim(0);
+        board.ring(from.outport);
+    } else {
+        take_name();
+    }
+    return true;
+}
+
+}  // namespace
+
+int rename_step(const Match& from, const Match& to) {
+    Process& p = process();
+    int error = 0;
+    if (from.outport >= 0 && from.outport == to.outport && rename_resting(p, from, to, &error)) return error;
+    StepFile* old = reread_own(from, &error);
+    if (!old) return error;
+    withdraw_step(from);  // first, for it may take the room that the new name needs
+    WILKINS_FAULT_POINT("rename.removed");
+    StepFile* file = create(to, false, &error);
+    if (file) {
+        const uint64_t size = old->eof();
+        error = file->write(0, old->data(), size);
+        WILKINS_FAULT_POINT("rename.written");
+        if (error) discard_step(file);
+        else close_step(file);
+    }
+    close_step(old);
+    if (!error && disk::has_files(p.board, from.outport)) raw::unlink(from.name);
+    return error;
+}
+
+}  // namespace wilkins

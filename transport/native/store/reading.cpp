@@ -1,0 +1,319 @@
+// Steps that this process reads: waits for those of in-ports, and finds those it wrote itself; other ranks attach to them.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "base/raw.hpp"
+#include "queue/answers.hpp"
+#include "queue/parts.hpp"
+#include "queue/queue.hpp"
+#include "queue/stand_in.hpp"
+#include "store/disk.hpp"
+#include "store/first_opens.hpp"
+#include "store/loans.hpp"
+#include "store/parts.hpp"
+#include "store/second_pass.hpp"
+#include "store/unmatched_names.hpp"
+#include "waiting/circle.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+std::atomic<uint64_t> private_copies{0};
+
+}  // namespace
+
+void sweep_dead_readers(Process& p, int port) {
+    for (int r = 0; r < p.board.head().ranks; ++r)
+        queue::each_hold(p.board, r, [&](int32_t held, uint32_t process) {
+            if (port >= 0 && p.board.source(p.board.slot(held).source).port != port) return;
+            if (p.board.is_over(process)) queue::drop_hold(p.board, r, held, process);
+        });
+}
+
+namespace {
+
+void explain_missing(const Process& p, const Match& match, const char* why) {
+    log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
+}
+
+const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
+    if (stands_in(inport) && !means(inport, name, "")) return "another name stands for the steps of the in-port";
+    if (found.passed && queue::is_replaced(board, inport, name))
+        return "its task has read the step of this name, whose memory is that of a later one by now; to find more of them again, give the in-port a "
+               "longer 'reorder'";
+    if (found.passed) return "the step of this name was dropped or let go";
+    if (!queue::is_strange(board, inport, name)) return "the stream has ended";
+    return "the stream has ended, and no producer has written a file of such a name; if it is to mean the next step, whatever that is "
+           "called, give it to the in-port as its 'as'";
+}
+
+// The rank opens the name, and gets the step `next`, or none: it may have gone by a look that has shown it the step before that.
+void hint_at_looks(const Process& p, int inport, const char* name, const Look* next) {
+    static std::atomic<bool> told{false};
+    const PortRecord& port = p.board.port(inport);
+    const Looked& looked = p.board.looked(port, p.context.rank);
+    const bool shown = looked.had.identity == 0 && looked.had_name == hash_name(port, name);
+    if (!shown || !in_order(port) || (next && next->size == looked.had.size) || told.exchange(true)) return;
+    log_line("hint: task '%s' rank %d looked at '%s' when it had read it and no other was there, was shown what it had read, and opened the name "
+             "again, which %s; if it opens what it sees, give the in-port 'looks: wait', and each look waits for the next step",
+             p.task_name(), p.context.rank, name, next ? "led to the next step, of another size" : "found the end of the stream");
+}
+
+// The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
+void hint_at_opens(const Process& p, const char* name) {
+    for (int k = 0; k < p.board.head().ports; ++k) {
+        PortRecord& port = p.board.port(k);
+        if (port.task != p.context.task || port.direction != Direction::in || !port.again) continue;
+        port.again = 0;
+        log_line("hint: task '%s' rank %d opened '%s' again, of which it had read the only step, found none, and went on to '%s'; if it opens the "
+                 "same file several times, give the in-port '%s' 'opens_per_step' with a number as high",
+                 p.task_name(), p.context.rank, port.pattern, name, port.pattern);
+    }
+}
+
+}  // namespace
+
+int too_many_open(const Process& p, const char* name) {
+    fail_run(p,
+             "task '%s' rank %d has %d steps open at once, and to open '%s', too, the shared memory of %s is too full; close files "
+             "that are no longer read, or free some memory there",
+             p.task_name(), p.context.rank, queue::count_holds(p.board, p.rank_index), name, p.board.folder());
+    return EMFILE;
+}
+
+StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
+    Process& p = process();
+    WILKINS_FAULT_POINT("open.before-map");
+    Mapping mapping;
+    *error = p.arenas->map(index, false, &mapping);
+    WILKINS_FAULT_POINT("open.mapped");
+    // Where address space is limited, a mapping may be shorter than a step.
+    if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
+    if (!*error) *error = open_to(mapping, p.board.slot(index).size.load());
+    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
+    if (file) file->state->published = p.board.slot(index).published_stamp;
+    if (file) return file;
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    queue::drop_hold(p.board, p.rank_index, index, p.board.self());
+    return nullptr;
+}
+
+bool may_read(const Board& board, int inport, int rank) {
+    const PortRecord& port = board.port(inport);
+    for (int k = 0; k < port.links; ++k)
+        if (rank < board.channel(board.link(port, k)).readers) return true;
+    return false;
+}
+
+StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    int index = -1;
+    uint64_t stamp = 0;
+    char name[kNameMax];
+    {
+        Board::Lock lock(board);
+        if (!may_read(board, match.inport, p.context.rank)) {
+            log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", p.task_name(),
+                     p.context.rank, match.name);
+            *error = EACCES;
+            return nullptr;
+        }
+        note_came(board, p.rank_index);
+        loans::take_back(p);
+        if (answer_first(p, match.inport, intent != Intent::look) != First::wait) {
+            *error = ENOENT;
+            return nullptr;
+        }
+        note_member(board, p.rank_index, false);
+        Wait wait(p, WaitFor::data, match.inport, match.name);
+        for (;;) {
+            if (queue::may_stand_in(board, board.port(match.inport), match.name)) {
+                OnDisk file;
+                lock.release();
+                const bool there = disk::look(match.name, &file);
+                lock.acquire();
+                queue::decide(board, match.inport, p.context.rank, match.name, there ? &file : nullptr);
+            } else if (intent != Intent::look) {
+                queue::name_opened(board, match.inport, match.name);
+            }
+            const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
+            if (!found.chosen && queue::asks_for_double(board, match.inport, p.context.rank, match.name)) {
+                *error = EACCES;
+                return nullptr;
+            }
+            const bool over = found.slot < 0 && (found.passed || !queue::can_produce(board, match.inport));
+            if ((over || found.slot >= 0) && queue::comes_late(board, match.inport, p.context.rank, found)) {
+                fail_run(p,
+                         "task '%s': rank %d begins to read '%s', after other ranks have read steps of it together, as if they alone "
+                         "did; give the in-port 'nreaders: %d', so that every step waits for all ranks",
+                         p.task_name(), p.context.rank, match.name, board.task(p.context.task).nprocs);
+                *error = EACCES;
+                return nullptr;
+            }
+            if (found.slot >= 0) {
+                WILKINS_FAULT_POINT("open.found");
+                if (!queue::add_hold(board, p.rank_index, found.slot)) {
+                    *error = too_many_open(p, match.name);
+                    return nullptr;
+                }
+                WILKINS_FAULT_POINT("open.held");
+                if (intent != Intent::look) {
+                    if (!found.unread) hint_at_open_again(p, match.inport, board.slot(found.slot).opened_at);
+                    queue::take(board, match.inport, p.context.rank, found);
+                    ++p.me().files;
+                    const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp, board.slot(found.slot).published_ns};
+                    hint_at_looks(p, match.inport, match.name, &next);
+                    hint_at_opens(p, match.name);
+                    note_had(board, match.inport, p.context.rank, found.slot, match.name);
+                    queue::opened_in_part(board, match.inport, ranks);
+                }
+                WILKINS_FAULT_POINT("open.taken");
+                index = found.slot;
+                break;
+            }
+            if (over) {
+                if (!found.passed) board.task(p.context.task).saw_end = 1;
+                PortRecord& inport = board.port(match.inport);
+                hint_at_looks(p, match.inport, match.name, nullptr);
+                inport.again = in_order(inport) && inport.steps == 1;
+                note_in_vain(p, match.inport, match.name, intent == Intent::look);
+                explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
+                *error = ENOENT;
+                return nullptr;
+            }
+            if ((*error = wait.nap(lock))) return nullptr;
+        }
+        stamp = board.slot(index).stamp;
+        strcpy(name, match.name);
+    }
+    return open_held(index, stamp, name, error);
+}
+
+namespace {
+
+// Opens the program's own file on disk.
+StepFile* read_disk(const char* name, int* error) {
+    disk::Image image;
+    if ((*error = disk::map_file(name, &image))) return nullptr;
+    Mapping mapping;
+    mapping.bytes = image.bytes;
+    mapping.length = image.length;
+    mapping.kept = false;
+    StepFile* file = make_file(Role::on_disk, -1, mapping, image.identity, name);
+    if (!file) {
+        *error = ENOMEM;
+        munmap(image.bytes, image.length);
+        raw::close(image.fd);
+        return nullptr;
+    }
+    file->state->size = image.size;
+    file->state->fd = image.fd;
+    return file;
+}
+
+}  // namespace
+
+StepFile* reread_own(const Match& match, int* error) {
+    Process& p = process();
+    if (disk::has_files(p.board, match.outport)) return read_disk(match.name, error);
+    const uint64_t place = hash_place(match.name);
+    int index;
+    uint64_t stamp = 0;
+    bool known = false;
+    {
+        Board::Lock lock(p.board);
+        index = queue::find_own(p.board, match.outport, match.name, place);
+        if (index >= 0 && !queue::add_hold(p.board, p.rank_index, index)) {
+            *error = too_many_open(p, match.name);
+            return nullptr;
+        }
+        if (index >= 0) stamp = p.board.slot(index).stamp;
+        else known = queue::exists(p.board, p.board.source(p.board.port(match.outport).first_source + p.context.rank), match.name);
+    }
+    if (index < 0) {
+        *error = ENOENT;
+        if (known)
+            explain_missing(p, match,
+                            "its task has written it, but its readers have had it, and its memory holds a later step; a longer "
+                            "'queue' of the port keeps more steps, 'mode: both' keeps every file on disk");
+        return nullptr;
+    }
+    return open_held(index, stamp, match.name, error);
+}
+
+StepFile* private_copy(StepFile* from, int* error) {
+    const uint64_t size = from->eof();
+    const uint64_t reserve = process().board.head().reserve;
+    Mapping mapping;
+    StepFile* file = nullptr;
+    if (map_most(-1, reserve, size, true, &mapping) != 0) {
+        *error = ENOMEM;
+    } else {
+        file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
+        if (file) {
+            from->read(0, mapping.bytes, size);
+            WILKINS_FAULT_POINT("copy.private");
+            file->state->size = size;
+            file->state->published = from->state->published;
+        } else {
+            unmap(mapping);
+            *error = ENOMEM;
+        }
+    }
+    close_step(from);
+    return file;
+}
+
+void end_peer(SlotRecord& slot, uint64_t stamp) {
+    if (slot.stamp == stamp && slot.peers > 0) --slot.peers;
+}
+
+StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error) {
+    Process& p = process();
+    *error = 0;
+    uint64_t stamp;
+    {
+        Board::Lock lock(p.board);
+        if (token.slot < 0 || token.slot >= p.board.head().slots || p.board.slot(token.slot).stamp != token.stamp) {
+            *error = ESTALE;
+            return nullptr;
+        }
+        SlotRecord& slot = p.board.slot(token.slot);
+        stamp = slot.stamp;
+        ++p.me().files;
+        if (writable) {
+            ++slot.peers;
+            WILKINS_FAULT_POINT("attach.peer");
+        } else if (!queue::add_hold(p.board, p.rank_index, token.slot)) {
+            *error = too_many_open(p, name);
+            return nullptr;
+        } else {
+            for (int i = 0; i < p.board.head().ports; ++i) {
+                const PortRecord& port = p.board.port(i);
+                if (port.task == p.context.task && port.direction == Direction::in)
+                    queue::follow_lead(p.board, i, p.context.rank, token.slot);
+            }
+        }
+    }
+    if (!writable) return open_held(token.slot, stamp, name, error);
+    WILKINS_FAULT_POINT("attach.before-map");
+    Mapping mapping;
+    *error = p.arenas->map(token.slot, true, &mapping);
+    StepFile* file = *error ? nullptr : make_file(Role::peer, token.slot, mapping, stamp, name);
+    if (file) return file;
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    end_peer(p.board.slot(token.slot), stamp);
+    return nullptr;
+}
+
+}  // namespace wilkins

@@ -1,0 +1,269 @@
+// One step for several opens: by another library of the process, or from inside a step that it has open.
+//
+// A name that is rewritten means the next step at each open. Not so for a library that has not had the present one: it gets that. Nor
+// for an open that a library makes by itself, as it follows a link out of a step, or reads a virtual dataset of it: that leads to the
+// step of the other file that belongs to this one.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "base/patterns.hpp"
+#include "queue/parts.hpp"
+#include "store/parts.hpp"
+#include "store/step_file.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// The step that the process has opened last by a name.
+struct Last {
+    int inport;
+    uint64_t name;  // hash of the name, or of none where each name of the in-port means the next step
+    int slot;
+    uint64_t stamp;
+    std::vector<const void*> had;  // libraries that have
+    StepFile* kept;                // so that it stays for the others; nullptr where there are none
+};
+
+constexpr size_t kMostLasts = 32;
+
+std::mutex mutex;
+std::vector<Last> lasts;  // the one used last at the end
+std::vector<const void*> libraries;  // that have read steps
+
+uint64_t name_of(int inport, const char* name) {
+    const PortRecord& port = process().board.port(inport);
+    return in_order(port) ? 0 : hash_text(last_components(name, static_cast<int>(port.components)));
+}
+
+auto find_last(int inport, uint64_t name) {
+    return std::find_if(lasts.begin(), lasts.end(), [=](const Last& one) { return one.inport == inport && one.name == name; });
+}
+
+void note_library(const void* library) {
+    if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
+}
+
+// Another handle on a published step; nullptr: it is gone.
+StepFile* hold_again(int index, uint64_t stamp, const char* name, int* error) {
+    const Process& p = process();
+    {
+        Board::Lock lock(p.board);
+        const SlotRecord& slot = p.board.slot(index);
+        *error = slot.stamp == stamp && slot.state == SlotState::published ? 0 : ESTALE;
+        if (!*error && !queue::add_hold(p.board, p.rank_index, index)) *error = too_many_open(p, name);
+    }
+    StepFile* const file = *error ? nullptr : open_held(index, stamp, name, error);
+    if (file) file->state->again = true;
+    return file;
+}
+
+// Does the name mean the step that was opened last, to a library that has not had it?
+StepFile* open_last(const Match& match, const void* library, bool counts) {
+    int slot;
+    uint64_t stamp;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        const auto last = find_last(match.inport, name_of(match.inport, match.name));
+        if (last == lasts.end() || std::find(last->had.begin(), last->had.end(), library) != last->had.end()) return nullptr;
+        if (counts) {
+            last->had.push_back(library);
+            note_library(library);
+        }
+        slot = last->slot;
+        stamp = last->stamp;
+    }
+    int error;
+    return hold_again(slot, stamp, match.name, &error);
+}
+
+// The next step of the name is asked for: nobody waits for what is kept of the last one.
+void leave_last(const Match& match) {
+    StepFile* kept = nullptr;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        const auto last = find_last(match.inport, name_of(match.inport, match.name));
+        if (last != lasts.end()) std::swap(kept, last->kept);
+    }
+    if (kept) close_step(kept);
+}
+
+// `library`: that has opened it; nullptr: none has by a call of the program's.
+void note_last(const Match& match, const StepFile& file, const Library* library) {
+    const StepFile::State& state = *file.state;
+    StepFile* gone = nullptr;
+    bool keeps = false;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        const uint64_t name = name_of(match.inport, match.name);
+        Last last = {match.inport, name, state.slot, state.identity, {}, nullptr};
+        if (library) note_library(library->identity);
+        keeps = library && name == 0 && (library->among_several || libraries.size() > 1);
+        if (library) last.had.push_back(library->identity);
+        const auto before = find_last(match.inport, name);
+        if (before != lasts.end() && before->slot == last.slot && before->stamp == last.stamp) return;
+        if (before != lasts.end() || lasts.size() == kMostLasts) {
+            const auto old = before != lasts.end() ? before : lasts.begin();
+            gone = old->kept;
+            lasts.erase(old);
+        }
+        lasts.push_back(std::move(last));
+    }
+    if (gone) close_step(gone);
+    int error;
+    StepFile* kept = keeps ? hold_again(state.slot, state.identity, match.name, &error) : nullptr;
+    if (!kept) return;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        const auto last = find_last(match.inport, name_of(match.inport, match.name));
+        if (last != lasts.end() && last->stamp == state.identity) std::swap(kept, last->kept);
+    }
+    if (kept) close_step(kept);
+}
+
+bool is_shared(const Match& match) { return match.inport >= 0 && process().board.port(match.inport).habits.opens_per_step == 1; }
+
+}  // namespace
+
+StepFile* open_to_read(const Match& match, const Library& library, int* error) {
+    if (!is_shared(match)) return open_step(match, Intent::read, 1, error);
+    if (StepFile* const file = open_last(match, library.identity, true)) return file;
+    leave_last(match);
+    StepFile* const file = open_step(match, Intent::read, 1, error);
+    if (file && file->state->role == Role::reader) note_last(match, *file, &library);
+    return file;
+}
+
+StepFile* open_to_look(const Match& match, const Library& library, int* error) {
+    StepFile* const file = is_shared(match) ? open_last(match, library.identity, false) : nullptr;
+    return file ? file : open_step(match, Intent::look, 1, error);
+}
+
+bool look_at_last(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
+    std::lock_guard<std::mutex> guard(mutex);
+    const auto last = find_last(match.inport, name_of(match.inport, match.name));
+    if (last == lasts.end() || !last->kept || last->had.size() >= libraries.size()) return false;
+    *size = last->kept->eof();
+    *identity = last->stamp;
+    *published_ns = process().board.slot(last->slot).published_ns;
+    return true;
+}
+
+namespace {
+
+// Steps that a name may mean to the rank, and the place of each in the order of publication.
+struct Around {
+    int before = -1;  // the newest that was published up to there
+    int after = -1;   // the oldest of later ones
+    int before_link = -1;
+    int after_link = -1;
+};
+
+Around find_around(const Board& board, int index, int reader, const char* name, uint64_t published) {
+    const PortRecord& inport = board.port(index);
+    const auto stamp_of = [&](int slot) { return board.slot(slot).published_stamp; };
+    Around found;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            queue::each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
+                if (!queue::on_channel(board, slot, channel) || !(in_order(inport) || means(inport, name, slot.name))) return;
+                if (slot.published_stamp <= published && (found.before < 0 || stamp_of(k) > stamp_of(found.before))) {
+                    found.before = k;
+                    found.before_link = link;
+                }
+                if (slot.published_stamp > published && (found.after < 0 || stamp_of(k) < stamp_of(found.after))) {
+                    found.after = k;
+                    found.after_link = link;
+                }
+            });
+    }
+    return found;
+}
+
+// The rank has had the step, and what it would have been given before it.
+void take_up_to(const Board& board, int index, int reader, const char* name, int slot, int link) {
+    const uint64_t published = board.slot(slot).published_stamp;
+    if (!in_order(board.port(index))) {
+        const SlotRecord& record = board.slot(slot);
+        const SourceRecord& source = board.source(record.source);
+        const ChannelRecord& channel = board.channel(board.link(board.port(index), link));
+        const bool unread = board.mark(channel, queue::place_in_port(board, source), reader).next <= record.sequence;
+        if (unread) queue::take(board, index, reader, {slot, link, true});
+        return;
+    }
+    for (;;) {
+        const queue::Found next = queue::find(board, index, reader, name);
+        if (next.slot < 0 || !next.unread || board.slot(next.slot).published_stamp > published) return;
+        queue::take(board, index, reader, next);
+        if (next.slot == slot) return;
+    }
+}
+
+// In-ports whose steps are published after those from which they were opened.
+std::atomic<uint64_t> follow_others[4];
+
+bool follows(const Process& p, int inport) {
+    const int k = inport - p.first_port;
+    return k < 256 && (follow_others[k / 64] >> (k % 64) & 1);
+}
+
+void note_follows(const Process& p, int inport) {
+    const int k = inport - p.first_port;
+    if (k < 256) follow_others[k / 64] |= uint64_t{1} << (k % 64);
+}
+
+}  // namespace
+
+StepFile* open_within(const Match& match, uint64_t published, int* error) {
+    Process& p = process();
+    const Board& board = p.board;
+    const int reader = p.context.rank;
+    int chosen = -1;
+    uint64_t stamp = 0;
+    {
+        Board::Lock lock(board);
+        Wait wait(p, WaitFor::data, match.inport, match.name);
+        while (may_read(board, match.inport, reader)) {
+            const Around around = find_around(board, match.inport, reader, match.name, published);
+            const bool later = follows(p, match.inport) || around.before < 0;
+            int link = later ? around.after_link : around.before_link;
+            chosen = later ? around.after : around.before;
+            if (chosen < 0 && around.before >= 0) take_up_to(board, match.inport, reader, match.name, around.before, around.before_link);
+            if (chosen < 0 && (!queue::can_produce(board, match.inport) || wait.is_in_vain(lock))) {
+                chosen = around.before;
+                link = around.before_link;
+            } else if (chosen < 0 && !(around.before < 0 && queue::find(board, match.inport, reader, match.name).passed)) {
+                if ((*error = wait.nap(lock))) return nullptr;
+                continue;
+            }
+            if (chosen < 0) break;
+            if (!queue::add_hold(board, p.rank_index, chosen)) {
+                *error = too_many_open(p, match.name);
+                return nullptr;
+            }
+            if (chosen == around.after) note_follows(p, match.inport);
+            board.port(match.inport).touched = 1;
+            take_up_to(board, match.inport, reader, match.name, chosen, link);
+            stamp = board.slot(chosen).stamp;
+            break;
+        }
+    }
+    if (chosen < 0) return open_step(match, Intent::read, 1, error);  // which says why there is none
+    StepFile* const file = open_held(chosen, stamp, match.name, error);
+    if (file) note_last(match, *file, nullptr);
+    return file;
+}
+
+StepFile* hold_too(const StepFile& file, int* error) {
+    return hold_again(file.state->slot, file.state->identity, file.state->name, error);
+}
+
+}  // namespace wilkins

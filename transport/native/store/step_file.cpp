@@ -1,0 +1,290 @@
+// Reading and writing one open step: copies between the program's memory and the arena.
+#include "store/step_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "store/disk.hpp"
+#include "store/reclaim.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr uint64_t kTimed = 65536;  // bytes from which a copy is timed
+
+// Times one copy, unless it is small.
+class Timed {
+public:
+    explicit Timed(uint64_t bytes) : bytes_(bytes), since_(bytes >= kTimed ? now_ns() : 0) {}
+    ~Timed() {
+        if (since_) account_moving(static_cast<uint64_t>(now_ns() - since_), bytes_);
+    }
+    Timed(const Timed&) = delete;
+    Timed& operator=(const Timed&) = delete;
+
+private:
+    uint64_t bytes_;
+    int64_t since_;
+};
+
+SlotRecord& slot_of(const StepFile::State* state) { return process().board.slot(state->slot); }
+
+void grow_to(std::atomic<uint64_t>& value, uint64_t to) {
+    uint64_t seen = value.load(std::memory_order_relaxed);
+    while (seen < to && !value.compare_exchange_weak(seen, to, std::memory_order_release)) {}
+}
+
+// The step is not whole any more; every handle on it knows.
+int fail(StepFile::State* state, int error) {
+    if (state->slot >= 0) slot_of(state).broken.store(error);
+    return state->failed = error;
+}
+
+// Is there a step whose end will free memory: published and still wanted, or being written by a rank that does not itself
+// wait for memory?
+bool others_will_free(const Process& p, int port) {
+    for (int s = 0; s < p.board.head().slots; ++s) {
+        const SlotRecord& slot = p.board.slot(s);
+        if (port >= 0 && p.board.source(slot.source).port != port) continue;
+        if (port >= 0 && queue::claimed(p.board, slot)) return true;  // its file on disk is being removed
+        if (slot.state == SlotState::published && queue::needed(p.board, slot, true) && !queue::waits_for_series(p.board, slot)) return true;
+        if (queue::unfinished(slot) && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
+    }
+    return false;
+}
+
+// A step that takes memory until its series is whole, or nullptr.
+const SlotRecord* find_series(const Process& p, int port) {
+    for (int s = 0; s < p.board.head().slots; ++s) {
+        const SlotRecord& slot = p.board.slot(s);
+        if (port >= 0 && p.board.source(slot.source).port != port) continue;
+        if (slot.state == SlotState::published && queue::waits_for_series(p.board, slot)) return &slot;
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+uint64_t StepFile::eof() const {
+    return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
+}
+
+namespace {
+
+// Tries until there is memory for `size` bytes of what the step needs: first that of steps that nobody needs, then what
+// others give back. Returns 0 or the errno that makes the step incomplete. `on_disk`: it needs the disk instead.
+template <class Attempt>
+int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt) {
+    Process& p = process();
+    const int port = p.board.source(slot_of(state).source).port;
+    Board::Lock lock(p.board, std::defer_lock);
+    Wait wait(p, WaitFor::memory, port, state->name);
+    // Memory may come free between the attempt and the look at who could free some, so the last attempt comes after it.
+    for (bool last = false;;) {
+        lock.release();
+        const int error = attempt();
+        if (!error) return 0;
+        const int scope = error == EDQUOT || on_disk ? port : -1;
+        if (error == EDQUOT || error == ENOSPC) {
+            if (reclaim(p.board, *p.arenas, scope)) {
+                last = false;
+                continue;
+            }
+            WILKINS_FAULT_POINT("memory.short");
+            lock.acquire();
+            sweep_dead_readers(p, scope);
+            const uint64_t cap = p.board.port(port).cap;
+            const bool fits = error != EDQUOT || size <= cap;
+            if (fits && others_will_free(p, scope)) {
+                last = false;
+                if (wait.nap(lock) != 0) return fail(state, EINTR);
+                continue;
+            }
+            if (!last) {
+                last = true;
+                continue;
+            }
+            const SlotRecord* const series = find_series(p, scope);
+            if (series)
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but %s is full of steps such as '%s', which wait to be listed all together "
+                         "('listing: end' on an in-port); %s",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size),
+                         on_disk ? "the disk" : error == EDQUOT ? "what 'memory' allows the port" : p.board.folder(), series->name,
+                         on_disk           ? "free some there, or write to another one"
+                         : error == EDQUOT ? "raise the port's 'memory', or give it 'mode: both', with which they wait on disk"
+                                           : "give their port 'mode: both', with which they wait on disk, or free some shared memory");
+            else if (error == EDQUOT)
+                fail_run(p,
+                         "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu)%s, more than the %llu that "
+                         "'memory' allows its port; raise it, to several times a step's size",
+                         p.task_name(), p.context.rank, state->name,
+                         static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
+                         static_cast<unsigned long long>(kBlock),
+                         fits ? ", beside other files that its program has open or will add to" : "",
+                         static_cast<unsigned long long>(cap));
+            else if (on_disk)
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but the disk is full; free some there, or write to another one",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size));
+            else
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
+                         "larger, or write smaller steps",
+                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
+        }
+        return fail(state, error == EDQUOT ? ENOSPC : error);
+    }
+}
+
+}  // namespace
+
+int StepFile::reserve(uint64_t size) {
+    if (size > state->mapping.length) return fail(state, EFBIG);
+    if (state->slot < 0) {
+        const int error = open_to(state->mapping, (size + kBlock - 1) / kBlock * kBlock);
+        return error ? fail(state, error) : 0;
+    }
+    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
+    return obtain(state, size, disk::is_file(process().board, state->slot), [&] { return process().arenas->reserve(state->slot, size); });
+}
+
+int make_room_for_name(const StepFile* file) {
+    return obtain(file->state, sizeof(NameSet), false, [&] {
+        const Board& board = process().board;
+        Board::Lock lock(board);
+        return queue::make_room_for_names(board, board.source(slot_of(file->state).source)) ? 0 : ENOSPC;
+    });
+}
+
+int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {
+    if (!writable()) return EBADF;
+    if (count == 0) return 0;
+    const uint64_t end = offset + count;
+    if (end < offset) return EFBIG;
+    if (int error = reserve(end)) return error;
+    if (state->slot < 0) {
+        if (end > state->size) state->size = end;
+        return 0;
+    }
+    SlotRecord& slot = slot_of(state);
+    const uint64_t first = offset / kBlock, last = (end - 1) / kBlock;
+    grow_to(slot.touched, last + 1);
+    // The part of a block that this write leaves alone must read as zeros, unless it holds data already. The last block's
+    // memory may end inside it, as the arena's last step has left it: steps of one size need no more memory each time.
+    const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
+    if (int error = open_to(state->mapping, reserved)) return fail(state, error);
+    for (uint64_t b = first; b <= last; ++b) {
+        if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
+        const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
+        if (whole) claim(state->mapping, b, reserved);
+        else make_valid(state->mapping, b, reserved);
+    }
+    grow_to(slot.size, end);
+    slot.changes.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+}
+
+int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
+    if (state->failed) return state->failed;
+    if (int error = prepare_write(offset, count, true)) return error;
+    Timed timed(count);
+    memcpy(state->mapping.bytes + offset, buffer, count);
+    return 0;
+}
+
+void StepFile::prepare_read(uint64_t offset, uint64_t count) {
+    if (state->slot < 0) reserve(state->size);
+    if (state->slot < 0 || !writable() || count == 0) return;
+    const uint64_t last = (offset + count - 1) / kBlock;
+    if (reserve((last + 1) * kBlock)) return;
+    grow_to(slot_of(state).touched, last + 1);
+    const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
+    if (const int error = open_to(state->mapping, reserved)) {
+        fail(state, error);
+        return;
+    }
+    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b, reserved);
+}
+
+void StepFile::read(uint64_t offset, void* buffer, size_t count) {
+    auto* to = static_cast<unsigned char*>(buffer);
+    const uint64_t end = eof();
+    uint64_t inside = offset < end ? end - offset : 0;
+    if (inside > count) inside = count;
+    if (inside < count) memset(to + inside, 0, count - inside);
+    if (inside == 0) return;
+    Timed timed(inside);
+    if (state->slot < 0 || !writable()) {
+        if (state->slot < 0 && reserve(state->size) != 0) return;
+        memcpy(to, state->mapping.bytes + offset, inside);
+        return;
+    }
+    // A step still being written may have blocks that nobody wrote, and end behind its memory.
+    const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
+    if (const int error = open_to(state->mapping, reserved)) {
+        fail(state, error);
+        return;
+    }
+    while (inside > 0) {
+        const uint64_t block = offset / kBlock;
+        uint64_t part = (block + 1) * kBlock - offset;
+        if (part > inside) part = inside;
+        uint64_t there = offset < reserved ? reserved - offset : 0;
+        if (there > part) there = part;
+        if (state->mapping.blocks[block].load(std::memory_order_acquire) != kValid) there = 0;
+        memcpy(to, state->mapping.bytes + offset, there);
+        memset(to + there, 0, part - there);
+        to += part;
+        offset += part;
+        inside -= part;
+    }
+}
+
+int StepFile::set_eof(uint64_t size) {
+    if (!writable()) return EBADF;
+    if (size > state->mapping.length) return EFBIG;
+    if (state->slot < 0) {
+        if (const int error = reserve(state->size)) return error;
+        if (size < state->size) memset(state->mapping.bytes + size, 0, state->size - size);
+        state->size = size;
+        return 0;
+    }
+    SlotRecord& slot = slot_of(state);
+    const uint64_t old = slot.size.load();
+    if (size < old) {
+        if (const int error = open_to(state->mapping, slot.reserved.load(std::memory_order_acquire))) return fail(state, error);
+        const uint64_t first_whole = (size + kBlock - 1) / kBlock;
+        const uint64_t behind = slot.touched.load();
+        for (uint64_t b = first_whole; b < behind; ++b) state->mapping.blocks[b].store(kStale, std::memory_order_release);
+        const uint64_t cut = size / kBlock;
+        const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
+        const uint64_t cut_end = (cut + 1) * kBlock < reserved ? (cut + 1) * kBlock : reserved;
+        if (size < cut_end && state->mapping.blocks[cut].load() == kValid) memset(state->mapping.bytes + size, 0, cut_end - size);
+    }
+    slot.size.store(size, std::memory_order_release);
+    if (size != old) slot.changes.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+}
+
+unsigned char* StepFile::data() const { return state->mapping.bytes; }
+
+int StepFile::descriptor() const {
+    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, writable());
+    return state->fd;
+}
+
+uint64_t StepFile::identity() const { return state->identity; }
+
+bool StepFile::writable() const { return state->role != Role::reader && state->role != Role::on_disk; }
+
+const char* StepFile::name() const { return state->name; }
+
+StepToken StepFile::token() const { return {state->slot, state->slot, state->identity}; }
+
+}  // namespace wilkins

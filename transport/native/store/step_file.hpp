@@ -1,0 +1,61 @@
+// What is behind an open step.
+#pragma once
+
+#include "board/process.hpp"
+#include "store/store.hpp"
+
+namespace wilkins {
+
+enum class Role {
+    lead,      // created it; publishes it by closing
+    peer,      // writes into a step that another rank, or another handle, created
+    reader,    // reads a published step and holds it
+    own_copy,  // a consumer that opened for writing: memory of its own
+    snapshot,  // copies a step that is being written; publishes the copy by closing
+    on_disk,   // the program's own file on disk, to be read
+};
+
+struct StepFile::State {
+    Role role = Role::reader;
+    int slot = -1;  // -1 for own_copy and on_disk
+    Mapping mapping;
+    uint64_t identity = 0;
+    uint64_t size = 0;  // of those two
+    int failed = 0;     // the errno that made the step incomplete, seen through this handle
+    uint32_t process = 0;  // that opened it
+    mutable int fd = -1;
+    uint64_t place = 0;  // hash of the absolute path
+    uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
+    bool flushed = false;         // through this handle, in a way that publishes
+    uint64_t published = 0;       // place of the step that is read in the order of publication; 0: none is
+    bool again = false;           // reads a step that the program holds already: its close is no event
+    char name[kNameMax] = {};
+    State* next = nullptr;
+    State* previous = nullptr;
+
+    // Is this the process that opened it, not a fork of it?
+    bool mine() const;
+};
+
+// A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if
+// there is none.
+StepFile* find_open(const char* name, bool written);
+
+// Maps a published step that this rank has just taken a hold on; without success the hold ends.
+StepFile* open_held(int slot, uint64_t stamp, const char* name, int* error);
+
+// Counts one write to a dataset of the file of this name, which this process has open for writing. True for every
+// `every`-th.
+bool count_write(const char* name, uint32_t every);
+
+// A new step of a source's own (number in the source table), to be written; waits for room. `role`: lead or snapshot.
+StepFile* begin_step(const Match& match, int source, uint64_t place, Role role, int* error);
+
+// Waits for memory in which the board remembers the name of the step that is being written. Returns 0 or an errno.
+int make_room_for_name(const StepFile* file);
+
+// Lets go of the steps of the port (-1: of all) that readers held when they died without a word, as programs of a shell script
+// do: their task goes on. Call with the board's lock held.
+void sweep_dead_readers(Process& process, int port);
+
+}  // namespace wilkins

@@ -1,0 +1,63 @@
+// Opening steps: what a program's intent and the direction of its port make of a name.
+#include "store/store.hpp"
+
+#include <cerrno>
+
+#include "base/fault.hpp"
+#include "queue/answers.hpp"
+#include "store/parts.hpp"
+
+namespace wilkins {
+
+StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
+    Process& p = process();
+    *error = 0;
+    const bool creates = intent == Intent::create || intent == Intent::create_exclusive || intent == Intent::open_or_create;
+    const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
+    if (!produces && creates) {
+        log_line("error: task '%s' rank %d creates '%s', which is one of its in-ports; only the task that produces a file may create it",
+                 p.task_name(), p.context.rank, match.name);
+        *error = EACCES;
+        return nullptr;
+    }
+    p.board.port(produces ? match.outport : match.inport).touched = 1;
+    StepFile* file = nullptr;
+    switch (intent) {
+    case Intent::create:
+    case Intent::create_exclusive: file = create(match, intent == Intent::create_exclusive, error); break;
+    case Intent::open_or_create:
+        file = continue_own(match, error);
+        if (!file && *error == ENOENT) file = create(match, false, error);
+        break;
+    case Intent::read:
+    case Intent::look: file = produces ? reread_own(match, error) : read_step(match, intent, ranks, error); break;
+    case Intent::update:
+        if (produces) {
+            file = continue_own(match, error);
+        } else {
+            file = read_step(match, Intent::read, ranks, error);
+            if (file) file = private_copy(file, error);
+        }
+        break;
+    }
+    if (file) *error = 0;
+    return file;
+}
+
+bool saw_end() {
+    const Process& p = process();
+    if (!p.context.active) return false;
+    Board::Lock lock(p.board);
+    return saw_end(p.board, p.context.task);
+}
+
+void leave_mpi(bool leaves) {
+    const Process& p = process();
+    if (!p.context.active) return;
+    Board::Lock lock(p.board);
+    p.me().leaving = leaves ? p.board.self() : 0;
+    WILKINS_FAULT_POINT("leave.noted");
+    ++p.board.head().moves;
+}
+
+}  // namespace wilkins

@@ -1,0 +1,19 @@
+// Names that a program has used and that match none of its ports, though they may be meant for one: for whoever explains, at the end, why
+// a port had no file. A few are kept for each task, each once.
+#pragma once
+
+#include "board/process.hpp"
+
+namespace wilkins {
+
+// Keeps a normalised name, if it ends as data files do or looks like one of the task's ports. No system call, no allocation, no lock.
+void note_unmatched(const Process& process, const char* name);
+
+// The rank has opened the in-port's name, or looked at it, and nothing is there. Counts as long as its task has had no step of the port.
+// Call with the board's lock held.
+void note_in_vain(const Process& process, int inport, const char* name, bool looks);
+
+// Are a pattern and a name alike: do they begin with the same letter, and differ, without numbers and wildcards, in no more than two?
+bool alike(const char* pattern, const char* name);
+
+}  // namespace wilkins

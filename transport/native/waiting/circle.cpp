@@ -1,0 +1,316 @@
+// Finds circles of waits, and stretches queues or lets steps go to end them.
+#include "waiting/circle.hpp"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+
+#include "base/fault.hpp"
+#include "board/context.hpp"
+#include "board/trace.hpp"
+#include "queue/answers.hpp"
+#include "queue/parts.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr int64_t kCheckShare = 20;  // of the time, at most one part in so many goes by while the board is looked over
+
+// A channel that keeps a rank, of a circle, from writing on.
+struct Full {
+    int rank;
+    int channel;
+    bool by_count;  // steps fill its queue; else it may be those that take memory
+};
+
+// All channels of the ports on which ranks of the circle wait for room or memory.
+std::vector<Full> full_channels(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
+    std::vector<Full> found;
+    for (const int r : circle) {
+        const RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::room && rank.wait != WaitFor::memory) continue;
+        std::vector<int> full;
+        if (rank.wait == WaitFor::room) full = waiting.survey().full_channels(rank);
+        const PortRecord& port = board.port(rank.wait_port);
+        for (int k = 0; full.empty() && k < port.links; ++k) found.push_back({r, board.link(port, k), false});
+        for (const int channel : full) found.push_back({r, channel, true});
+    }
+    return found;
+}
+
+const SourceRecord& source_of(const Board& board, const Full& full) {
+    const RankRecord& rank = board.rank(full.rank);
+    return board.source(board.port(rank.wait_port).first_source + rank.rank);
+}
+
+// Is there memory for a step more, as large as the source's largest: half of what the run's file system has free is for others.
+bool has_memory(const Board& board, const SourceRecord& source) {
+    const PortRecord& port = board.port(source.port);
+    if (port.habits.mode == Mode::file) return true;
+    uint64_t largest = 0;
+    queue::each_slot(board, source, [&](int, const SlotRecord& slot) { largest = std::max<uint64_t>(largest, slot.reserved.load()); });
+    if (port.cap && port.used + largest > port.cap) return false;
+    struct statvfs fs;
+    return statvfs(board.folder(), &fs) == 0 && largest <= static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
+}
+
+// The full channel that has grown least, of those that can; -1: none.
+int find_stretch(const Board& board, const std::vector<Full>& channels) {
+    int best = -1;
+    for (const Full& full : channels) {
+        const ChannelRecord& channel = board.channel(full.channel);
+        if (!full.by_count || channel.queue + channel.stretched >= board.port(channel.inport).habits.reorder) continue;
+        if (best >= 0 && board.channel(best).stretched <= channel.stretched) continue;
+        if (has_memory(board, source_of(board, full))) best = full.channel;
+    }
+    return best;
+}
+
+// An in-port of which ranks have steps in common; without that, each would have left to others what these have had. -1: none.
+int find_common(const Board& board, const std::vector<Full>& channels) {
+    for (const Full& full : channels) {
+        const PortRecord& inport = board.port(board.channel(full.channel).inport);
+        if (inport.in_common && !in_order(inport)) return board.channel(full.channel).inport;
+    }
+    return -1;
+}
+
+// Does a rank of the task wait for a step that may come? A name that is unlike all that were published is rather a mistake: not for that are
+// steps let go.
+bool waits_for_data(const Board& board, const std::vector<int>& circle, int task) {
+    return std::any_of(circle.begin(), circle.end(), [&](int r) {
+        const RankRecord& rank = board.rank(r);
+        return rank.task == task && rank.wait == WaitFor::data && !queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
+    });
+}
+
+// Has a rank of the task the step open? Then it reads it, or is going to.
+bool holds_it(const Board& board, int task, int slot) {
+    const TaskRecord& record = board.task(task);
+    if (board.slot(slot).holds == 0) return false;
+    for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r)
+        if (queue::holds(board, r, slot)) return true;
+    return false;
+}
+
+// The step to let go: the oldest that a rank is waiting past, without any of its task having had it; else one that some have had.
+struct Loss {
+    int channel = -1;
+    int slot = -1;
+    bool had = false;
+    int waits = -1;  // the rank that waits for another one
+};
+
+Loss find_loss(const Board& board, const std::vector<Full>& channels, const std::vector<int>& circle) {
+    Loss found;
+    for (const Full& full : channels) {
+        const ChannelRecord& channel = board.channel(full.channel);
+        const PortRecord& inport = board.port(channel.inport);
+        if (in_order(inport) || !waits_for_data(board, circle, inport.task)) continue;
+        const SourceRecord& source = source_of(board, full);
+        const int s = queue::place_in_port(board, source);
+        queue::each_slot(board, source, [&](int k, const SlotRecord& slot) {
+            if (!queue::on_channel(board, slot, channel) || holds_it(board, inport.task, k)) return;
+            const bool had = queue::is_had(board, channel, s, slot);
+            bool done = had;
+            for (int r = 0; r < channel.readers && done; ++r) done = queue::is_past(board, channel, s, r, slot);
+            if (done) return;
+            const bool better = found.slot < 0 || (found.had && !had) ||
+                                (found.had == had && slot.published_stamp < board.slot(found.slot).published_stamp);
+            if (better) found = {full.channel, k, had, -1};
+        });
+    }
+    if (found.slot < 0) return found;
+    for (const int r : circle)
+        if (board.rank(r).wait == WaitFor::data && board.rank(r).task == board.port(board.channel(found.channel).inport).task) found.waits = r;
+    return found;
+}
+
+void let_go(const Board& board, const Loss& loss) {
+    ChannelRecord& channel = board.channel(loss.channel);
+    const PortRecord& inport = board.port(channel.inport);
+    const SlotRecord& slot = board.slot(loss.slot);
+    const RankRecord& rank = board.rank(loss.waits);
+    const TaskRecord& task = board.task(inport.task);
+    const int s = queue::place_in_port(board, board.source(slot.source));
+    if (loss.had) {
+        for (int r = 0; r < channel.readers; ++r)
+            if (!queue::is_done(board, channel, s, r, slot)) board.had(slot, channel, r) = kLeft;
+    } else {
+        board.on(slot, channel.place) = 0;
+    }
+    WILKINS_FAULT_POINT("circle.let-go");
+    ++channel.let_go;
+    trace::note(board, "drop", inport.task, -1, inport.pattern, slot.name, static_cast<int64_t>(slot.sequence), static_cast<int64_t>(slot.size.load()));
+    log_for(board, inport.task, rank.rank,
+            "'%s' (step %llu) is let go, which %s of task '%s' has read: its rank %d waits for '%s', and all who could write that wait for room; give "
+            "the in-port '%s' a longer 'reorder' than %u to keep it",
+            slot.name, static_cast<unsigned long long>(slot.sequence), loss.had ? "not every rank" : "no rank", task.name, rank.rank, rank.wait_name,
+            inport.pattern, channel.queue + channel.stretched);
+    board.ring(channel.outport);
+    board.ring(channel.inport);
+}
+
+// Of a circle in which no queue can grow: what ends it.
+struct Relief {
+    int common = -1;  // in-port
+    Loss loss;
+    bool is_there() const { return common >= 0 || loss.slot >= 0; }
+};
+
+Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
+    Relief relief;
+    const std::vector<Full> channels = full_channels(board, waiting, circle);
+    relief.common = find_common(board, channels);
+    if (relief.common < 0) relief.loss = find_loss(board, channels, circle);
+    return relief;
+}
+
+// The first channel that can grow in one of the circles; -1: none.
+int find_stretch(const Board& board, Waiting& waiting) {
+    for (const std::vector<int>& circle : waiting.circles())
+        if (const int channel = find_stretch(board, full_channels(board, waiting, circle)); channel >= 0) return channel;
+    return -1;
+}
+
+// That costs memory and no step, so ranks may be in the circle of which one process is known to wait.
+bool stretch(const Board& board) {
+    Waiting waiting(board, true);
+    const int index = find_stretch(board, waiting);
+    if (index < 0) return false;
+    ChannelRecord& channel = board.channel(index);
+    ++channel.stretched;
+    WILKINS_FAULT_POINT("circle.stretched");
+    board.ring(channel.outport);
+    return true;
+}
+
+void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
+    if (relief.common >= 0) {
+        PortRecord& inport = board.port(relief.common);
+        inport.in_common = 0;
+        for (int k = 0; k < inport.links; ++k) board.ring(board.channel(board.link(inport, k)).outport);
+        return;
+    }
+    // First whoever looks is told that nothing is there.
+    const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
+        const WaitKind kind = board.rank(r).wait_kind;
+        return kind == WaitKind::gives_up || kind == WaitKind::polls;
+    });
+    if (!looks) let_go(board, relief.loss);
+}
+
+}  // namespace
+
+bool is_quiet(const Board& board) { return now_ns() - board.head().moved_at >= kUnsureNs; }
+
+void note_member(const Board& board, int rank, bool waits) {
+    RankRecord& record = board.rank(rank);
+    const uint32_t self = board.self();
+    Member* place = nullptr;
+    for (Member& member : record.members) {
+        if (member.process == self) {
+            if (member.waits != waits) ++board.head().moves;
+            member.waits = waits;
+            return;
+        }
+        if (!place && member.process == 0) place = &member;
+    }
+    for (Member& member : record.members)
+        if (!place && board.is_over(member.process)) place = &member;
+    ++board.head().moves;
+    if (!place) {
+        record.more_members = 1;
+        return;
+    }
+    place->waits = waits;
+    place->process = self;
+}
+
+void note_gone(const Board& board, int rank, bool began) {
+    RankRecord& record = board.rank(rank);
+    const bool used = std::any_of(std::begin(record.members), std::end(record.members), [](const Member& member) { return member.process != 0; });
+    if (record.leaving == kNobody || !(began || used)) return;
+    record.leaving = kNobody;
+    ++board.head().moves;
+}
+
+bool may_stretch(const Board& board, Waiting& waiting) {
+    if (find_stretch(board, waiting) >= 0) return true;
+    const std::vector<std::vector<int>> circles = waiting.circles();
+    return std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_common(board, full_channels(board, waiting, circle)) >= 0; });
+}
+
+namespace {
+
+// A rank that asks again and again, for as long as this lives: as if it waited for further steps of the in-port.
+class AsIfWaiting {
+public:
+    explicit AsIfWaiting(RankRecord& rank, const PortRecord& port, int index, uint32_t process) : rank_(rank) {
+        rank_.wait_kind = WaitKind::polls;
+        rank_.wait_port = index;
+        rank_.wait_process = process;
+        memcpy(rank_.wait_name, port.pattern, sizeof(rank_.wait_name));
+        rank_.wait = WaitFor::data;
+    }
+    ~AsIfWaiting() { rank_.wait = WaitFor::nothing; }
+    AsIfWaiting(const AsIfWaiting&) = delete;
+    AsIfWaiting& operator=(const AsIfWaiting&) = delete;
+
+private:
+    RankRecord& rank_;
+};
+
+// With all ranks that list in vain, of which none need be at it just now: what they may do else is not held up by a longer queue.
+bool stretch_for_polls(const Board& board) {
+    std::list<AsIfWaiting> polls;
+    for (int r = 0; r < board.head().ranks; ++r) {
+        RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::nothing || !lists_in_vain(rank) || in_order(board.port(rank.vain.port))) continue;
+        polls.emplace_back(rank, board.port(rank.vain.port), rank.vain.port, rank.vain.process);
+    }
+    return stretch(board);
+}
+
+void end_circle(const Board& board, bool by_poll) {
+    BoardRecord& head = board.head();
+    const int64_t now = now_ns();
+    const bool quiet = is_quiet(board);
+    if (head.circle_seen == head.moves && (!quiet || head.circle_sure == 0)) return;
+    if (now < head.circle_next) return;
+    head.circle_seen = head.moves;
+    head.circle_sure = !quiet;
+    if (!stretch(board) && !(by_poll && stretch_for_polls(board))) {
+        Waiting waiting(board, quiet);
+        for (const std::vector<int>& circle : waiting.circles())
+            if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
+    }
+    head.circle_next = now + (now_ns() - now) * kCheckShare;
+}
+
+}  // namespace
+
+void end_circle(const Board& board) { end_circle(board, false); }
+
+void end_circle_of_poll(const Board& board, int index, int inport) {
+    RankRecord& rank = board.rank(index);
+    if (rank.wait != WaitFor::nothing) return;  // a process of it that waits looks itself
+    const AsIfWaiting poll(rank, board.port(inport), inport, board.self());
+    WILKINS_FAULT_POINT("circle.polls");
+    ++board.head().moves;
+    end_circle(board, true);
+}
+
+std::string find_lasting(const Board& board) {
+    Waiting waiting(board, is_quiet(board), false);
+    const std::string told = waiting.told();
+    if (told.empty() || find_stretch(board, waiting) >= 0) return "";
+    const std::vector<std::vector<int>> circles = waiting.circles();
+    const bool ends = std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_relief(board, waiting, circle).is_there(); });
+    return ends ? "" : told;
+}
+
+}  // namespace wilkins

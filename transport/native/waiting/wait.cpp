@@ -1,0 +1,98 @@
+// Waiting at a port's bell.
+#include "waiting/wait.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault.hpp"
+#include "board/trace.hpp"
+#include "waiting/circle.hpp"
+#include "waiting/stuck.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr int kFirstNap = 5;  // ms, to find out whether nobody can end the wait
+
+}  // namespace
+
+int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
+    const Board& board = process.board;
+    if (board.head().stopped) return EINTR;
+    const uint32_t seen = board.bell(port);
+    lock.release();
+    WILKINS_FAULT_POINT("wait.before-sleep");
+    bool interrupted = false;
+    {
+        PythonUnlocked python;
+        board.sleep(port, seen, milliseconds);
+        interrupted = python.interrupted();  // also after a sleep to its end: another thread may have got the signal
+    }
+    WILKINS_FAULT_POINT("wait.after-wake");
+    lock.acquire();
+    WILKINS_FAULT_POINT("wait.relocked");
+    return interrupted || board.head().stopped ? EINTR : 0;
+}
+
+Wait::Wait(Process& process, WaitFor what, int port, const char* name, WaitKind kind)
+    : process_(process), what_(what), port_(port), name_(name), kind_(kind), pause_(kFirstNap) {}
+
+Wait::~Wait() {
+    if (!since_) return;
+    account_waiting(static_cast<uint64_t>(now_ns() - since_));
+    lock_->acquire();
+    process_.me().wait = WaitFor::nothing;
+    note_member(process_.board, process_.rank_index, false);
+    note("go");
+}
+
+void Wait::note(const char* event) const {
+    trace::note(process_.board, event, process_.context.task, process_.context.rank, process_.board.port(port_).pattern, name_, -1, -1);
+}
+
+void Wait::tell(Board::Lock& lock) {
+    RankRecord& me = process_.me();
+    if (!since_) {
+        static const char* const begins[] = {"", "wait-data", "wait-room", "wait-memory"};
+        since_ = now_ns();
+        lock_ = &lock;
+        note(begins[static_cast<int>(what_)]);
+    }
+    me.wait = what_;
+    me.wait_kind = kind_;
+    me.wait_port = port_;
+    me.wait_pid = getpid();
+    me.wait_process = process_.board.self();
+    me.wait_since = since_;
+    strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
+    WILKINS_FAULT_POINT("wait.noted");
+    note_member(process_.board, process_.rank_index, true);  // or others would not take it for waiting
+}
+
+int Wait::nap(Board::Lock& lock, int milliseconds) {
+    const Board& board = process_.board;
+    if (board.head().stopped) return EINTR;
+    tell(lock);
+    const uint32_t seen = board.bell(port_);
+    const int error = wilkins::nap(process_, port_, lock, std::min(milliseconds, pause_));
+    if (board.bell(port_) == seen && !error) {
+        end_circle(board);
+        pause_ = std::min(2 * pause_, kNap);
+    }
+    process_.me().wait = WaitFor::nothing;
+    return error;
+}
+
+bool Wait::is_in_vain(Board::Lock& lock) {
+    if (kind_ == WaitKind::plain) kind_ = WaitKind::gives_up;
+    tell(lock);
+    const bool vain = is_stuck(process_.board, process_.rank_index);
+    process_.me().wait = WaitFor::nothing;
+    return vain;
+}
+
+}  // namespace wilkins

@@ -1,0 +1,43 @@
+// A wait for something on the board: says what for while it sleeps, lets Python go on, ends early if it must.
+#pragma once
+
+#include "board/process.hpp"
+
+namespace wilkins {
+
+inline constexpr int kNap = 1000;  // ms a wait sleeps at most before it looks again
+
+// One sleep until the port's bell rings, with the lock released. Returns 0, or EINTR if the run was stopped or a signal handler of the
+// program raised.
+int nap(Process& process, int port, Board::Lock& lock, int milliseconds = kNap);
+
+class Wait {
+public:
+    Wait(Process& process, WaitFor what, int port, const char* name, WaitKind kind = WaitKind::plain);
+    ~Wait();
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    // The same, and the board says what for; the lock must outlive the wait.
+    int nap(Board::Lock& lock, int milliseconds = kNap);
+
+    // Only that the board says what for, until the next nap or the end of the wait.
+    void tell(Board::Lock& lock);
+
+    // Do all who could end it wait for this rank themselves? Then the caller goes on without, now or after a nap, so the run is not stuck.
+    bool is_in_vain(Board::Lock& lock);
+
+private:
+    void note(const char* event) const;
+
+    Process& process_;
+    WaitFor what_;
+    int port_;
+    const char* name_;
+    WaitKind kind_;
+    Board::Lock* lock_ = nullptr;
+    int64_t since_ = 0;
+    int pause_;  // ms that its next nap takes at most
+};
+
+}  // namespace wilkins
