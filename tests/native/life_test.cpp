@@ -50,13 +50,14 @@ void a_lock_ends_with_its_process_alone(const Board& board) {
         const pid_t child = fork();
         if (child == 0) {
             told->childs = board.joined();
-            told->step = 1;
+            ++told->step;
             for (;;) pause();
         }
         told->child = child;
+        ++told->step;
         for (;;) pause();
     }
-    until(told->step, 1);
+    until(told->step, 2);
     CHECK(told->childs == 0);  // a fork is another process
     CHECK(told->number != 0 && !board.is_over(told->number));
     end(parent);
