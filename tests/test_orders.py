@@ -95,6 +95,42 @@ def test_a_file_twice_while_its_writer_is_at_others(run: Run, tmp_path: Path) ->
     assert not log.exists() or "let go" not in log.read_text()
 
 
+POLL_BY_RANKS = """
+import glob, os, time
+while not (len(glob.glob("s-?")) >= 6 if BY_LISTING else os.path.exists("s-4")):
+    time.sleep(0.05)
+print("there" if open("s-4").read() == "s-4" * 1000 else "TORN", flush=True)
+"""
+
+
+def test_ranks_that_all_list_until_there_are_enough(tmp_path: Path) -> None:
+    """Each of them alone would keep no queue from growing: another rank might read."""
+    write_program(tmp_path / "write.py", WRITE)
+    write_program(tmp_path / "read.py", POLL_BY_RANKS.replace("BY_LISTING", "True"))
+    (tmp_path / "workflow.yaml").write_text(
+        f"tasks:\n- {{func: ./write.py, args: {names(*range(6))}, outports: [{{filename: 's-*'}}]}}\n"
+        f"- {{func: ./read.py, nprocs: 2, mpiexec: '{MPIEXEC}', rerun: never, enough: true, inports: [{{filename: 's-*'}}]}}\n"
+    )
+    done = run_tree([*WILKINS, "run", "--timeout", "30", "workflow.yaml"], 60, tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.count("there") == 2
+
+
+def test_looks_at_a_file_that_only_one_rank_of_the_writer_can_still_write(tmp_path: Path) -> None:
+    """The other one has ended: it is not waited for. Looks that do not wait wait once they are made for `poll_end`."""
+    write_program(tmp_path / "write.py", SHARE)
+    write_program(tmp_path / "read.py", POLL_BY_RANKS.replace("BY_LISTING", "False"))
+    (tmp_path / "workflow.yaml").write_text(
+        f"tasks:\n- {{func: ./write.py, args: '{names(*range(6)).replace(' ', ',')} s-9', nprocs: 2,"
+        f" mpiexec: '{MPIEXEC}', outports: [{{filename: 's-*'}}]}}\n"
+        "- {func: ./read.py, rerun: never, enough: true,"
+        " inports: [{filename: 's-*', looks: now, poll_end: 1s}]}\n"
+    )
+    done = run_tree([*WILKINS, "run", "--timeout", "30", "workflow.yaml"], 60, tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.count("there") == 1
+
+
 def test_a_file_that_lies_too_far_ahead(run: Run, tmp_path: Path) -> None:
     """The oldest that nobody has had are let go, which is told, and the stream goes on."""
     done, said = run(names(*range(8)), names(6, 0, 5, 7), port=", reorder: 3")

@@ -148,16 +148,6 @@ void two_listings_again_and_again() {
     CHECK(run.board.rank(2).wait == WaitFor::nothing && run.board.rank(3).wait == WaitFor::nothing);
 }
 
-// A process that died while it looked for circles for one that lists again and again has left that one as if it waited.
-void a_poll_that_died() {
-    Run run(pair("out*.h5", "out*.h5", 1, 2));
-    run.wait(1, WaitFor::data, 1, "out*.h5");
-    run.board.rank(1).wait_kind = WaitKind::polls;
-    run.wait(2, WaitFor::data, 1, "out0.h5");
-    queue::repair(run.board);
-    CHECK(run.board.rank(1).wait == WaitFor::nothing && run.board.rank(2).wait == WaitFor::data);
-}
-
 // A listing of the whole series: steps that are there do not end its wait, the end of the producer does.
 void a_listing_that_waits_for_the_end() {
     Run run(pair("out*.h5", "out*.h5"));
@@ -423,7 +413,6 @@ int main() {
     a_listing_that_gives_up();
     a_listing_again_and_again();
     two_listings_again_and_again();
-    a_poll_that_died();
     a_listing_that_waits_for_the_end();
     a_dead_process_waits_for_nothing();
     skipping_ahead_of_a_full_queue();

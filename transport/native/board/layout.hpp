@@ -120,7 +120,6 @@ struct Vain {
     int64_t since;   // ns, monotonic
     int64_t last;
     int32_t port;    // of the last one
-    uint32_t process;  // that asked
     uint32_t ended;  // the last one found nothing because no step was to come
     uint32_t lists;  // it was a listing
     char name[kNameMax];

@@ -106,7 +106,6 @@ void note_vain(const Board& board, int inport, int reader, const char* name, boo
     ++vain.looks;
     vain.last = now;
     vain.port = inport;
-    vain.process = board.self();
     vain.ended = ended;
     vain.lists = 0;
     strncpy(vain.name, name, sizeof(vain.name) - 1);

@@ -279,8 +279,6 @@ void repair(const Board& board) {
     for (int s = 0; s < head.slots; ++s) board.slot(s).holds = 0;
     for (int r = 0; r < head.ranks; ++r)
         each_hold(board, r, [&](int32_t held, uint32_t) { ++board.slot(held).holds; });
-    for (int r = 0; r < head.ranks; ++r)  // only while the board was locked (see end_circle_of_poll)
-        if (board.rank(r).wait_kind == WaitKind::polls) board.rank(r).wait = WaitFor::nothing;
     head.memory = 0;
     for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
     for (int s = 0; s < head.slots; ++s) {

@@ -143,7 +143,7 @@ bool Question::writers_wait_for_room() const {
         const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(inport_, link)).outport).task);
         if (task.state == TaskState::ended) continue;
         for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
-            if (board_.rank(r).wait != WaitFor::room) return false;
+            if (board_.rank(r).wait != WaitFor::room && !leaves(board_, r)) return false;
     }
     return true;
 }

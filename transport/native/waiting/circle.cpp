@@ -246,14 +246,16 @@ bool may_stretch(const Board& board, Waiting& waiting) {
 
 namespace {
 
-// A rank that asks again and again, for as long as this lives: as if it waited for further steps of the in-port.
+bool is_waiting(const Board& board, const RankRecord& rank) { return rank.wait != WaitFor::nothing && !board.is_over(rank.wait_process); }
+
+// A rank that asks again and again: as if it waited for further steps of the in-port, for as long as this and its process live.
 class AsIfWaiting {
 public:
-    explicit AsIfWaiting(RankRecord& rank, const PortRecord& port, int index, uint32_t process) : rank_(rank) {
+    AsIfWaiting(const Board& board, RankRecord& rank, int inport) : rank_(rank) {
         rank_.wait_kind = WaitKind::polls;
-        rank_.wait_port = index;
-        rank_.wait_process = process;
-        memcpy(rank_.wait_name, port.pattern, sizeof(rank_.wait_name));
+        rank_.wait_port = inport;
+        rank_.wait_process = board.self();
+        memcpy(rank_.wait_name, board.port(inport).pattern, sizeof(rank_.wait_name));
         rank_.wait = WaitFor::data;
     }
     ~AsIfWaiting() { rank_.wait = WaitFor::nothing; }
@@ -269,8 +271,7 @@ bool stretch_for_polls(const Board& board) {
     std::list<AsIfWaiting> polls;
     for (int r = 0; r < board.head().ranks; ++r) {
         RankRecord& rank = board.rank(r);
-        if (rank.wait != WaitFor::nothing || !lists_in_vain(rank) || in_order(board.port(rank.vain.port))) continue;
-        polls.emplace_back(rank, board.port(rank.vain.port), rank.vain.port, rank.vain.process);
+        if (!is_waiting(board, rank) && lists_in_vain(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, rank, rank.vain.port);
     }
     return stretch(board);
 }
@@ -297,8 +298,8 @@ void end_circle(const Board& board) { end_circle(board, false); }
 
 void end_circle_of_poll(const Board& board, int index, int inport) {
     RankRecord& rank = board.rank(index);
-    if (rank.wait != WaitFor::nothing) return;  // a process of it that waits looks itself
-    const AsIfWaiting poll(rank, board.port(inport), inport, board.self());
+    if (is_waiting(board, rank)) return;  // a process of it that waits looks itself
+    const AsIfWaiting poll(board, rank, inport);
     WILKINS_FAULT_POINT("circle.polls");
     ++board.head().moves;
     end_circle(board, true);

@@ -13,6 +13,13 @@
 
 namespace wilkins {
 
+// Until the task's other ranks are as far, nothing comes of it.
+bool leaves(const Board& board, int rank) {
+    const RankRecord& record = board.rank(rank);
+    if (record.wait != WaitFor::nothing || record.leaving == 0) return false;
+    return record.leaving == kNobody || !board.is_over(record.leaving);
+}
+
 // A process that died in a wait waits no more; its task may go on with other programs.
 bool Waiting::waits(int rank) {
     const RankRecord& record = board_.rank(rank);
@@ -27,13 +34,6 @@ bool Waiting::is_unsure(int rank) const {
     for (const Member& member : record.members)
         if (member.process != 0 && member.process != record.wait_process && !member.waits && !board_.is_over(member.process)) return true;
     return false;
-}
-
-// Its program is over, or waits in MPI_Finalize for the task's other ranks: until those are as far, nothing comes of it.
-bool Waiting::leaves(int rank) const {
-    const RankRecord& record = board_.rank(rank);
-    if (record.wait != WaitFor::nothing || record.leaving == 0) return false;
-    return record.leaving == kNobody || !board_.is_over(record.leaving);
 }
 
 // The ranks of the task that do not leave.

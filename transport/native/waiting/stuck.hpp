@@ -9,6 +9,9 @@
 
 namespace wilkins {
 
+// Is the rank's program over, or in MPI_Finalize, while its task goes on?
+bool leaves(const Board& board, int rank);
+
 // Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
 class Waiting {
 public:
@@ -44,7 +47,7 @@ private:
     bool ended(int rank) const { return board_.task(board_.rank(rank).task).state == TaskState::ended; }
     bool waits(int rank);
     int awaited(int rank) const;
-    bool leaves(int rank) const;
+    bool leaves(int rank) const { return wilkins::leaves(board_, rank); }
     std::vector<Ranks> staying(int task) const;
     void add(int rank);
     void enter(size_t wait, const Ranks& ranks);
