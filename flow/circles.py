@@ -14,9 +14,9 @@ moved for long (``quiet``): a rank whose one process waits may have others, in a
 
 2. Ranks that have read the same steps are taken to divide them from now on, if that frees room: what one rank has had
    is given up by those that have had a later one.
-3. A look or a listing of the circle finds nothing: that costs no data.
-4. A step is let go from a full channel of a wildcard port: the oldest that no rank has had, or, where there are fewer
-   than the channel may hold, the oldest that some rank has not had.
+3. A look or a listing of the circle finds nothing: that costs no data. Not a look that is a poll: nobody would gain.
+4. If nobody in the circle polls by listings, a step is let go from a full channel of a wildcard port: the oldest that
+   no rank has had, or, where there are fewer than the channel may hold, the oldest that some rank has not had.
 5. The run is stopped.
 """
 
@@ -84,11 +84,11 @@ def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
             store.ports[inport].shared = False
             return Divided(inport)
     call = store.waits[who]
-    if call.kind in ("look", "list"):
+    if _gives_up(store, who):
         nothing = Missing("circle") if call.kind == "look" else Listed((), ())
         store.answer(who, call, nothing)
         return nothing
-    if any(call.kind in ("look", "list") for _, call in waits):
+    if any(call.kind == "poll" or _gives_up(store, process) for process, call in waits):
         return None
     candidates = [(slot, channel) for channel, process in full for slot in _least_wanted(store, channel, process)]
     if not candidates:
@@ -96,6 +96,28 @@ def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
     slot, channel = min(candidates, key=lambda one: one[0].stamp)
     slot.on[channel] = "let go"
     return LetGo(channel, slot.step, waits)
+
+
+def relieve_poll(store: Store, who: Process, inport: int) -> Relief | None:
+    """A process that has just listed the in-port looks whether others wait for its rank, which polls."""
+    if not store.polls(who.of) or any(other.of == who.of for other in store.waits):
+        return None
+    polling = {who: Call("poll", inport, "")}
+    for other in store.living - store.waits.keys():  # that would make room as well
+        lists = store.vain[other.of].lists
+        if other.task == who.task and store.polls(other.of) and lists is not None:
+            polling.setdefault(other, Call("poll", lists, ""))
+    store.waits.update(polling)
+    try:
+        return relieve(store, who)
+    finally:
+        for other in polling:
+            del store.waits[other]
+
+
+def _gives_up(store: Store, who: Process) -> bool:
+    """Whether the process waits only as long as somebody else may end that."""
+    return store.waits[who].kind in ("look", "list") and who not in store.insisting
 
 
 def find_circle(store: Store, who: Process, known: bool) -> set[Rank]:

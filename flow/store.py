@@ -21,6 +21,11 @@ the set of steps that it has opened. The rules for wildcard ports:
 - Once a source has published a name twice, its names are streams: each open is the oldest step of the name that is
   later than what the rank has had of it, and that it has not given up.
 - A look waits as an open does, and takes nothing.
+- A rank polls that asks again and again, by looks at one name or by listings, is shown nothing new and reads nothing.
+  For listings that are polls, full channels stretch, and nothing is given up (`wilkins.flow.circles.relieve_poll`); a
+  look that is one waits as an open does, also where others would not, once all who write wait for room. A task of which
+  all ranks poll, and for which nothing more will come, may be ended, if it writes nothing.
+- A step that a process has lent to another one stays as if it were open.
 - Ranks that make the same calls of a port, one by one, get the same answers (`InPortState.log`).
 """
 
@@ -37,6 +42,9 @@ from wilkins.flow.policy import FlowPolicy
 
 DEFAULT_REORDER = 16
 """Steps up to which a channel is stretched where calls would wait for each other."""
+
+AGAIN = 3
+"""Asking so often in vain is polling. (Of looks, the native layer asks for `poll_end`; here is no time.)"""
 
 Rank = tuple[int, int]
 """Task, and rank within it."""
@@ -107,7 +115,8 @@ class Step(NamedTuple):
 class Call(NamedTuple):
     """What a process asks for: of a port, by its index."""
 
-    kind: Literal["create", "open", "look", "list"]
+    kind: Literal["create", "open", "look", "list", "poll"]
+    """``poll``: nothing that it is answered; it has listed so often that it is as if it waited."""
     port: int
     name: str
 
@@ -237,6 +246,21 @@ class InPortState:
     """Of a port in order: its steps as they are handed out, the same to all ranks."""
 
 
+@dataclass(slots=True)
+class Vain:
+    """What a rank has asked for in vain since it has begun or opened a file."""
+
+    times: int = 0
+    over: int = 0
+    """So many of these times nothing more could come on any in-port of its task."""
+    name: str = ""
+    """Of the last look."""
+    lists: int | None = None
+    """The in-port, if it was a listing."""
+    shown: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """The highest stamp that a listing has shown, by in-port."""
+
+
 class Found(NamedTuple):
     """What a name means: a step, or none (`passed`: and it will not come)."""
 
@@ -275,6 +299,9 @@ class Store:
         self.living = {Process(task, rank) for task, ranks in enumerate(tasks) for rank in range(ranks)}
         self.ended: set[int] = set()
         self.waits: dict[Process, Call] = {}
+        self.insisting: set[Process] = set()
+        """Processes whose look is a poll."""
+        self.vain: dict[Rank, Vain] = defaultdict(Vain)
         self.clock = 0
 
     # Events.
@@ -324,6 +351,9 @@ class Store:
 
     def look(self, who: Process, name: str) -> Answer:
         """The process asks whether a file is there."""
+        vain = self.vain[who.of]
+        if vain.times >= AGAIN and vain.name == name:
+            self.insisting.add(who)
         return self._ask(who, Call("look", self._port(self.inports, who, name), name))
 
     def list_steps(self, who: Process, inport: int) -> Answer:
@@ -333,6 +363,10 @@ class Store:
     def close(self, who: Process, step: Step) -> None:
         """A process has closed a step that it opened."""
         self.slot(step).holds[self._port(self.inports, who, step.name)] -= 1
+
+    def lend(self, who: Process, step: Step) -> None:
+        """Another process has the descriptor of a step that this one has open, too, and closes it by itself."""
+        self.slot(step).holds[self._port(self.inports, who, step.name)] += 1
 
     def fork(self, who: Process) -> None:
         """A further process of a rank begins."""
@@ -364,6 +398,7 @@ class Store:
                         slot.gone.add(index)
             state = self.ports[index]
             self.ports[index] = InPortState(shared=state.shared, delivered=state.delivered)
+        self.vain = defaultdict(Vain, {rank: vain for rank, vain in self.vain.items() if rank[0] != task})
         self._forget_processes(task)
         self.living |= {Process(task, rank) for rank in range(self.tasks[task])}
 
@@ -422,6 +457,16 @@ class Store:
         """Whether a further step may come."""
         return any(source.rank[0] not in self.ended for _, source in self.reading_from[inport])
 
+    def polls(self, rank: Rank) -> bool:
+        """Whether the rank does nothing but ask, and is shown nothing new."""
+        return self.vain[rank].times >= AGAIN
+
+    def polls_in_vain(self, task: int) -> bool:
+        """Whether the task does nothing but ask for what will not come, so that it may be ended."""
+        if any(port.task == task for port in self.outports):
+            return False
+        return all(self.vain[task, rank].over >= AGAIN for rank in range(self.tasks[task]))
+
     def next_step(self, task: int) -> Step | None:
         """The oldest step that no rank of the task has had: for which its program is started again."""
         slots = [
@@ -449,6 +494,8 @@ class Store:
         """What the process is answered now. Changes nothing."""
         if call.kind == "create":
             return Wait("room") if self.blocking(who, call) else Go()
+        if call.kind == "poll":
+            return Wait("data") if self.can_produce(call.port) else Listed((), ())
         state = self.ports[call.port]
         if (place := self._place(call.port, who.rank)) is not None and place < len(state.log):
             known, answer = state.log[place]
@@ -462,7 +509,8 @@ class Store:
                 found = Found(had)
             if found.slot is not None:
                 return Seen(found.slot.step)
-            if self._may_not_wait(call.port) and not found.passed and self.can_produce(call.port):
+            waits = who in self.insisting and self._wait_for_room(call.port)
+            if self._may_not_wait(call.port) and not waits and not found.passed and self.can_produce(call.port):
                 return Missing("now")
         elif found.slot is not None:
             return Opened(found.slot.step)
@@ -514,6 +562,8 @@ class Store:
     def answer(self, who: Process, call: Call, answer: Answer) -> None:
         """Let the process go on with this answer."""
         self.waits.pop(who, None)
+        self.insisting.discard(who)
+        self._note_vain(who, call, answer)
         if call.kind == "create":
             source = self.source(call.port, who.rank)
             self._replace_one(source)
@@ -530,6 +580,21 @@ class Store:
                 state.apart.add(who.rank)
         if isinstance(answer, Opened):
             self._take(call.port, who.rank, self.slot(answer.step))
+
+    def _note_vain(self, who: Process, call: Call, answer: Answer) -> None:
+        vain = self.vain[who.of]
+        if call.kind == "list" and isinstance(answer, Listed):
+            last = max((self.slot(step).stamp for step in answer.steps), default=0)
+            asks = last <= vain.shown[call.port]
+            vain.shown[call.port] = max(last, vain.shown[call.port])
+            vain.name, vain.lists = "", call.port
+        elif asks := call.kind == "look" and isinstance(answer, Missing):
+            vain.name, vain.lists = call.name, None
+        elif call.kind == "look" or isinstance(answer, Missing):
+            return
+        over = not any(port.task == who.task and self.can_produce(index) for index, port in enumerate(self.inports))
+        vain.times = vain.times + 1 if asks else 0
+        vain.over = vain.over + 1 if asks and over else 0
 
     def _take(self, inport: int, rank: int, slot: Slot) -> None:
         state = self.ports[inport]
@@ -566,6 +631,12 @@ class Store:
             if self.channels[channel].policy.when_full != "block" and any(channel in slot.on for slot in source.slots):
                 return True
         return False
+
+    def _wait_for_room(self, inport: int) -> bool:
+        """Whether all wait for room that could write for the in-port."""
+        writers = {source.rank for _, source in self.reading_from[inport]}
+        processes = [who for who in self.living if who.of in writers]
+        return all(who in self.waits and self.waits[who].kind == "create" for who in processes)
 
     def _had(self, inport: int, rank: int, name: str) -> Slot | None:
         """The step of the name that the rank has had, if it is retained."""
@@ -688,3 +759,4 @@ class Store:
     def _forget_processes(self, task: int) -> None:
         self.living = {who for who in self.living if who.task != task}
         self.waits = {who: call for who, call in self.waits.items() if who.task != task}
+        self.insisting &= self.waits.keys()

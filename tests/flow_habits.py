@@ -17,19 +17,27 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import LetGo, Relief, Stopped, relieve
+from wilkins.flow.circles import LetGo, Relief, Stopped, relieve, relieve_poll
 from wilkins.flow.machine import SPARE_STEPS, Wait
 from wilkins.flow.store import Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen, Step, Store
 
 Program = Generator[tuple[Any, ...], Any, None]
 """Yields calls, and is sent their answers: ``("create", name)``, ``("publish", name)``, ``("open", name)``,
-``("look", name)``, ``("list", inport)``, ``("close", step)``, ``("fork", programs)``, ``("join",)``."""
+``("look", name)``, ``("list", inport)``, ``("close", step)``, ``("lend", step)``, ``("use", step)``, ``("pause",)``,
+``("fork", programs)``, ``("join",)``, ``("sleep",)``: whether it makes sense to go on."""
 
 Order = Literal["written", "reversed", "window", "by name", "ports", "shuffled"]
 Spread = Literal["all", "own order", "divided", "pool"]
-Habit = Literal["open", "look", "optional", "again", "twice", "two passes", "list", "each step"]
+Habit = Literal[
+    "open", "look", "optional", "again", "twice", "two passes", "list", "each step", "count", "more", "until", "child"
+]
 Second = Literal["none", "in order", "after"]
 
+POLLS: tuple[Habit, ...] = ("count", "more", "until")
+PATIENCE = 12
+"""So often those that poll are let go on while nothing else moves."""
+MORE = "one more"
+"""A name that nobody writes."""
 WORKERS = 3
 LEFT_OPEN = 2
 """Files that a producer which leaves some open to its end leaves."""
@@ -131,6 +139,8 @@ class Scenario:
             return False
         if self.habit == "two passes" and not keeps_all:
             return False
+        if self.habit in ("count", "more"):  # all files must be there before any is read
+            return self.distinct() and len(self.names()) == self.readers and most <= limit
         if self.habit == "optional" and self.spread != "all":
             return False  # of two looks in one circle, either may be the one that finds nothing
         if not self.distinct() and (self.order != "written" or self.spread != "all" or self.left_out):
@@ -207,8 +217,9 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
     spread: Spread = draw(st.sampled_from(["all", "all", "own order", "divided", "pool"]))
     habits: list[Habit] = ["open", "open", "look", "optional", "again", "twice", "two passes", "list", "each step"]
+    habits += [*POLLS, "child"]
     habit = draw(st.sampled_from(habits))
-    if habit in ("list", "each step"):
+    if habit in ("list", "each step", *POLLS):
         spread = "all"
     return Scenario(
         files=tuple(tuple(source(f"{task}.{rank}") for rank in range(n)) for task, n in enumerate(ranks)),
@@ -289,6 +300,50 @@ def read_listed(inports: int, got: Got) -> Program:
             yield from read(fresh, "open", got)
 
 
+def read_when_counted(names: Sequence[str], wanted: Sequence[str], inports: int, got: Got) -> Program:
+    """Lists again and again until all that it wants is there, then reads. Notes when it does without."""
+    missing = set(wanted)
+    while missing:
+        shown: set[str] = set()
+        for port in range(inports):
+            listed = yield ("list", port)
+            shown.update(listed.names)
+        missing = set(wanted) - shown
+        if missing and not (yield ("sleep",)):
+            got.append((MORE, None))
+            break
+    yield from read(names, "open", got)
+
+
+def read_when_there(names: Iterable[str], got: Got) -> Program:
+    """Looks for each file again and again until it is there, or gone, and opens it."""
+    for name in names:
+        while isinstance(seen := (yield ("look", name)), Missing) and seen.why != "passed":
+            if not (yield ("sleep",)):
+                raise Broken(f"{name} is asked for again and again ({seen.why}), and nothing comes of it")
+        yield from read([name], "open", got)
+
+
+def read_by_children(names: Iterable[str], got: Got) -> Program:
+    """A child reads each file, whose descriptor it has from its parent, which closes it at once."""
+    for name in names:
+        answer = yield ("open", name)
+        step = answer.step if isinstance(answer, Opened) else None
+        got.append((name, step))
+        if step:
+            yield ("lend", step)
+            yield ("fork", [read_inherited(step)])
+            yield ("close", step)
+
+
+def read_inherited(step: Step) -> Program:
+    """Takes its time, reads the step that it has inherited, and closes it."""
+    for _ in range(3):
+        yield ("pause",)
+    yield ("use", step)
+    yield ("close", step)
+
+
 def read_in_pool(names: Iterable[str], habit: Habit, got: Got) -> Program:
     """Workers take names from one list; their parent waits for them, which nobody is told."""
     queue = iter(names)
@@ -313,6 +368,7 @@ class Run:
     def __init__(self, scenario: Scenario, machine: type[Store] = Store, relief: Any = relieve) -> None:
         self.scenario = scenario
         self.relief = relief
+        self.relieve_poll = relieve_poll
         self.rng = random.Random(scenario.seed)
         producers = len(scenario.files)
         self.reader, self.other = producers, producers + 1
@@ -346,6 +402,11 @@ class Run:
         self.calls: dict[Process, tuple[Any, ...]] = {}
         self.got: dict[tuple[int, int], Got] = {(task, rank): [] for task, n in enumerate(tasks) for rank in range(n)}
         self.told: list[tuple[Process, Relief]] = []
+        self.idle = 0
+        """How often nothing moved but those that poll, since a step was published or opened, or a channel gave way."""
+        self.polled = False
+        """The reader was ended, since it did nothing but poll."""
+        self.children = 0
         self.published: list[Step] = []
         self.away: dict[tuple[int, Step], str] = {}
         """What became of steps that a channel did not keep."""
@@ -373,6 +434,14 @@ class Run:
             elif scenario.habit == "each step":
                 told = self.store.next_step(task)
                 program = read([told.name] if told else [], "open", got)
+            elif scenario.habit in ("count", "more"):
+                names = scenario.names()[rank]
+                wanted = [*names, MORE] if scenario.habit == "more" else names
+                program = read_when_counted(names, wanted, len(scenario.inports), got)
+            elif scenario.habit == "until":
+                program = read_when_there(scenario.names()[rank], got)
+            elif scenario.habit == "child":
+                program = read_by_children(scenario.names()[rank], got)
             elif scenario.spread == "pool":
                 twice = 2 if scenario.habit == "two passes" else 1
                 program = read_in_pool(scenario.names()[0] * twice, scenario.habit, got)
@@ -425,12 +494,17 @@ class Run:
             if self.start_again():
                 still.clear()
                 continue
-            able = [who for who in self.programs if who not in still and self.calls[who][0] != "join"]
+            able = [who for who in self.programs if who not in still and self.calls[who][0] not in ("join", "sleep")]
             if able:
+                if self.rng.random() < 0.1:
+                    self.wake(goes_on=True)
                 who = self.rng.choice(able)
                 begins = who not in self.store.waits
+                asks = self.scenario.habit in POLLS and self.calls[who][0] in ("look", "list")
+                told = len(self.told)
                 moves = self.move(who)
-                if moves or begins:  # a name that others wait for may be settled by the wait of its producer
+                # A name that others wait for may be settled by the wait of its producer; by an answer nothing is.
+                if (begins if not moves else not asks) or len(self.told) > told:
                     still.clear()
                 if not moves:
                     still.add(who)
@@ -438,10 +512,30 @@ class Run:
             waiting = sorted(self.store.waits)
             self.rng.shuffle(waiting)
             moved = any(self.relieve(who, quiet) for quiet in (False, True) for who in waiting)
-            if not moved and not self.joined():
+            self.idle += 1
+            if not (moved or self.joined() or self.end_polls() or self.wake(goes_on=self.idle < PATIENCE)):
                 raise Broken(f"waits that last: {self.store.waits}")
             still.clear()
         raise Broken("it does not end")
+
+    def wake(self, goes_on: bool) -> bool:
+        """Let those that poll ask again, or, if they do not go on, do without."""
+        sleepers = [who for who, call in self.calls.items() if call[0] == "sleep"]
+        for who in sleepers:
+            self.go_on(who, goes_on)
+        return bool(sleepers)
+
+    def end_polls(self) -> bool:
+        """End the reader if it does nothing but poll for what will not come."""
+        if self.reader in self.store.ended or not self.store.polls_in_vain(self.reader):
+            return False
+        if self.may_come():
+            raise Broken("it is ended while files may come")
+        self.polled = True
+        for who in [who for who in self.programs if who.task == self.reader]:
+            del self.programs[who], self.calls[who]
+        self.store.end(self.reader)
+        return True
 
     def joined(self) -> bool:
         """Let parents of pools whose workers have ended go on."""
@@ -476,17 +570,26 @@ class Run:
         if who in self.store.waits:
             answer = self.store.retry(who)
         elif kind == "fork":
-            for number, program in enumerate(what[0], 1):
-                worker = Process(who.task, who.rank, number)
+            for program in what[0]:
+                self.children += 1
+                worker = Process(who.task, who.rank, self.children)
                 self.store.fork(worker)
                 self.begin(worker, program)
-        elif kind == "close":
-            self.store.close(who, what[0])
+        elif kind in ("close", "lend"):
+            getattr(self.store, kind)(who, what[0])
+        elif kind == "use":
+            if not self.store.slot(what[0]).there:
+                raise Broken(f"{who} reads {what[0]}, whose memory is that of another step")
+        elif kind == "pause":
+            pass
         elif kind == "publish":
             answer = self.store.publish(who, what[0])
             self.note_published(answer)
         elif kind == "list":
             answer = self.store.list_steps(who, what[0])
+            if isinstance(answer, Listed) and (relief := self.relieve_poll(self.store, who, what[0])):
+                self.told.append((who, relief))
+                self.idle = 0
         else:
             answer = getattr(self.store, kind)(who, what[0])
         if isinstance(answer, Wait):
@@ -504,6 +607,8 @@ class Run:
         if relief is None:
             return False
         self.told.append((who, relief))
+        if not isinstance(relief, Missing | Listed):
+            self.idle = 0
         if isinstance(relief, LetGo):
             self.check_let_go(relief)
             self.away[relief.channel, relief.step] = "let go"
@@ -517,6 +622,7 @@ class Run:
 
     def note_published(self, published: Published) -> None:
         step = published.step
+        self.idle = 0
         if step.sequence != sum(one[:2] == step[:2] for one in self.published):
             raise Broken(f"{step} is not the next one")
         self.published.append(step)
@@ -573,6 +679,7 @@ class Run:
             return
         inport = what if kind == "list" else self.inport(who, what)
         if isinstance(answer, Opened):
+            self.idle = 0
             self.check_step(inport, who.rank, what, answer.step)
             self.had[inport][who.rank].append(answer.step)
         elif isinstance(answer, Seen):
@@ -685,6 +792,10 @@ class Run:
         for _, relief in self.told:
             if isinstance(relief, LetGo):
                 raise Broken(f"{relief}: the reader is within its window")
+        if self.scenario.habit == "more":
+            if not self.polled or any(self.got[self.reader, rank] for rank in range(self.scenario.readers)):
+                raise Broken(f"it is not ended while polling, and has read {self.got}")
+            return
         if self.scenario.habit in ("list", "each step"):
             expected = sorted({name for _, name in self.scenario.written()})
             for rank in range(self.scenario.readers):
@@ -695,7 +806,7 @@ class Run:
         for (task, rank), got in self.got.items():
             if task == self.reader and self.scenario.distinct():
                 names = sorted(self.scenario.names()[rank] * times)
-                if sorted(name for name, step in got if step) != names:
+                if sorted(name for name, step in got if step or name == MORE) != names:
                     raise Broken(f"rank {rank} has read {got}")
             elif task == self.reader:
                 for name in {name for name, _ in got}:

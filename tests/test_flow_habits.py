@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 
 from wilkins.flow import FlowPolicy
 from wilkins.flow.circles import Relief, relieve
-from wilkins.flow.store import Found, Process, Published, Slot, Source, Store
+from wilkins.flow.store import Answer, Found, Process, Published, Rank, Slot, Source, Step, Store
 
 FRESH = os.environ.get("WILKINS_HABITS")
 
@@ -188,6 +188,53 @@ class LooksDoNotWait(Store):
         return True
 
 
+class PollsAreNone(Store):
+    """Nobody is told from one that asks once."""
+
+    def polls(self, rank: Rank) -> bool:  # noqa: ARG002
+        return False
+
+
+class OneRankPolls(Store):
+    """Of ranks that poll, only the one that lists now is known to."""
+
+    def list_steps(self, who: Process, inport: int) -> Answer:
+        self.lists = who.of
+        return super().list_steps(who, inport)
+
+    def polls(self, rank: Rank) -> bool:
+        return super().polls(rank) and rank == self.lists
+
+
+class LooksGiveUpForEver(Store):
+    """A look waits no longer for being made again and again."""
+
+    def look(self, who: Process, name: str) -> Answer:
+        self.vain[who.of].times = 0
+        return super().look(who, name)
+
+
+class NeverEndsPolls(Store):
+    """A task that polls for what will not come goes on."""
+
+    def polls_in_vain(self, task: int) -> bool:  # noqa: ARG002
+        return False
+
+
+class EndsPollsSoon(Store):
+    """A task that polls is ended, though more may come."""
+
+    def polls_in_vain(self, task: int) -> bool:
+        return all(self.polls((task, rank)) for rank in range(self.tasks[task]))
+
+
+class ForgetsWhatIsLent(Store):
+    """A step is done with when the process that opened it has closed it."""
+
+    def lend(self, who: Process, step: Step) -> None:
+        pass
+
+
 def never(*_: object) -> Relief | None:
     """Nobody looks for circles."""
     return None
@@ -219,6 +266,12 @@ PLAIN: dict[str, Any] = {
 }
 AIMED: dict[object, dict[str, Any]] = {
     GivesUpWhatOthersHad: {"spread": "own order", "order": "window", "reorder": 16, "retained": 1},
+    PollsAreNone: {"habit": "count", "spread": "all"},
+    OneRankPolls: {"habit": "count", "spread": "all", "reorder": 16},
+    LooksGiveUpForEver: {"habit": "until", "spread": "all", "order": "shuffled", "reorder": 1},
+    NeverEndsPolls: {"habit": "more", "spread": "all"},
+    EndsPollsSoon: {"habit": "count", "spread": "all"},
+    ForgetsWhatIsLent: {"habit": "child", "spread": "all", "retained": 1},
     GivesUpNothing: {"spread": "divided", "reorder": 2},
     ReplacesTheLast: {"spread": "all", "habit": "again", "reorder": 16, "retained": 1},
     WaitsForAllPortsOfARank: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
