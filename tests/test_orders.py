@@ -109,7 +109,8 @@ def test_ranks_that_all_list_until_there_are_enough(tmp_path: Path) -> None:
     write_program(tmp_path / "read.py", POLL_BY_RANKS.replace("BY_LISTING", "True"))
     (tmp_path / "workflow.yaml").write_text(
         f"tasks:\n- {{func: ./write.py, args: {names(*range(6))}, outports: [{{filename: 's-*'}}]}}\n"
-        f"- {{func: ./read.py, nprocs: 2, mpiexec: '{MPIEXEC}', rerun: never, enough: true, inports: [{{filename: 's-*'}}]}}\n"
+        f"- {{func: ./read.py, nprocs: 2, mpiexec: '{MPIEXEC}', rerun: never, enough: true,"
+        " inports: [{filename: 's-*'}]}\n"
     )
     done = run_tree([*WILKINS, "run", "--timeout", "30", "workflow.yaml"], 60, tmp_path)
     assert done.code == 0, done.err
