@@ -85,7 +85,7 @@ def wrong_includes(native: Path) -> Iterator[str]:
         if room not in ROOMS:
             yield f"{name} is in no room"
             continue
-        for other in set(included(path)) - GENERATED:
+        for other in (one for one in included(path) if one not in GENERATED):
             ring.add(name, other)
             if not (native / other).is_file() or "/" not in other:
                 yield f"{name} includes {other}, which is not there"
