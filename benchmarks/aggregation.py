@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from wilkins.tasks.checkpoint.levels import memory_of
+from wilkins.tasks.checkpoint.storage.levels import memory_of
 
 PROGRAM = Path(__file__).parent / "programs" / "aggregated.py"
 WAYS = {"each rank": "", "memory, then each rank": "memory", "memory, then leaders": "leaders"}

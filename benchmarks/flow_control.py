@@ -16,10 +16,10 @@ from typing import Any
 from wilkins.flow.model import simulate
 from wilkins.flow.recorded import without_start
 from wilkins.flow.timeline import Timeline
-from wilkins.graph import wire
-from wilkins.load import load
-from wilkins.predict import model_of
-from wilkins.runs import timeline_of_run
+from wilkins.plan.graph import wire
+from wilkins.report.predict import model_of
+from wilkins.report.runs import timeline_of_run
+from wilkins.spec.load import load
 
 PROGRAM = Path(__file__).parent / "programs" / "paced.py"
 STEP = 0.2

@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.draw.canvas import save
-from wilkins.draw.gantt import draw_timelines
+from wilkins.report.draw.canvas import save
+from wilkins.report.draw.gantt import draw_timelines
 
 from .flow_control import RATIOS, STEP, STEPS, Cost, Outcome, cases, cost_of_latest, measure
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from wilkins.tasks.checkpoint.levels import MEMORY
+from wilkins.tasks.checkpoint.storage.levels import MEMORY
 
 PROGRAM = Path(__file__).parent / "programs" / "partnered.py"
 LEVELS = ("storage", "memory", "partners")

@@ -24,13 +24,14 @@ class ReadyMade:
     doc: str
     """What it does, in a sentence, for the reference."""
     options: type
-    """The section: a frozen dataclass declared with `wilkins.reading.key`, in a module that imports nothing heavy."""
+    """The section: a frozen dataclass declared with `wilkins.schema.reading.key`, in a module that imports nothing
+    heavy."""
     module: str
     """Has ``main(options, ports, ranks)``, called on every rank with the section as plain data, the patterns of the
     task's ports (a `Ports`), and its ranks (see `wilkins.tasks.ranks`). A `wilkins.tasks.errors.TaskError` or
     OSError is shown to the user as it is."""
     check: Callable[[Any, Any], Iterable[tuple[str, str]]] = lambda *_: ()
-    """What is wrong with the options of a task (a `wilkins.spec.Task`): keys of the section, and messages."""
+    """What is wrong with the options of a task (a `wilkins.spec.workflow.Task`): keys of the section, and messages."""
     code: Callable[[Any], Iterable[tuple[str, str]]] = lambda _: ()
     """The functions that the options name, as `wilkins.tasks.code` finds them: keys of the section, and names."""
     section: str = ""

@@ -41,30 +41,30 @@ def _after(module: str, function: str, caller: str = "") -> Call:
 
 
 POINTS: dict[str, tuple[Call, ...]] = {
-    "save.planned": (_after("engine", "Checkpointer._let_optimizers_wait"),),
-    "save.captured": (_after("capture", "Capture._capture"),),
-    "flush.begun": (_before("flush", "Flush._write"), _before("stream", "_write")),
-    "flush.block": (_after("flush", "Flush._write_block"), _after("files", "File.write", "_write")),
-    "flush.written": (_after("flush", "Flush._write_blocks"), _before("files", "File.cut")),
-    "flush.synced": (_after("flush", "sync", "_write"), _before("stream", "Manifest")),
-    "commit.voted": (_before("flush", "Flush._commit"),),
-    "partners.sent": (_before("partners", "_Coding._swapped"),),
-    "partners.coded": (_after("partners", "_Coding._keep"),),
-    "partners.prepared": (_after("partners", "NodeMemories._prepared"),),
-    "partners.renamed": (_after("partners", "NodeMemories._rename", "commit"),),
-    "commit.manifest": (_after("versions", "write_manifest", "commit"),),
-    "commit.renamed": (_before("versions", "point", "commit"),),
-    "commit.latest": (_after("versions", "commit"),),
-    "copy.begun": (_before("levels", "relaid", "copy"),),
-    "copy.synced": (_after("levels", "copy_stream", "copy"),),
-    "prune.hidden": (_after("versions", "hide", "prune"),),
-    "prune.removed": (_after("versions", "remove", "prune"),),
-    "memory.hidden": (_before("levels", "shutil.rmtree", "forget"),),
-    "decode.begun": (_before("rescue", "Remembered.fetch"),),
+    "save.planned": (_after("engine.checkpointer", "Checkpointer._let_optimizers_wait"),),
+    "save.captured": (_after("engine.capture", "Capture._capture"),),
+    "flush.begun": (_before("engine.flush", "Flush._write"), _before("stream.task", "_write")),
+    "flush.block": (_after("engine.flush", "Flush._write_block"), _after("storage.files", "File.write", "_write")),
+    "flush.written": (_after("engine.flush", "Flush._write_blocks"), _before("storage.files", "File.cut")),
+    "flush.synced": (_after("engine.flush", "sync", "_write"), _before("stream.task", "Manifest")),
+    "commit.voted": (_before("engine.flush", "Flush._commit"),),
+    "partners.sent": (_before("partners.parity", "_Coding._swapped"),),
+    "partners.coded": (_after("partners.parity", "_Coding._keep"),),
+    "partners.prepared": (_after("partners.parity", "NodeMemories._prepared"),),
+    "partners.renamed": (_after("partners.parity", "NodeMemories._rename", "commit"),),
+    "commit.manifest": (_after("storage.versions", "write_manifest", "commit"),),
+    "commit.renamed": (_before("storage.versions", "point", "commit"),),
+    "commit.latest": (_after("storage.versions", "commit"),),
+    "copy.begun": (_before("storage.levels", "relaid", "copy"),),
+    "copy.synced": (_after("storage.levels", "copy_stream", "copy"),),
+    "prune.hidden": (_after("storage.versions", "hide", "prune"),),
+    "prune.removed": (_after("storage.versions", "remove", "prune"),),
+    "memory.hidden": (_before("storage.levels", "shutil.rmtree", "forget"),),
+    "decode.begun": (_before("partners.rescue", "Remembered.fetch"),),
     "decode.piece": tuple(_after("ranks", f"{kind}Ranks.exchange", "_decode") for kind in ("MPI", "Torch")),
-    "decode.written": (_before("rescue", "Contents", "_verified"),),
-    "restore.verified": (_before("restore", "_load"),),
-    "restore.read": (_after("restore", "_Loader.load"),),
+    "decode.written": (_before("partners.rescue", "Contents", "_verified"),),
+    "restore.verified": (_before("engine.restore", "_load"),),
+    "restore.read": (_after("engine.restore", "_Loader.load"),),
 }
 """Every point there is, in the order in which a version meets them."""
 
@@ -89,7 +89,7 @@ def _environment(name: str, value: str) -> dict[str, str]:
 
 def install() -> None:
     """Wrap the functions, in a program that was given such an environment."""
-    _wrap(_after("engine", "make_ranks"), _note_rank)
+    _wrap(_after("engine.checkpointer", "make_ranks"), _note_rank)
     if folder := os.environ.get(COUNT):
         for point in POINTS:
             for call in POINTS[point]:

@@ -1,132 +1,210 @@
-"""The layout: imports and includes point downwards only, and every file says in its first line what it does."""
+"""The layout: rooms import from rooms below them only, modules in no ring, and every module says what it does.
+
+Run as a program, it prints the picture for docs/design.md.
+"""
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
+import graphlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-MAY_IMPORT = {
-    "wilkins": {"wilkins", "flow", "transport", "tasks", "workflows"},
-    "flow": {"flow"},
-    "transport": {"transport"},
-    "tasks": {"tasks", "transport"},
-    "workflows": {"workflows", "transport", "tasks"},
+FOLDERS = ("flow", "transport", "tasks", "workflows")
+
+# From the bottom up: each room, and the rooms before it in this table that it imports from, no more and no less. A room
+# is a package, a folder of one, or a module; what is in a package and in no room of its own is the package's room.
+ROOMS = {
+    "flow": "",
+    "transport": "",
+    "workflows": "transport",
+    "errors": "",
+    "names": "",
+    "schema": "errors names flow",
+    "terminal": "errors",
+    "tasks": "",
+    "tasks/analysis/options": "schema tasks",
+    "tasks/checkpoint/options": "schema tasks",
+    "tasks/continual/options": "schema tasks",
+    "tasks/inference/options": "schema tasks tasks/continual/options",
+    "tasks/analysis": "tasks tasks/analysis/options transport",
+    "tasks/checkpoint/errors": "tasks",
+    "tasks/checkpoint/state": "tasks/checkpoint/errors",
+    "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks/checkpoint/state",
+    "tasks/checkpoint/storage": "tasks tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state",
+    "tasks/checkpoint/partners": "tasks tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state "
+    "tasks/checkpoint/storage",
+    "tasks/checkpoint/engine": "tasks tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
+    "tasks/checkpoint/state tasks/checkpoint/storage",
+    "tasks/checkpoint/stream": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
+    "tasks/checkpoint/storage transport",
+    "tasks/checkpoint": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
+    "tasks/checkpoint/storage",
+    "tasks/continual/errors": "tasks",
+    "tasks/continual/metrics": "tasks",
+    "tasks/continual/rehearsal": "tasks tasks/continual/errors",
+    "tasks/continual/learner": "tasks tasks/continual/errors tasks/continual/rehearsal",
+    "tasks/continual/task": "tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
+    "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
+    "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
+    "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
+    "spec": "errors names schema flow tasks transport workflows",
+    "plan": "errors names schema spec flow tasks transport",
+    "launch": "errors names schema terminal plan flow transport",
+    "report": "errors names schema terminal spec plan launch flow tasks transport",
+    "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
+    "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint tasks/checkpoint/errors",
 }
-# The rooms of the native layer (docs/design.md), lowest first: each includes from itself and from those before it.
-NATIVE = ROOT / "transport" / "native"
-GENERATED = {"plan_table.hpp"}
-"""From the table of what the launcher tells the layer; below all rooms."""
-ROOMS = ("base", "board", "queue", "waiting", "store", "posix", "hdf5", "mpi", "python")
-MODULES = [
-    (layer, path)
-    for layer in MAY_IMPORT
-    for path in sorted((ROOT / layer).rglob("*.py"))
-    if not path.is_relative_to(ROOT / layer / "native")
-    and not any((ROOT / "wilkins" / link) in path.parents for link in ("flow", "transport", "tasks", "workflows"))
-]
+WIDTH = 100
+PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"
 
 
-def layers_imported(path: Path, layer: str) -> Iterator[tuple[int, str]]:
-    """The layers a module imports from, with the line."""
-    package = ["wilkins", *([] if layer == "wilkins" else [layer]), *path.relative_to(ROOT / layer).parts[:-1]]
+def module_files() -> dict[str, Path]:
+    """Every module of the package, by name."""
+    found: dict[str, Path] = {}
+    for folder in ("wilkins", *FOLDERS):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            inner = path.relative_to(ROOT / folder)
+            parts = ("wilkins", *(() if folder == "wilkins" else (folder,)), *inner.with_suffix("").parts)
+            # Some Pythons follow the links in `wilkins` to the other folders, some do not.
+            if (folder == "wilkins" and inner.parts[0] in FOLDERS) or parts[:3] == ("wilkins", "transport", "native"):
+                continue
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = module_files()
+
+
+def imported_by(name: str, path: Path, modules: Iterable[str]) -> dict[str, int]:
+    """The package's modules that a module imports, anywhere in it, with the line."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    found: dict[str, int] = {}
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            wanted = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(filter(None, [base, node.module or ""]))
-            names = [f"{module}.{alias.name}" for alias in node.names]
+            inner = [f"{module}.{alias.name}" for alias in node.names]
+            wanted = [one if one in modules else module for one in inner]
         else:
             continue
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "wilkins":
-                yield node.lineno, parts[1] if parts[1:2] and parts[1] in MAY_IMPORT else "wilkins"
+        found |= {one: node.lineno for one in wanted if one in modules and one != name}
+    return found
 
 
-def test_imports_point_downwards() -> None:
-    wrong = []
-    for layer, path in MODULES:
-        # Keys of a task's section are declared as the front declares its own.
-        may = MAY_IMPORT[layer] | ({"wilkins"} if layer == "tasks" and path.name == "options.py" else set())
-        wrong += [f"{path}:{line} imports {other}" for line, other in layers_imported(path, layer) if other not in may]
-    assert len(MODULES) > 100 and not wrong
+IMPORTS = {name: imported_by(name, path, MODULES) for name, path in MODULES.items()}
+
+
+def room_of(module: str) -> str:
+    """The smallest room that a module is in."""
+    parts = module.split(".")[1:]
+    return next(("/".join(parts[:n]) for n in range(len(parts), 0, -1) if "/".join(parts[:n]) in ROOMS), "wilkins")
+
+
+def levels(uses: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Rooms in rows, from the top: each room in the lowest row that is above all that it uses."""
+    level: dict[str, int] = {}
+    for room in graphlib.TopologicalSorter(uses).static_order():
+        level[room] = 1 + max((level[one] for one in uses[room]), default=-1)
+    return [[room for room in uses if level[room] == row] for row in range(max(level.values()), -1, -1)]
+
+
+def row_of(rooms: Iterable[str]) -> list[str]:
+    """Boxes beside each other, in as many lines as they need."""
+    lines: list[list[str]] = [[]]
+    for room in rooms:
+        if lines[-1] and sum(len(one) + 5 for one in lines[-1]) + len(room) + 5 > WIDTH:
+            lines.append([])
+        lines[-1].append(room)
+    return [
+        line
+        for boxes in lines
+        for line in (
+            " ".join(f"┌{'─' * (len(room) + 2)}┐" for room in boxes),
+            " ".join(f"│ {room} │" for room in boxes),
+            " ".join(f"└{'─' * (len(room) + 2)}┘" for room in boxes),
+        )
+    ]
+
+
+def drawn(uses: Mapping[str, Iterable[str]]) -> str:
+    return "\n".join(line for rooms in levels(uses) for line in row_of(rooms))
+
+
+def outer_name(room: str) -> str:
+    """A room in the picture of the whole: the rooms of ready-made tasks are one, and their options another."""
+    if room.endswith("/options"):
+        return "options of tasks"
+    return "ready-made tasks" if "/" in room else {"wilkins": "cli"}.get(room, room)
+
+
+def picture() -> str:
+    """The rooms of the package, and those in its two largest tasks."""
+    outer: dict[str, set[str]] = {}
+    for room, used in ROOMS.items():
+        outer.setdefault(outer_name(room), set()).update(map(outer_name, used.split()))
+    blocks = [drawn({room: used - {room} for room, used in outer.items()})]
+    for task in ("tasks/checkpoint", "tasks/continual"):
+        inner = {
+            room.removeprefix(f"{task}/"): [one.removeprefix(f"{task}/") for one in used.split() if f"{task}/" in one]
+            for room, used in ROOMS.items()
+            if room.startswith(f"{task}/")
+        }
+        blocks.append(f"In {task}/:\n\n{drawn(inner)}")
+    return "\n\n".join(blocks)
+
+
+def test_rooms_import_from_rooms_below() -> None:
+    wrong = [
+        f"{MODULES[name]}:{line} imports {other}, so {room_of(name)!r} would use {room_of(other)!r}"
+        for name, others in IMPORTS.items()
+        for other, line in others.items()
+        if room_of(other) not in (room_of(name), *ROOMS[room_of(name)].split())
+    ]
+    assert len(MODULES) > 200 and not wrong
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_table_of_rooms_is_an_order_and_says_no_more_than_there_is(room: str) -> None:
+    inside = [name for name in MODULES if room_of(name) == room]
+    used = {room_of(other) for name in inside for other in IMPORTS[name]} - {room}
+    before = list(ROOMS)[: list(ROOMS).index(room)]
+    assert inside and used == set(ROOMS[room].split()) and used <= set(before)
+
+
+def test_modules_are_in_no_ring() -> None:
+    graphlib.TopologicalSorter(IMPORTS).prepare()
+
+
+def test_a_ring_and_an_import_upwards_are_found(tmp_path: Path) -> None:
+    module = tmp_path / "kinds.py"
+    module.write_text("def f():\n    from wilkins.plan import planner\n    import wilkins.schema.reading\n")
+    found = imported_by("wilkins.schema.kinds", module, MODULES)
+    assert found == {"wilkins.plan.planner": 2, "wilkins.schema.reading": 3}
+    assert room_of("wilkins.plan.planner") not in ROOMS[room_of("wilkins.schema.kinds")].split()
+    with pytest.raises(graphlib.CycleError):
+        graphlib.TopologicalSorter(IMPORTS | {"wilkins.errors": {"wilkins.schema.positions": 1}}).prepare()
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_table() -> None:
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    assert f"{PICTURE}\n```\n{picture()}\n```\n" in page, "print it anew: python tests/test_layout.py"
 
 
 def test_modules_say_what_they_do() -> None:
-    without = [path for _, path in MODULES if not ast.get_docstring(ast.parse(path.read_bytes()))]
+    without = [path for path in MODULES.values() if not ast.get_docstring(ast.parse(path.read_bytes()))]
     assert not without
 
 
 def test_folders_are_one_package() -> None:
-    for name in ("flow", "transport", "tasks", "workflows"):
+    for name in FOLDERS:
         assert (ROOT / "wilkins" / name).resolve() == ROOT / name
 
 
-def native_files(native: Path) -> list[Path]:
-    return sorted(path for path in native.rglob("*") if path.suffix in {".cpp", ".hpp", ".py"})
-
-
-def included(path: Path) -> list[str]:
-    """The layer's own files that one includes; of a script, those that the code which it writes includes."""
-    return re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
-
-
-def wrong_includes(native: Path) -> Iterator[str]:
-    """What is against the order of the rooms."""
-    ring: TopologicalSorter[str] = TopologicalSorter()
-    for path in native_files(native):
-        name = str(path.relative_to(native))
-        room = name.partition("/")[0]
-        if room not in ROOMS:
-            yield f"{name} is in no room"
-            continue
-        for other in (one for one in included(path) if one not in GENERATED):
-            ring.add(name, other)
-            if not (native / other).is_file() or "/" not in other:
-                yield f"{name} includes {other}, which is not there"
-            elif ROOMS.index(other.partition("/")[0]) > ROOMS.index(room):
-                yield f"{name} includes {other}, which is above"
-    try:
-        ring.prepare()
-    except CycleError as error:
-        yield "a ring: " + " ".join(error.args[1])
-
-
-def test_includes_point_downwards() -> None:
-    assert {path.parent.name for path in native_files(NATIVE)} == set(ROOMS)
-    assert not list(wrong_includes(NATIVE))
-
-
-def test_wrong_includes_are_found(tmp_path: Path) -> None:
-    def add(name: str, *others: str) -> None:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("".join(f'#include "{other}"\n' for other in others))
-
-    add("base/raw.hpp")
-    add("store/disk.hpp", "base/raw.hpp")
-    add("store/disk.cpp", "store/disk.hpp", "base/raw.hpp")
-    assert not list(wrong_includes(tmp_path))
-    add("board/arena.cpp", "store/disk.hpp")
-    add("board/life.cpp", "raw.hpp", "base/row.hpp")
-    add("loose.cpp")
-    add("hdf5/one.hpp", "hdf5/other.hpp")
-    add("hdf5/other.hpp", "hdf5/one.hpp")
-    *lone, ring = wrong_includes(tmp_path)
-    assert lone == [
-        "board/arena.cpp includes store/disk.hpp, which is above",
-        "board/life.cpp includes raw.hpp, which is not there",
-        "board/life.cpp includes base/row.hpp, which is not there",
-        "loose.cpp is in no room",
-    ]
-    assert ring.startswith("a ring: hdf5/")
-
-
-def test_native_files_say_what_they_do() -> None:
-    """A source may leave it to its header."""
-    says = {path: path.read_text(encoding="utf-8").startswith(("// ", '"""')) for path in native_files(NATIVE)}
-    assert not [path for path, does in says.items() if not does and not says.get(path.with_suffix(".hpp"))]
+if __name__ == "__main__":
+    print(f"{PICTURE}\n```\n{picture()}\n```")

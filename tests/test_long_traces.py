@@ -10,10 +10,10 @@ import pytest
 from support import instructions
 from wilkins.flow.recorded import Feeds, computing_times, recorded, without_start
 from wilkins.flow.trace import AGAIN, Event, line, read_trace
-from wilkins.plan import Plan
-from wilkins.planner import plan_file
+from wilkins.plan.plan import Plan
+from wilkins.plan.planner import plan_file
+from wilkins.report.timetable import report
 from wilkins.resume.history import History
-from wilkins.timetable import report
 from wilkins.transport.points import Point
 
 FEW, TIMES = 60, 4

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from wilkins.launch import planfile
-from wilkins.reading import key_of, keys_of
-from wilkins.schema import json_schema
-from wilkins.spec import InPort
+from wilkins.plan import planfile
+from wilkins.schema.reading import key_of, keys_of
+from wilkins.spec.reference import json_schema
+from wilkins.spec.workflow import InPort
 from wilkins.transport import board, plan_table
 from wilkins.transport.plan_table import ARRAYS, Arrays, BoardPort, BoardTask, Habits, ReadKeys
 

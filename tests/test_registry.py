@@ -12,8 +12,8 @@ from support import MPIEXEC, WILKINS, run_tree
 
 OPTIONS = """
     from dataclasses import dataclass
-    from wilkins.kinds import integer
-    from wilkins.reading import Where, key
+    from wilkins.schema.kinds import integer
+    from wilkins.schema.reading import Where, key
     from wilkins.tasks.registry import ReadyMade
 
     @dataclass(frozen=True, slots=True, kw_only=True)

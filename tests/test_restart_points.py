@@ -10,11 +10,11 @@ import pytest
 
 from wilkins.errors import WorkflowError
 from wilkins.flow.trace import Event
-from wilkins.plan import Plan, Resumed
-from wilkins.planner import plan_file
+from wilkins.plan.plan import Plan, Resumed
+from wilkins.plan.planner import plan_file
+from wilkins.report.show import plan_table
 from wilkins.resume.history import History
-from wilkins.resume.point import RestartPoint
-from wilkins.show import plan_table
+from wilkins.resume.restart_point import RestartPoint
 from wilkins.transport.points import CHOSEN, Point
 from wilkins.transport.points import line as line_of
 

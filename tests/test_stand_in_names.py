@@ -11,7 +11,7 @@ from streams import Streams, by_writer, steps
 
 from support import MPIEXEC, WAITS, must_run
 from wilkins.flow.trace import read_trace
-from wilkins.graph import blocks
+from wilkins.plan.graph import blocks
 
 MODES = pytest.mark.parametrize("mode", ["memory", "both", "file"])
 STEPS = 4

@@ -18,7 +18,7 @@ from analysis_results import direct, numbers_in, read_png, rows_of
 from hooks import faults
 
 from support import MPIEXEC, WILKINS, must_run, processes_in, run_tree, started_tree, wait_for
-from wilkins import builtin
+from wilkins.spec import builtin
 
 PACKAGED = Path(builtin.file_of("pipeline")).parent.parent
 NAMES = [
@@ -32,7 +32,7 @@ ONE_JOB = pytest.mark.parametrize("job", [False, True], ids=["alone", "one job"]
 
 def ranks_of(name: str, *settings: str) -> int:
     """Ranks that a workflow needs in one job."""
-    from wilkins.planner import plan_file
+    from wilkins.plan.planner import plan_file
 
     return plan_file(builtin.file_of(name), settings).total_ranks
 
@@ -331,7 +331,7 @@ def test_a_copy_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", builtin.names())
 def test_a_readme_shows_graph_and_parameters(name: str) -> None:
     """The picture is of this graph (`wilkins graph --builtin NAME -o graph.svg`), and every parameter is explained."""
-    from wilkins.load import load
+    from wilkins.spec.load import load
 
     folder = PACKAGED / name
     readme, picture = (folder / "README.md").read_text(), (folder / "graph.svg").read_text()

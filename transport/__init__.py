@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from wilkins.transport.channel import Channel, open
     from wilkins.transport.errors import ChannelError
     from wilkins.transport.publishing import NewStep, create, publish
-    from wilkins.transport.step import Step
+    from wilkins.transport.received import Step
 
 __all__ = ["Channel", "ChannelError", "NewStep", "Step", "create", "open", "publish"]
 
@@ -17,7 +17,7 @@ _PLACES = {
     "Channel": "channel",
     "ChannelError": "errors",
     "NewStep": "publishing",
-    "Step": "step",
+    "Step": "received",
     "create": "publishing",
     "open": "channel",
     "publish": "publishing",

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from wilkins.transport import files, memory, steps
 from wilkins.transport.errors import WrongProcess
-from wilkins.transport.step import Step, Stored
+from wilkins.transport.received import Step, Stored
 
 MOST_AHEAD = 8
 

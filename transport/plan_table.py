@@ -92,7 +92,7 @@ def read_key(native: Native, kind: tuple[Any, ...], *, default: Any, doc: str) -
     """Declares a key of in-ports that the native layer is told as it is.
 
     Args:
-        kind: what the workflow file may say: the name of a kind (wilkins/kinds.py), and its arguments.
+        kind: what the workflow file may say: the name of a kind (wilkins/schema/kinds.py), and its arguments.
     """
     metadata = {"native": native, "about": "in", "kind": kind, "doc": doc, "unused": "", "required": False}
     return field(default=default, metadata=metadata)

@@ -13,12 +13,12 @@ __all__ = ["__version__", "compile"]
 
 
 def compile(path: str | Path, overrides: Sequence[str] = ()) -> networkx.MultiDiGraph[str]:
-    """The task graph of a workflow file: nodes are task instances, edges are channels (see `wilkins.graph.compile`).
+    """The task graph of a workflow file: nodes are task instances, edges channels (see `wilkins.plan.graph.compile`).
 
     Raises:
         wilkins.errors.WorkflowError: with everything found wrong in the file.
     """
-    from wilkins.graph import compile as compile_graph
+    from wilkins.plan.graph import compile as compile_graph
 
     return compile_graph(path, overrides)
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins import streams
 from wilkins.errors import UsageError, WilkinsError, count_of
-from wilkins.reporting import VARIABLE, report, show_tracebacks
+from wilkins.terminal import streams
+from wilkins.terminal.reporting import VARIABLE, report, show_tracebacks
 
 if TYPE_CHECKING:
     from wilkins.launch.options import Planned
-    from wilkins.plan import Launch
+    from wilkins.plan.plan import Launch
 
 _JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_NUM_TASKS")
 _INTERRUPTED = 130
@@ -75,7 +75,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path | None) -> Planned:
     from wilkins.launch.options import Planned
-    from wilkins.planner import plan_file
+    from wilkins.plan.planner import plan_file
 
     return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files))
 
@@ -118,20 +118,20 @@ def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
         return parsed.file, None
     if parsed.file is not None:
         raise UsageError(f"give the file {parsed.file} or --builtin {parsed.builtin}, not both")
-    from wilkins import builtin
+    from wilkins.spec import builtin
 
     return builtin.file_of(parsed.builtin), Path.cwd()
 
 
 def _list(_: argparse.Namespace) -> int:
-    from wilkins import builtin
+    from wilkins.spec import builtin
 
     streams.show(builtin.listed())
     return 0
 
 
 def _check(parsed: argparse.Namespace) -> int:
-    from wilkins.planner import plan_file
+    from wilkins.plan.planner import plan_file
 
     file, folder = _workflow(parsed)
     plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
@@ -143,11 +143,11 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _plan(parsed: argparse.Namespace) -> int:
-    from wilkins.footprint import footprints, told, warnings
-    from wilkins.graph import wire
-    from wilkins.load import load
-    from wilkins.planner import make_plan
-    from wilkins.show import plan_table
+    from wilkins.plan.graph import wire
+    from wilkins.plan.planner import make_plan
+    from wilkins.report.shared_memory import footprints, told, warnings
+    from wilkins.report.show import plan_table
+    from wilkins.spec.load import load
 
     file, folder = _workflow(parsed)
     document = load(file, parsed.set)
@@ -162,8 +162,8 @@ def _plan(parsed: argparse.Namespace) -> int:
 
 
 def _graph(parsed: argparse.Namespace) -> int:
-    from wilkins.graph import compile as compile_graph
-    from wilkins.pictures import chosen_format, output_graph
+    from wilkins.plan.graph import compile as compile_graph
+    from wilkins.report.pictures import chosen_format, output_graph
 
     file_format = chosen_format(parsed.format, parsed.output, GRAPHS)
     output_graph(compile_graph(_workflow(parsed)[0], parsed.set, files=parsed.files), file_format, parsed.output)
@@ -171,9 +171,9 @@ def _graph(parsed: argparse.Namespace) -> int:
 
 
 def _simulate(parsed: argparse.Namespace) -> int:
-    from wilkins.kinds import parse_size
-    from wilkins.pictures import chosen_format
-    from wilkins.timelines import simulate
+    from wilkins.report.pictures import chosen_format
+    from wilkins.report.timelines import simulate
+    from wilkins.schema.kinds import parse_size
 
     try:
         rate = None if parsed.rate is None else parse_size(parsed.rate.removesuffix("/s"))
@@ -187,17 +187,17 @@ def _simulate(parsed: argparse.Namespace) -> int:
 
 
 def _trace(parsed: argparse.Namespace) -> int:
-    from wilkins.pictures import chosen_format
-    from wilkins.timelines import trace
+    from wilkins.report.pictures import chosen_format
+    from wilkins.report.timelines import trace
 
     file_format = chosen_format(parsed.format, parsed.output, TIMELINES)
     return trace(parsed.run, parsed.skip_start, file_format, parsed.output)
 
 
 def _schema(parsed: argparse.Namespace) -> int:
-    from wilkins import schema
+    from wilkins.spec import reference
 
-    streams.show(schema.reference() if parsed.format == "markdown" else schema.json_text(), end="")
+    streams.show(reference.reference() if parsed.format == "markdown" else reference.json_text(), end="")
     return 0
 
 
@@ -240,11 +240,11 @@ def _init(parsed: argparse.Namespace) -> int:
     path = parsed.file or Path(parsed.source or "workflow.yaml")
     try:
         if parsed.source:
-            from wilkins import builtin
+            from wilkins.spec import builtin
 
             builtin.copy(parsed.source, path)
         else:
-            from wilkins.starter import STARTER
+            from wilkins.spec.starter import STARTER
 
             with path.open("x", encoding="utf-8") as file:
                 file.write(STARTER)
@@ -259,7 +259,7 @@ def _init(parsed: argparse.Namespace) -> int:
 def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
-    from wilkins.kinds import parse_duration
+    from wilkins.schema.kinds import parse_duration
 
     try:
         return parse_duration(text)

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from wilkins.tasks.checkpoint import Checkpointer, versions
+from wilkins.tasks.checkpoint import Checkpointer
+from wilkins.tasks.checkpoint.storage import versions
 
 WARM = 1
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wilkins.kinds import ListOf, choice, integer, number, text
-from wilkins.reading import Where, key
-from wilkins.sections import SectionList
+from wilkins.schema.kinds import ListOf, choice, integer, number, text
+from wilkins.schema.reading import Where, key
+from wilkins.schema.sections import SectionList
 from wilkins.tasks.registry import ReadyMade
 
 _FIELDS = ("step", "name", "instance")

@@ -22,7 +22,7 @@ from wilkins.tasks.ranks import Ranks
 from wilkins.tasks.registry import Ports
 
 if TYPE_CHECKING:
-    from wilkins.transport.step import Step
+    from wilkins.transport.received import Step
 
 Options = Mapping[str, Any]
 _WIDEST = 4096

@@ -6,14 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wilkins.tasks.checkpoint.capture import Saved
-    from wilkins.tasks.checkpoint.engine import Checkpointer
-    from wilkins.tasks.checkpoint.erasure import Partners
+    from wilkins.tasks.checkpoint.engine.capture import Saved
+    from wilkins.tasks.checkpoint.engine.checkpointer import Checkpointer
+    from wilkins.tasks.checkpoint.engine.restore import Restored
+    from wilkins.tasks.checkpoint.engine.schedule import When
     from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
     from wilkins.tasks.checkpoint.export import Exported, to_safetensors
-    from wilkins.tasks.checkpoint.restore import Restored
-    from wilkins.tasks.checkpoint.schedule import When
-    from wilkins.tasks.checkpoint.sources import Shard
+    from wilkins.tasks.checkpoint.state.sources import Shard
+    from wilkins.tasks.checkpoint.storage.erasure import Partners
 
 __all__ = [
     "CheckpointError",
@@ -31,15 +31,15 @@ __all__ = [
 
 _PLACES = {
     "CheckpointError": "errors",
-    "Checkpointer": "engine",
+    "Checkpointer": "engine.checkpointer",
     "Damaged": "errors",
     "Exported": "export",
-    "Partners": "erasure",
-    "Restored": "restore",
-    "Saved": "capture",
-    "Shard": "sources",
+    "Partners": "storage.erasure",
+    "Restored": "engine.restore",
+    "Saved": "engine.capture",
+    "Shard": "state.sources",
     "Unsupported": "errors",
-    "When": "schedule",
+    "When": "engine.schedule",
     "to_safetensors": "export",
 }
 

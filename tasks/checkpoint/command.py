@@ -7,15 +7,15 @@ import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wilkins.tasks.checkpoint import versions
-from wilkins.tasks.checkpoint.contents import Contents
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, NotThere
 from wilkins.tasks.checkpoint.export import to_safetensors
-from wilkins.tasks.checkpoint.levels import in_memory
-from wilkins.tasks.checkpoint.parts import Part, has_parts, read_part
-from wilkins.tasks.checkpoint.recover import damage, mend, recover
-from wilkins.tasks.checkpoint.tree import decode
-from wilkins.tasks.checkpoint.versions import LATEST, Lock, Version
+from wilkins.tasks.checkpoint.state.tree import decode
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage, mend, recover
+from wilkins.tasks.checkpoint.storage.contents import Contents
+from wilkins.tasks.checkpoint.storage.levels import in_memory
+from wilkins.tasks.checkpoint.storage.parts import Part, has_parts, read_part
+from wilkins.tasks.checkpoint.storage.versions import LATEST, Lock, Version
 
 
 def _found(folder: Path) -> list[Version]:

@@ -29,11 +29,11 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from torch.distributed.checkpoint.storage import StorageReader
 from torch.futures import Future
 
-from wilkins.tasks.checkpoint.contents import Contents, Entry
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.sources import empty, torch_dtype
-from wilkins.tasks.checkpoint.tree import decode
-from wilkins.tasks.checkpoint.versions import MANIFEST
+from wilkins.tasks.checkpoint.state.sources import empty, torch_dtype
+from wilkins.tasks.checkpoint.state.tree import decode
+from wilkins.tasks.checkpoint.storage.contents import Contents, Entry
+from wilkins.tasks.checkpoint.storage.versions import MANIFEST
 
 
 class VersionReader(StorageReader):

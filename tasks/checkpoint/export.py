@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from wilkins.tasks.checkpoint.contents import Contents, Entry
+from wilkins.tasks.checkpoint.engine.restore import check_boxes, fill_box
+from wilkins.tasks.checkpoint.engine.state_plan import matches
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
-from wilkins.tasks.checkpoint.files import cannot
-from wilkins.tasks.checkpoint.plan import matches
-from wilkins.tasks.checkpoint.restore import check_boxes, fill_box
-from wilkins.tasks.checkpoint.sources import Bytes, Spec, numpy_dtype
-from wilkins.tasks.checkpoint.tree import leaves
+from wilkins.tasks.checkpoint.state.sources import Bytes, Spec, numpy_dtype
+from wilkins.tasks.checkpoint.state.tree import leaves
+from wilkins.tasks.checkpoint.storage.contents import Contents, Entry
+from wilkins.tasks.checkpoint.storage.files import cannot
 from wilkins.tasks.whole import whole_file
 
 _TYPES = {

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wilkins.kinds import choice, duration, integer, size, text
-from wilkins.patterns import intersect
-from wilkins.reading import Where, key
+from wilkins.schema.kinds import choice, duration, integer, size, text
+from wilkins.schema.patterns import intersect
+from wilkins.schema.reading import Where, key
 from wilkins.tasks.registry import ReadyMade
 
 _INSTANCE = "{instance}"
@@ -90,6 +90,6 @@ TASK = ReadyMade(
     doc="Holds a program's own checkpoint files in memory and writes them to storage behind its back; the newest one "
     "is always whole.",
     options=Checkpoint,
-    module="wilkins.tasks.checkpoint.stream",
+    module="wilkins.tasks.checkpoint.stream.task",
     check=_check,
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.sources import Bytes
+from wilkins.tasks.checkpoint.state.sources import Bytes
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -9,9 +9,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wilkins.tasks.continual.arrays import concatenate
-    from wilkins.tasks.continual.buffer import RehearsalBuffer
-    from wilkins.tasks.continual.buffer_options import RehearsalOptions
     from wilkins.tasks.continual.errors import (
         BadBatch,
         BadSample,
@@ -20,9 +17,7 @@ if TYPE_CHECKING:
         RankFailed,
         RehearsalError,
     )
-    from wilkins.tasks.continual.learner import Evaluation, Learner, Position, Step
-    from wilkins.tasks.continual.statistics import Statistics
-    from wilkins.tasks.continual.strategies import (
+    from wilkins.tasks.continual.learner.strategies import (
         DarkReplay,
         FromScratch,
         Incremental,
@@ -30,23 +25,28 @@ if TYPE_CHECKING:
         Strategy,
         make_strategy,
     )
-    from wilkins.tasks.continual.world import process_group
+    from wilkins.tasks.continual.learner.training_loop import Evaluation, Learner, Position, Step
+    from wilkins.tasks.continual.learner.world import process_group
+    from wilkins.tasks.continual.rehearsal.arrays import concatenate
+    from wilkins.tasks.continual.rehearsal.buffer import RehearsalBuffer
+    from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
+    from wilkins.tasks.continual.rehearsal.statistics import Statistics
 
 _PLACES = {
     **dict.fromkeys(
         ("BadBatch", "BadSample", "CheckpointError", "LearningError", "RankFailed", "RehearsalError"), "errors"
     ),
-    "RehearsalBuffer": "buffer",
-    "RehearsalOptions": "buffer_options",
-    "Statistics": "statistics",
-    "concatenate": "arrays",
+    "RehearsalBuffer": "rehearsal.buffer",
+    "RehearsalOptions": "rehearsal.buffer_options",
+    "Statistics": "rehearsal.statistics",
+    "concatenate": "rehearsal.arrays",
 }
 _WITH_TORCH = {
-    **dict.fromkeys(("Evaluation", "Learner", "Position", "Step"), "learner"),
+    **dict.fromkeys(("Evaluation", "Learner", "Position", "Step"), "learner.training_loop"),
     **dict.fromkeys(
-        ("DarkReplay", "FromScratch", "Incremental", "Rehearsal", "Strategy", "make_strategy"), "strategies"
+        ("DarkReplay", "FromScratch", "Incremental", "Rehearsal", "Strategy", "make_strategy"), "learner.strategies"
     ),
-    "process_group": "world",
+    "process_group": "learner.world",
 }
 
 __all__ = [

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from wilkins.kinds import Parsed, Values, boolean, choice, duration, integer, number, size, text
-from wilkins.reading import Kind, Where, key
-from wilkins.sections import Section
+from wilkins.schema.kinds import Parsed, Values, boolean, choice, duration, integer, number, size, text
+from wilkins.schema.reading import Kind, Where, key
+from wilkins.schema.sections import Section
 from wilkins.tasks.registry import ReadyMade
 
 _CODE = re.compile(r"(?P<place>[^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
@@ -345,7 +345,7 @@ TASK = ReadyMade(
     section="train",
     doc="Trains a model on the samples of its in-port as they come, on all its ranks; publishes model versions.",
     options=Train,
-    module="wilkins.tasks.continual.run",
+    module="wilkins.tasks.continual.task.run",
     check=_check,
     code=_code,
     needs=("torch",),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wilkins.kinds import ListOf, Values, boolean, choice, integer, text
-from wilkins.reading import Where, key
+from wilkins.schema.kinds import ListOf, Values, boolean, choice, integer, text
+from wilkins.schema.reading import Where, key
 from wilkins.tasks.continual.options import code, default_filename, filename_problem, positive
 from wilkins.tasks.registry import ReadyMade
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from wilkins import transport
 from wilkins.tasks.analysis.results import filled
-from wilkins.tasks.continual import making
-from wilkins.tasks.continual.model_file import ModelVersion, apply_state, read_model
 from wilkins.tasks.continual.options import default_filename
-from wilkins.tasks.continual.samples import Samples, Wanted
+from wilkins.tasks.continual.task import making
+from wilkins.tasks.continual.task.model_file import ModelVersion, apply_state, read_model
+from wilkins.tasks.continual.task.step_samples import Samples, Wanted
 from wilkins.tasks.errors import TaskError
 from wilkins.tasks.ranks import Ranks, agree
 from wilkins.tasks.registry import Ports
@@ -26,7 +26,7 @@ from wilkins.transport import points
 
 if TYPE_CHECKING:
     from wilkins.transport.channel import Channel
-    from wilkins.transport.step import Step
+    from wilkins.transport.received import Step
 
 Options = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ from programs.build import build
 
 from support import MPIEXEC, run_tree, started_tree, wait_for
 from wilkins.cli import main
-from wilkins.tasks.checkpoint import versions
-from wilkins.tasks.checkpoint.recover import damage
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage
 
 pytestmark = pytest.mark.needs("gcc")
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wilkins.cli import main
-from wilkins.tasks.checkpoint import Checkpointer, versions
+from wilkins.tasks.checkpoint import Checkpointer
+from wilkins.tasks.checkpoint.storage import versions
 
 from .conftest import Opener, arrays
 

@@ -19,8 +19,9 @@ import pytest
 from programs.same_state import same
 
 from support import MPIEXEC, must_run
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
-from wilkins.tasks.checkpoint.recover import damage
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage
 
 pytestmark = pytest.mark.needs(MPIEXEC)
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from support import MPIEXEC, OWN_MOUNTS, mounted, must_run
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+from wilkins.tasks.checkpoint.storage import versions
 
 pytestmark = pytest.mark.needs("tmpfs")
 PROGRAM = Path(__file__).parents[1] / "programs" / "full_disk.py"

@@ -22,8 +22,8 @@ import kill_points
 import pytest
 
 from support import MPIEXEC, Tree, run_tree, started_tree, wait_for
-from wilkins.tasks.checkpoint import versions
-from wilkins.tasks.checkpoint.recover import damage
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
 FULL = "WILKINS_TEST_KILLS" in os.environ

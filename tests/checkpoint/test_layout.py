@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.tasks.checkpoint.layout import ALIGN, PAGE, append, blocks, led_by, places, share_bytes, shares
-from wilkins.tasks.checkpoint.schedule import Schedule, When
-from wilkins.tasks.checkpoint.vote import Dissent, compare
+from wilkins.tasks.checkpoint.engine.schedule import Schedule, When
+from wilkins.tasks.checkpoint.engine.vote import Dissent, compare
+from wilkins.tasks.checkpoint.storage.layout import ALIGN, PAGE, append, blocks, led_by, places, share_bytes, shares
 
 SIZES = st.lists(st.integers(0, 1000), max_size=12)
 

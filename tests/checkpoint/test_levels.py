@@ -12,11 +12,12 @@ import pytest
 from kill_points import kill_at
 
 from support import MPIEXEC, must_run, run_tree
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, levels, versions
-from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
 from wilkins.tasks.checkpoint.errors import Damaged
-from wilkins.tasks.checkpoint.files import Pace
-from wilkins.tasks.checkpoint.levels import memory_of
+from wilkins.tasks.checkpoint.storage import levels, versions
+from wilkins.tasks.checkpoint.storage.contents import Contents
+from wilkins.tasks.checkpoint.storage.files import Pace
+from wilkins.tasks.checkpoint.storage.levels import memory_of
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
 

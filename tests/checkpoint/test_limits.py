@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wilkins.tasks.checkpoint import Checkpointer, When
-from wilkins.tasks.checkpoint.files import File, Pace
+from wilkins.tasks.checkpoint.storage.files import File, Pace
 
 from .conftest import Opener
 

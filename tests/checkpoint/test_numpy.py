@@ -19,8 +19,11 @@ import pytest
 from programs.same_state import same
 
 from support import run_tree
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When, outline, plan, versions
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When
+from wilkins.tasks.checkpoint.engine import state_plan
 from wilkins.tasks.checkpoint.ranks import Alone
+from wilkins.tasks.checkpoint.state import outline
+from wilkins.tasks.checkpoint.storage import versions
 
 from .conftest import Opener, arrays
 
@@ -323,7 +326,7 @@ def test_ranks_that_answer_no_more_are_told_at_each_save(tmp_path: Path, monkeyp
         time.sleep(0.05)
         return outline.looks(values)
 
-    monkeypatch.setattr(plan, "looks", looks)
+    monkeypatch.setattr(state_plan, "looks", looks)
     checkpointer = Checkpointer(tmp_path, ranks=Silent(), block=65536)
     for step in range(4):
         checkpointer.save(step, arrays(step, 20_000))

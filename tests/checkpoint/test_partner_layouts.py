@@ -15,10 +15,11 @@ import pytest
 from programs.same_state import same
 
 from support import mounted
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners, versions
-from wilkins.tasks.checkpoint.erasure import groups, spans
-from wilkins.tasks.checkpoint.parts import PARITY, read_part
-from wilkins.tasks.checkpoint.recover import damage
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage
+from wilkins.tasks.checkpoint.storage.erasure import groups, spans
+from wilkins.tasks.checkpoint.storage.parts import PARITY, read_part
 
 from .rank_threads import ThreadRanks, on_ranks
 

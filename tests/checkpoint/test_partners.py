@@ -25,9 +25,10 @@ from kill_points import kill_at
 
 from support import MPIEXEC, OWN_MOUNTS, mounted, must_run, run_tree, started_tree, wait_for
 from wilkins.cli import main
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners, versions
-from wilkins.tasks.checkpoint.erasure import Coder, Stripes, chunk_bytes, groups
-from wilkins.tasks.checkpoint.parts import PARITY, SHEET, read_part
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Partners
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.erasure import Coder, Stripes, chunk_bytes, groups
+from wilkins.tasks.checkpoint.storage.parts import PARITY, SHEET, read_part
 
 from .test_kills import check, told
 

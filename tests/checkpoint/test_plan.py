@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wilkins.tasks.checkpoint import Shard, watch
-from wilkins.tasks.checkpoint.capture import Job
-from wilkins.tasks.checkpoint.plan import EAGER, Planner
+from wilkins.tasks.checkpoint import Shard
+from wilkins.tasks.checkpoint.engine.capture import Job
+from wilkins.tasks.checkpoint.engine.state_plan import EAGER, Planner
+from wilkins.tasks.checkpoint.state import watch
 
 BIG = EAGER // 4
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from support import MPIEXEC, OWN_MOUNTS, must_run
-from wilkins.tasks.checkpoint import versions
-from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.contents import Contents
 
 pytestmark = pytest.mark.needs(MPIEXEC)
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from support import OWN_MOUNTS, must_run
-from wilkins.tasks.checkpoint import Checkpointer, versions
+from wilkins.tasks.checkpoint import Checkpointer
+from wilkins.tasks.checkpoint.storage import versions
 
 LOOKS = Path(__file__).parents[1] / "programs" / "looks_at_versions.py"
 WITHOUT_RIGHTS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []

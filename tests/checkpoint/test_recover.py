@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from support import processes_in, run_tree, started_tree, wait_for
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, versions
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+from wilkins.tasks.checkpoint.storage import versions
 
 from .conftest import Opener, arrays
 

@@ -20,8 +20,10 @@ import numpy as np
 import pytest
 
 from support import must_run
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, flush, versions
-from wilkins.tasks.checkpoint.recover import damage as damage_of
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+from wilkins.tasks.checkpoint.engine import flush
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage as damage_of
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "looks_at_versions.py"
 WITHOUT_RIGHTS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []

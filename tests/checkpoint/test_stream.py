@@ -21,11 +21,11 @@ from kill_points import POINTS, kill_at
 
 from support import WILKINS, Finished, mounted, must_run, processes_in, run_tree, started_tree, wait_for
 from wilkins.cli import main
-from wilkins.tasks.checkpoint import versions
-from wilkins.tasks.checkpoint.contents import Contents
-from wilkins.tasks.checkpoint.files import Pace
-from wilkins.tasks.checkpoint.stream import store
-from wilkins.tasks.checkpoint.window import Held
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.contents import Contents
+from wilkins.tasks.checkpoint.storage.files import Pace
+from wilkins.tasks.checkpoint.stream.task import store
+from wilkins.tasks.checkpoint.stream.window import Held
 
 KILLS = int(os.environ.get("WILKINS_TEST_KILLS", "12"))
 """Random moments that are tried (`make soak`: more, and others)."""
@@ -304,11 +304,11 @@ def test_a_file_that_has_no_room_leaves_the_others_alone(tmp_path: Path) -> None
 STORING = """
 import ctypes, sys
 from pathlib import Path
-from wilkins.tasks.checkpoint import versions
-from wilkins.tasks.checkpoint.files import Pace, tidied
-from wilkins.tasks.checkpoint.recover import recover
-from wilkins.tasks.checkpoint.stream import store
-from wilkins.tasks.checkpoint.window import Held
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.files import Pace, tidied
+from wilkins.tasks.checkpoint.storage.clearing import recover
+from wilkins.tasks.checkpoint.stream.task import store
+from wilkins.tasks.checkpoint.stream.window import Held
 class InMemory:
     name, size, sequence = "state.h5", 9 << 20, 0
     def __init__(self, step):

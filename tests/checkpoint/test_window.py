@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from support import wait_for
-from wilkins.tasks.checkpoint.window import Held, Window
+from wilkins.tasks.checkpoint.stream.window import Held, Window
 
 
 class Memory:

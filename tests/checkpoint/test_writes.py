@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from programs.same_state import same
 
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, files, versions, watch
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+from wilkins.tasks.checkpoint.state import watch
+from wilkins.tasks.checkpoint.storage import files, versions
 
 from .conftest import Opener
 

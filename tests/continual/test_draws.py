@@ -11,7 +11,7 @@ from continual.chance import equal_cells, rejected, tail, uniform_inclusion
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.tasks.continual.draw import Ints, Located, draw_candidates, draw_numbers, generators, locate
+from wilkins.tasks.continual.rehearsal.draws import Ints, Located, draw_candidates, draw_numbers, generators, locate
 
 DRAWS = 200_000
 PATTERNS = {

@@ -280,7 +280,7 @@ def test_an_experience_without_samples() -> None:
 
 def test_strategies_by_name() -> None:
     assert [continual.make_strategy(name, buffer_options()).name for name in NAMES] == list(
-        importlib.import_module("wilkins.tasks.continual.strategies").NAMES
+        importlib.import_module("wilkins.tasks.continual.learner.strategies").NAMES
     )
     with pytest.raises(ValueError, match="there is no strategy 'replay'"):
         continual.make_strategy("replay")

@@ -10,8 +10,8 @@ from continual.chance import equal_cells, rejected, two_sided
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.tasks.continual.buffer_options import Eviction
-from wilkins.tasks.continual.population import Population
+from wilkins.tasks.continual.rehearsal.buffer_options import Eviction
+from wilkins.tasks.continual.rehearsal.population import Population
 
 EVICTIONS: tuple[Eviction, ...] = ("reservoir", "random", "fifo")
 

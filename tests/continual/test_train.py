@@ -292,7 +292,7 @@ def test_a_restart_in_the_middle_of_the_last_step(tmp_path: Path, monkeypatch: p
 def test_a_version_holds_every_type_of_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from wilkins.tasks.continual.model_file import read_model
+    from wilkins.tasks.continual.task.model_file import read_model
 
     (tmp_path / "net.py").write_text(
         "import torch\n"

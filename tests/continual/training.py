@@ -13,8 +13,8 @@ import h5py
 import numpy as np
 import pytest
 
-from wilkins.load import load
-from wilkins.reading import plain
+from wilkins.schema.reading import plain
+from wilkins.spec.load import load
 from wilkins.tasks.ranks import Alone
 from wilkins.tasks.registry import Ports, all_tasks
 

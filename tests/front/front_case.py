@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from wilkins.errors import WorkflowError
-from wilkins.plan import Plan
-from wilkins.planner import plan_file
+from wilkins.plan.plan import Plan
+from wilkins.plan.planner import plan_file
 
 
 class Case:

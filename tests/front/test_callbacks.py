@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from front.front_case import Case
 
-from wilkins.callbacks import beyond_passthru
+from wilkins.plan.callbacks import beyond_passthru
 
 Pair = Callable[..., Case]
 

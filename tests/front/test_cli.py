@@ -13,7 +13,8 @@ import pytest
 import yaml
 from front.front_case import Case
 
-from wilkins import cli, schema
+from wilkins import cli
+from wilkins.spec import reference
 
 Pair = Callable[..., Case]
 ROOT = Path(__file__).parents[2]
@@ -103,7 +104,7 @@ def test_version() -> None:
 
 def test_schema_is_json_and_accepts_the_starter(tmp_path: Path) -> None:
     printed = json.loads(wilkins("schema").stdout)
-    assert printed == schema.json_schema()
+    assert printed == reference.json_schema()
     assert printed["$defs"]["Task"]["required"] == ["func"]
     wilkins("init", folder=tmp_path)
     data = yaml.safe_load((tmp_path / "workflow.yaml").read_text())
@@ -113,7 +114,7 @@ def test_schema_is_json_and_accepts_the_starter(tmp_path: Path) -> None:
 
 def test_reference_is_up_to_date() -> None:
     page = (ROOT / "docs" / "workflow-file.md").read_text(encoding="utf-8")
-    assert page == schema.reference(), "print it anew: wilkins schema --format markdown > docs/workflow-file.md"
+    assert page == reference.reference(), "print it anew: wilkins schema --format markdown > docs/workflow-file.md"
 
 
 def test_importing_the_package_is_light() -> None:
@@ -140,7 +141,7 @@ def test_interrupt(pair: Pair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wilkins.planner.plan_file", interrupted)
+    monkeypatch.setattr("wilkins.plan.planner.plan_file", interrupted)
     assert cli.main(["check", str(pair().path)]) == 130
     assert capsys.readouterr().err == ""
 

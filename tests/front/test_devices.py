@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from front.front_case import Case
 
-from wilkins.launch import planfile
-from wilkins.plan import Plan
-from wilkins.show import plan_table
+from wilkins.plan import planfile
+from wilkins.plan.plan import Plan
+from wilkins.report.show import plan_table
 from wilkins.transport.devices.ports import PortDevice, told
 
 Pair = Callable[..., Case]

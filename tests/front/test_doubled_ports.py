@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from front.front_case import Case
 
-from wilkins.load import load
+from wilkins.spec.load import load
 
 Pair = Callable[..., Case]
 

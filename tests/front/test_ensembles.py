@@ -11,10 +11,10 @@ from front.front_case import Case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wilkins.ensemble import Join, braced, joins, numbers_text
-from wilkins.graph import blocks
 from wilkins.launch.folders import make_folders
-from wilkins.show import plan_table
+from wilkins.plan.graph import blocks
+from wilkins.report.show import plan_table
+from wilkins.spec.ensemble import Join, braced, joins, numbers_text
 
 
 def ensemble(writers: int, readers: int, out: str = "", inp: str = "") -> str:

@@ -23,7 +23,7 @@ def failing(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Plan:
         def planned(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("wilkins.planner.plan_file", planned)
+        monkeypatch.setattr("wilkins.plan.planner.plan_file", planned)
         return str(pair().path)
 
     return fail

@@ -9,7 +9,7 @@ import pytest
 from front.front_case import Case
 
 from wilkins.errors import WorkflowError
-from wilkins.load import load
+from wilkins.spec.load import load
 
 
 def message(path: Path) -> str:

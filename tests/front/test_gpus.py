@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from wilkins.errors import UsageError
-from wilkins.gpu_names import visible
-from wilkins.gpus import End, Machine, channel_path, deal, settle
-from wilkins.machine import gpus_here
-from wilkins.plan import Mode
+from wilkins.plan.gpu_count import gpus_here
+from wilkins.plan.gpus import End, Machine, channel_path, deal, settle
+from wilkins.plan.plan import Mode
+from wilkins.spec.gpu_names import visible
 
 HOST = End("host")
 PINNED = End("pinned")

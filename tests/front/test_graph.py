@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wilkins
-from wilkins.graph import blocks
-from wilkins.show import plan_table
+from wilkins.plan.graph import blocks
+from wilkins.report.show import plan_table
 
 
 def edges(case: Case) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wilkins.draw.layout import LINE, Box, Bundle, Layout, arrange
+from wilkins.report.draw.layout import LINE, Box, Bundle, Layout, arrange
 
 Rectangle = tuple[float, float, float, float]
 

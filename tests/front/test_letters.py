@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import WILKINS, Finished, run_tree, write_program
-from wilkins.patterns import intersect
+from wilkins.schema.patterns import intersect
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
 UTF_8 = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from front.front_case import Case
 
-from wilkins.load import load
+from wilkins.spec.load import load
 
 TASKS = "tasks: [{func: ./sim, nprocs: '${ranks}', args: ['${rate}', '${title}', '${on}']}]\n"
 DECLARED = """

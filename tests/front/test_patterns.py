@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import instructions
-from wilkins.patterns import PatternIndex, covers, intersect
+from wilkins.schema.patterns import PatternIndex, covers, intersect
 
 SHORT_NAMES = ["".join(letters) for length in range(6) for letters in itertools.product("ab1", repeat=length)]
 TOKENS = st.lists(st.sampled_from(["a", "b", "1", "*", "?", "[ab]", "[!a]", "[0-9]", "[a-b]"]), min_size=1, max_size=4)

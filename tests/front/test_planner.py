@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from front.front_case import Case
 
-from wilkins.plan import ChannelPlan
-from wilkins.planner import plan_file
+from wilkins.plan.plan import ChannelPlan
+from wilkins.plan.planner import plan_file
 
 Pair = Callable[..., Case]
 C_PROGRAM = "int main(void) { return 0; }\n"

@@ -8,8 +8,8 @@ import sys
 import pytest
 from front.front_case import Case
 
-from wilkins import schema
-from wilkins.show import plan_table
+from wilkins.report.show import plan_table
+from wilkins.spec import reference
 
 HEAD = "tasks:\n  - {func: ./sim, outports: [{filename: 'x*.h5'}]}\n"
 
@@ -97,10 +97,10 @@ def test_misspelt_section(case: Case) -> None:
 
 
 def test_the_schema_knows_the_section() -> None:
-    definitions = schema.json_schema()["$defs"]
+    definitions = reference.json_schema()["$defs"]
     assert definitions["Task"]["properties"]["analysis"]["$ref"] == "#/$defs/Analysis"
     assert definitions["Moments"]["required"] == ["dset"]
-    assert "## The ready-made task `wilkins.tasks.analysis`" in schema.reference()
+    assert "## The ready-made task `wilkins.tasks.analysis`" in reference.reference()
 
 
 def test_the_plan_names_the_task(case: Case) -> None:

@@ -253,8 +253,8 @@ def test_a_run_is_named_alike_by_all_commands(folder: Path, run: str) -> None:
 @pytest.mark.parametrize("states", [1, 6])
 @pytest.mark.parametrize("columns", [1, 2])
 def test_the_legend_of_a_picture_is_seen_whole(letters: int, states: int, columns: int) -> None:
-    from wilkins.draw.gantt import draw_timelines
     from wilkins.flow.timeline import Activity, RankTimeline, Segment, StepTimeline, TaskTimeline, Timeline
+    from wilkins.report.draw.gantt import draw_timelines
 
     activities: tuple[Activity, ...] = get_args(Activity)[:states]
     segments = tuple(Segment(activity, float(n), n + 1.0, "x") for n, activity in enumerate(activities))
@@ -274,8 +274,8 @@ def test_the_legend_of_a_picture_is_seen_whole(letters: int, states: int, column
 @pytest.mark.needs("python:matplotlib")
 def test_timelines_below_each_other_have_the_scale_of_the_longest() -> None:
     """The run stands below the model, and whichever is longer is shown to its end."""
-    from wilkins.draw.gantt import draw_timelines
     from wilkins.flow.timeline import RankTimeline, TaskTimeline, Timeline
+    from wilkins.report.draw.gantt import draw_timelines
 
     short, long = (Timeline((TaskTimeline("sim", end, (RankTimeline(0, ()),)),), ()) for end in (1.0, 3.0))
     for panels in ([("a", short), ("b", long)], [("a", long), ("b", short)]):

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from wilkins import tables
 from wilkins.flow.publish import PublishRule
-from wilkins.launch import environment, explain, planfile
+from wilkins.launch import environment, explain
 from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.ranks import ranks_left
-from wilkins.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+from wilkins.plan import planfile
+from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
+from wilkins.terminal import tables
 
 TASK = TaskPlan(
     index=0,

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, versions
-from wilkins.tasks.checkpoint.recover import damage
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard
+from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.checkpoint.storage.clearing import damage
 
 PAGE = 4096
 

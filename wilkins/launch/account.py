@@ -13,8 +13,8 @@ from wilkins.launch.environment import takes_filename
 from wilkins.launch.namesakes import pattern_of
 from wilkins.launch.tracednames import Ends, Traced, names_of
 from wilkins.launch.wording import columns, listed, paragraphs
-from wilkins.patterns import is_wild
-from wilkins.plan import Plan, PortPlan, TaskPlan
+from wilkins.plan.plan import Plan, PortPlan, TaskPlan
+from wilkins.schema.patterns import is_wild
 
 _MOST_TOLD = 8
 """In-ports of which is told; an ensemble may have thousands."""

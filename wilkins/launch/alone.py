@@ -6,7 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-from wilkins import streams
 from wilkins.errors import ResourceError
 from wilkins.launch import environment as env
 from wilkins.launch import process, summary
@@ -26,7 +25,8 @@ from wilkins.launch.summary import TaskEnd
 from wilkins.launch.supervise import Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
-from wilkins.plan import Plan, TaskPlan
+from wilkins.plan.plan import Plan, TaskPlan
+from wilkins.terminal import streams
 from wilkins.transport.board import Board, sweep
 
 

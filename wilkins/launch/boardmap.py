@@ -7,8 +7,8 @@ from pathlib import Path
 
 from wilkins.errors import ResourceError
 from wilkins.launch.environment import takes_filename
-from wilkins.patterns import is_wild
-from wilkins.plan import ChannelPlan, Plan, PortPlan
+from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
+from wilkins.schema.patterns import is_wild
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Mode, ReadKeys, Rest, values_of
 

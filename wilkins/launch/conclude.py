@@ -13,7 +13,7 @@ from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
 from wilkins.launch.supervise import Stop, last_report
 from wilkins.launch.wording import paragraphs
-from wilkins.plan import Plan
+from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board, BoardHeldError
 
 _UNREAD = "steps were not read, and --strict makes that a failure"

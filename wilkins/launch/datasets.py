@@ -9,8 +9,8 @@ from pathlib import Path
 
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.wording import paragraphs
-from wilkins.patterns import is_wild
-from wilkins.plan import Plan, PortPlan
+from wilkins.plan.plan import Plan, PortPlan
+from wilkins.schema.patterns import is_wild
 from wilkins.transport.board import Board
 
 _STEPS = 3

@@ -14,8 +14,8 @@ from wilkins.launch.environment import takes_filename
 from wilkins.launch.namesakes import nearest, some_of
 from wilkins.launch.taskrun import TaskRun
 from wilkins.launch.wording import paragraphs
-from wilkins.patterns import is_wild
-from wilkins.program import inspect
+from wilkins.plan.program import inspect
+from wilkins.schema.patterns import is_wild
 
 
 def failed(run: TaskRun) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wilkins.errors import ResourceError
-from wilkins.plan import Plan
+from wilkins.plan.plan import Plan
 
 
 def make_folders(plan: Plan) -> None:

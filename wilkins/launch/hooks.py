@@ -6,7 +6,7 @@ import subprocess
 
 from wilkins.errors import WilkinsError
 from wilkins.launch import environment as env
-from wilkins.plan import Plan
+from wilkins.plan.plan import Plan
 
 
 def run_hooks(plan: Plan) -> None:

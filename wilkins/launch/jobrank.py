@@ -30,7 +30,7 @@ from wilkins.launch.summary import TaskEnd, old_names
 from wilkins.launch.supervise import Stop, Supervisor
 from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
-from wilkins.plan import Plan, TaskPlan
+from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board, BoardHeldError
 
 _TURN = 0.05

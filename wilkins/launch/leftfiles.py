@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wilkins.flow.trace import FILE_NAME
-from wilkins.launch import planfile
 from wilkins.launch.boardmap import BoardPorts
-from wilkins.plan import Plan, TaskPlan
+from wilkins.plan import planfile
+from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board
 
 

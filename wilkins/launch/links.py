@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePath
 
-from wilkins.plan import Plan
+from wilkins.plan.plan import Plan
 from wilkins.transport.board import Board
 
 

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wilkins.mpi import Linked, linked_mpi, python_extensions
-from wilkins.plan import TaskPlan
+from wilkins.plan.mpi import Linked, linked_mpi, python_extensions
+from wilkins.plan.plan import TaskPlan
 
 _LIBRARY = re.compile(r"lib(mpi|mpich|mpi_abi)\.so(\.\d+)*")
 _PROBE = """

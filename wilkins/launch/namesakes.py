@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from wilkins.patterns import is_wild
+from wilkins.schema.patterns import is_wild
 
 _ALIKE = 0.75
 _MOST_NAMED = 3

@@ -11,10 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from wilkins import streams
 from wilkins.errors import ResourceError, UsageError
 from wilkins.launch import environment as env
-from wilkins.launch import planfile
 from wilkins.launch.boardmap import create_board
 from wilkins.launch.conclude import conclude
 from wilkins.launch.folders import make_folders
@@ -28,8 +26,10 @@ from wilkins.launch.rank import Rank, job_key, this_rank
 from wilkins.launch.rendezvous import Rendezvous
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
-from wilkins.plan import Plan
-from wilkins.reporting import report
+from wilkins.plan import planfile
+from wilkins.plan.plan import Plan
+from wilkins.terminal import streams
+from wilkins.terminal.reporting import report
 from wilkins.transport.board import Board, sweep
 
 Planner = Callable[[], Planned]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wilkins.plan import Plan
+from wilkins.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

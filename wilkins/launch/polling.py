@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wilkins.plan import Plan
+from wilkins.plan.plan import Plan
 
 _AGAIN = 3
 """So many looks in vain are "again and again"."""

@@ -18,9 +18,9 @@ from typing import Any
 
 from wilkins.errors import ResourceError, UsageError, refused
 from wilkins.flow.trace import FILE_NAME
-from wilkins.launch import planfile
 from wilkins.names import own_form, text_of
-from wilkins.plan import Plan
+from wilkins.plan import planfile
+from wilkins.plan.plan import Plan
 
 RESUMPTION = "resume.json"
 """Of a run that goes on with another one: what one that goes on with it in turn must know."""

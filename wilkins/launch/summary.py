@@ -12,8 +12,8 @@ from wilkins.flow.policy import kept_words
 from wilkins.launch import explain
 from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.wording import columns
-from wilkins.plan import Plan
-from wilkins.tables import duration, size
+from wilkins.plan.plan import Plan
+from wilkins.terminal.tables import duration, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]
     """What a user should know of a resumed run, by what its programs did and the trace in its folder."""
     if plan.resumes is None:
         return []
-    from wilkins.resume.agreement import differences
+    from wilkins.launch.agreement import differences
 
     return [*_unread(plan, report), *differences(plan.resumes, folder)]
 

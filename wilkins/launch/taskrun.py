@@ -13,7 +13,7 @@ from wilkins.launch.environment import takes_filename
 from wilkins.launch.output import Log, Stream
 from wilkins.launch.process import Program
 from wilkins.launch.tracing import TaskTrace
-from wilkins.plan import Resumed, TaskPlan
+from wilkins.plan.plan import Resumed, TaskPlan
 from wilkins.transport.board import Board, EndOfStream
 
 State = Literal["waiting", "running", "ended"]

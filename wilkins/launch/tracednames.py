@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from wilkins.patterns import intersect
+from wilkins.schema.patterns import intersect
 
 _LAST_PART = 16 << 20
 """Bytes of a trace that are looked at: what was not read stands near its end."""

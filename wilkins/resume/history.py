@@ -12,9 +12,9 @@ from itertools import islice, takewhile
 
 from wilkins.flow.recovery import Position
 from wilkins.flow.trace import Event
-from wilkins.patterns import intersect, is_wild
-from wilkins.plan import Plan, PortPlan, TaskPlan
-from wilkins.resume.point import Joined, RestartPoint, Stream
+from wilkins.plan.plan import Plan, PortPlan, TaskPlan
+from wilkins.resume.restart_point import Joined, RestartPoint, Stream
+from wilkins.schema.patterns import intersect, is_wild
 from wilkins.transport import points
 from wilkins.transport.points import Point
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from wilkins.errors import UsageError
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
-from wilkins.launch import planfile
 from wilkins.launch.rundir import RESUMPTION
-from wilkins.plan import Plan
-from wilkins.resume.point import RestartPoint
+from wilkins.plan import planfile
+from wilkins.plan.plan import Plan
+from wilkins.resume.restart_point import RestartPoint
 
 _LOCK_WAIT = 10.0
 """Seconds that what watches over a killed run may take to end what is left of it."""

@@ -15,14 +15,14 @@ from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
 from wilkins.launch.options import Planned
 from wilkins.launch.rundir import RunDirectory
-from wilkins.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan, started_ready_made
+from wilkins.plan.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan, started_ready_made
 from wilkins.resume import record
 from wilkins.resume.history import History
-from wilkins.resume.point import RestartPoint, Stream
 from wilkins.resume.record import OldRun
-from wilkins.tables import text_table
-from wilkins.tasks.checkpoint.contents import Contents
+from wilkins.resume.restart_point import RestartPoint, Stream
 from wilkins.tasks.checkpoint.errors import CheckpointError
+from wilkins.tasks.checkpoint.storage.contents import Contents
+from wilkins.terminal.tables import text_table
 from wilkins.transport import points
 from wilkins.transport.points import CHOSEN, Point
 

@@ -18,8 +18,8 @@ import torch
 from mpi4py import MPI
 
 from wilkins.tasks import continual
-from wilkins.tasks.continual import saving
-from wilkins.tasks.continual.learner import Step
+from wilkins.tasks.continual.learner import saved_learner
+from wilkins.tasks.continual.learner.training_loop import Step
 from wilkins.tasks.continual.scenarios import class_incremental
 
 SAVE_EVERY = 4
@@ -71,8 +71,8 @@ def main() -> None:
                     die()
                 if step.number % SAVE_EVERY == 0:
                     if doomed and where == "save":
-                        write = saving._write
-                        saving._write = dying(write, die)
+                        write = saved_learner._write
+                        saved_learner._write = dying(write, die)
                     learner.save(folder / "saved", {"logged": logged})
 
             for experience in stream[learner.position.experience :]:

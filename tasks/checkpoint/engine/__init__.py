@@ -1,0 +1,1 @@
+"""The checkpointer: captures a state, writes it behind the program's back, restores it."""

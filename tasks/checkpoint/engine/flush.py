@@ -1,0 +1,292 @@
+"""From the ring to storage: blocks are digested and written, ranks vote, a version is committed. In the background."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import queue
+import threading
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wilkins.tasks.checkpoint.engine.capture import NOTHING, Filled, Job, calm, clear, digest
+from wilkins.tasks.checkpoint.engine.ring import Ring
+from wilkins.tasks.checkpoint.engine.vote import Dissent, compare, explain
+from wilkins.tasks.checkpoint.errors import CheckpointError
+from wilkins.tasks.checkpoint.partners.parity import NodeMemories
+from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.checkpoint.storage import levels, versions
+from wilkins.tasks.checkpoint.storage.clearing import make_room
+from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
+from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
+from wilkins.tasks.checkpoint.storage.regular_files import INDICES
+from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream
+from wilkins.tasks.whole import sync
+
+WRITERS = 2
+"""Threads that digest and write: one writes while the other digests."""
+
+
+class Flush:
+    """The thread that makes versions of what was captured, one after the other."""
+
+    def __init__(
+        self,
+        folder: Path,
+        memory: Path | None,
+        ranks: Ranks,
+        ring: Ring,
+        *,
+        every: int,
+        files: int,
+        leaders: bool,
+        keep: int,
+        rate: float | None,
+        niceness: int,
+        report: Callable[[Job, str], None],
+        memories: NodeMemories | None = None,
+    ) -> None:
+        self._storage, self._memory, self._ranks, self._ring = folder, memory, ranks, ring
+        self._folder, self._memories = memory or folder, memories
+        self._every, self._count, self._newest = every, 0, ""
+        self._files, self._leaders, self._keep = files, leaders, keep
+        self._pace = Pace(rate)
+        self._niceness = niceness
+        self._report = report
+        self._broken = ""
+        self._failed = False
+        """The version before was given up, maybe for want of room."""
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="checkpoint-flush", daemon=True)
+        self._thread.start()
+
+    def add(self, job: Job) -> None:
+        """Make it a version after those before it."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """End when all are versions, or have failed."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        calm(self._niceness)
+        while (job := self._jobs.get()) is not None:
+            trouble = self._broken
+            try:
+                trouble = trouble or self._flush(job)
+            except Exception as error:
+                # Ranks that do not answer any more cannot agree on later versions either.
+                trouble = self._broken = f"the ranks cannot agree on a version: {error}"
+            self._failed = bool(trouble)
+            self._drain(job)
+            job.sources.clear()
+            self._report(job, trouble)
+            job.done.set()
+            del job
+
+    def _drain(self, job: Job) -> None:
+        """Free what is captured and will not be written, so that nobody waits for room in the ring."""
+        job.planned.wait()
+        while job.plan.blocks and (found := self._next(job)) is not None:
+            self._ring.give(found[1])
+
+    def _next(self, job: Job) -> Filled | None:
+        """The next captured block; None after the last, for every thread that asks."""
+        found = job.filled.get()
+        if found is None:
+            job.filled.put(None)
+            return None
+        if found[2] is not None:
+            found[2].synchronize()
+        return found
+
+    def _flush(self, job: Job) -> str:
+        """Returns why there is no version, or nothing. Collective: ranks meet here three times, whatever happens."""
+        job.planned.wait()
+        newest, trouble = self._elsewhere()
+        plan = {
+            "step": job.step, "bytes": job.plan.length, "replicas": job.plan.signature,
+            "trouble": job.trouble if job.plan is NOTHING else trouble, "newest": newest,
+        }  # fmt: skip
+        told = [json.loads(text) for text in self._ranks.tell(json.dumps(plan))]
+        if trouble := _first_trouble(told):
+            return trouble
+        for name, what in (("step", "steps"), ("replicas", "replicated state")):
+            if len({one[name] for one in told}) > 1:
+                values = ", ".join(f"rank {rank}: {one[name]}" for rank, one in enumerate(told))
+                return f"ranks gave different {what} ({values}); give the same state and step on all ranks"
+        if self._memories is not None:
+            each = [math.inf if self._failed else up(one["bytes"], PAGE) for one in told]
+            self._memories.make_room(each, self._ranks, self._keep)
+        begun, trouble = ["", 0], ""
+        if self._ranks.rank == 0:
+            try:
+                if self._memories is None:
+                    size = math.inf if self._failed else sum(up(one["bytes"], PAGE) for one in told)
+                    make_room(self._folder, self._keep, size, names_of(len(told)))
+                serial, path = versions.begin(self._folder, job.step, max(one["newest"] for one in told))
+                begun = [path.name, serial]
+            except Exception as error:
+                trouble = cannot(error, self._folder)
+        begun, trouble = json.loads(self._ranks.tell(json.dumps([begun, trouble]))[0])
+        if trouble:
+            return str(trouble)
+        path = self._folder / begun[0]
+        files = self._files if self._memories is None else self._ranks.size
+        where, sizes = places([one["bytes"] for one in told], files)
+        mine = self._write(job, path, where[self._ranks.rank])
+        answers = [json.loads(text) for text in self._ranks.tell(json.dumps(mine))]
+        return self._commit(job, path, begun[1], answers, sizes)
+
+    def _write(self, job: Job, path: Path, place: Place) -> dict[str, Any]:
+        """Write this rank's stream and index; returns what the others must know."""
+        rank, crc32, votes = self._ranks.rank, [0] * len(job.plan.blocks), [0] * len(job.plan.blocks)
+        trouble, stream = "", None
+        name, index = f"data-{place.file}.bin", f"index-{rank}.json"
+        try:
+            if self._memories is not None:  # rank 0 has made it on its own node only
+                path.mkdir(mode=0o700, exist_ok=True)
+            file = File(path / name, place, job.plan.length)
+            try:
+                self._write_blocks(job, file, crc32, votes)
+                file.sync()
+            finally:
+                file.close()
+            text = job.plan.index.filled(job.plain)
+            raw = text.encode()
+            if len(raw) > INDICES:
+                raise CheckpointError(
+                    f"what the state of rank {rank} holds beside its arrays takes {len(raw):,} bytes as JSON, and may "
+                    f"take {INDICES:,}; give what is large as arrays"
+                )
+            versions.write_whole(path / index, text)
+            sync(path)
+            stream = Stream(
+                name, place.offset, job.plan.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()
+            )
+        except Exception as error:
+            trouble = cannot(error, path)
+        if not job.released:  # a program that did not wait may have been changing the state when the capture ended
+            job.check()
+        if job.plan.checked:
+            job.votes[rank] = votes[
+                : len(blocks(job.plan.shares[rank], share_bytes(job.plan.shares[rank]), self._ring.block))
+            ]
+        told = [job.votes.get(one, []) for one in range(self._ranks.size)]
+        return {"trouble": trouble or job.trouble, "stream": stream and asdict(stream), "votes": told}
+
+    def _write_blocks(self, job: Job, file: File, crc32: list[int], votes: list[int]) -> None:
+        troubles: list[Exception] = []
+
+        def work() -> None:
+            calm(self._niceness)
+            while (found := self._next(job)) is not None:
+                index, slot, _ = found
+                try:
+                    if not troubles:
+                        self._write_block(job, file, index, slot, crc32, votes)
+                except Exception as error:
+                    troubles.append(error)
+                finally:
+                    self._ring.give(slot)
+
+        others = [threading.Thread(target=work, name="checkpoint-write", daemon=True) for _ in range(WRITERS - 1)]
+        for other in others:
+            other.start()
+        work()
+        for other in others:
+            other.join()
+        if troubles:
+            raise troubles[0]
+
+    def _write_block(self, job: Job, file: File, index: int, slot: int, crc32: list[int], votes: list[int]) -> None:
+        size, parts = job.block_bytes(index, self._ring.block), job.plan.blocks[index]
+        padded = up(size, PAGE)
+        clear(self._ring.address(slot), parts, padded)
+        view = self._ring.view(slot, padded)
+        crc32[index] = zlib.crc32(view[:size])
+        if job.plan.checked:
+            votes[index] = digest(view, [part for part in parts if part.array < job.plan.replicas])
+        if self._memory is None:
+            self._pace.wait(padded)
+        file.write(view, index * self._ring.block)
+
+    def _commit(self, job: Job, path: Path, serial: int, answers: list[dict[str, Any]], sizes: list[int]) -> str:
+        """Rank 0 decides and tells the others."""
+        trouble, manifest = "", None
+        if self._ranks.rank == 0:
+            trouble = _first_trouble(answers)
+            if not trouble and (dissents := compare([one["votes"] for one in answers])):
+                trouble = explain(dissents, _disputed(job, dissents, self._ring.block))
+            if not trouble:
+                streams = tuple(Stream(**{**one["stream"], "crc32": tuple(one["stream"]["crc32"])}) for one in answers)
+                files = {f"data-{number}.bin": size for number, size in enumerate(sizes)}
+                manifest = Manifest(serial, job.step, versions.now(), self._ring.block, files, streams)
+            if manifest is not None and self._memories is None:
+                try:
+                    versions.commit(path, manifest)
+                except Exception as error:
+                    trouble = cannot(error, self._folder)
+                else:
+                    tidied(self._folder, self._keep)
+            if trouble and self._memories is None:
+                versions.drop(path)
+        trouble, text = json.loads(self._ranks.tell(json.dumps([trouble, _text(manifest, self._memories)]))[0])
+        if self._memories is not None:
+            if trouble and self._memories.nodes.is_agent:
+                versions.drop(path)
+            if not trouble:
+                manifest = versions.parsed(text, path / versions.MANIFEST)
+                trouble = self._memories.commit(path, manifest, self._ranks, self._pace, self._keep)
+        if trouble or self._memory is None:
+            return str(trouble)
+        self._newest = versions.name_of(serial, job.step)
+        self._count += 1
+        return self.copy() if self._count % self._every == 0 else ""
+
+    def _elsewhere(self) -> tuple[int, str]:
+        """The number of the newest version that is not in rank 0's first folder, and why that cannot be found out."""
+        try:
+            behind = versions.newest(self._storage) if self._ranks.rank == 0 else 0
+            return max(behind, self._memories.newest() if self._memories is not None else 0), ""
+        except OSError as error:
+            return 0, cannot(error, self._storage)
+
+    def copy(self) -> str:
+        """Copy the newest version in memory to storage, if it is not there; returns why that failed. Collective."""
+        name, self._newest = self._newest, ""
+        if self._memory is None or not name:
+            return ""
+        trouble = levels.copy(
+            name, self._memory, self._storage, self._ranks, self._pace, self._keep,
+            files=self._files, leaders=self._leaders, failed=self._failed,
+        )  # fmt: skip
+        return f"it is in memory only: {trouble}" if trouble else ""
+
+
+def _text(manifest: Manifest | None, memories: NodeMemories | None) -> str:
+    """What other nodes must know of a version."""
+    return manifest.text() if manifest is not None and memories is not None else ""
+
+
+def _first_trouble(answers: list[dict[str, Any]]) -> str:
+    bad = [(rank, one["trouble"]) for rank, one in enumerate(answers) if one["trouble"]]
+    if not bad:
+        return ""
+    rank, trouble = bad[0]
+    return f"rank {rank}: {trouble}" if len(answers) > 1 else str(trouble)
+
+
+def _disputed(job: Job, dissents: list[Dissent], block: int) -> list[str]:
+    """The arrays in the blocks that ranks do not agree on."""
+    found: dict[str, None] = {}
+    for one in dissents:
+        share = job.plan.shares[one.owner]
+        for part in blocks(share, share_bytes(share), block)[one.block]:
+            found[job.sources[part.array].spec.key] = None
+    return list(found)

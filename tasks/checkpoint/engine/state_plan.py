@@ -1,0 +1,344 @@
+"""From a state to a plan: its arrays, where their bytes go in this rank's stream, which are copied at once."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import hashlib
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wilkins.tasks.checkpoint.engine.capture import Job, Plan
+from wilkins.tasks.checkpoint.engine.index import IndexText
+from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.state.outline import Outline, aliases, is_lazy, looks, outline
+from wilkins.tasks.checkpoint.state.sources import Shard, Source, Spec, frozen, in_one_piece, source_of
+from wilkins.tasks.checkpoint.state.tree import array_references, encode
+from wilkins.tasks.checkpoint.state.watch import Watch
+from wilkins.tasks.checkpoint.storage.layout import append, blocks, share_bytes, shares
+
+EAGER = 65536
+"""Arrays of at most so many bytes are copied when they are handed over: running statistics, counters, random state."""
+
+TRIES = 10
+"""How often small arrays are copied that a thread changes meanwhile."""
+
+Leaf = tuple[str, Any]
+"""Path and value of an array, a tensor or a `Shard`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A state that was described: what is the same for the next one that looks like it. It keeps no array alive.
+
+    `looks`, `aliases`, `places` and `named` are of arrays as they are met in the state, one after the other.
+    """
+
+    form: list[Any]
+    looks: list[tuple[Any, ...]]
+    aliases: list[int]
+    devices: set[Any]
+    places: list[tuple[str, tuple[int, ...] | None, tuple[int, ...] | None]]
+    """Path; of a `Shard` shape and offsets, too."""
+    named: set[int]
+    """Those that `eager` names."""
+    trusted: set[int]
+    """Those that `trusted` names."""
+    firsts: list[int]
+    """Where each array of the plan is met first."""
+    specs: list[Spec]
+    tree: Any
+    plan: Plan
+
+
+class _Taken(NamedTuple):
+    """How `save` sees to it that what is captured later is what it was handed: of each array, by its place."""
+
+    addresses: list[int]
+    copies: dict[int, Any]
+    """Of those that may change at once."""
+    watch: Watch
+    """Of the others, as far as that is possible."""
+    exposed: bool
+    """Some array has neither, and the program has not promised to leave it alone."""
+    promised: set[int]
+    """Those that have neither, if the program has promised to leave all of them alone."""
+
+
+class _Held(NamedTuple):
+    """A state that is not described yet: of each array as it is met."""
+
+    arrays: list[Any]
+    versions: list[int | None]
+    """torch's counts of changes in place."""
+    taken: _Taken
+
+
+class Planner:
+    """Plans the versions of one rank.
+
+    A state of the same form as the one before is only held on to, and its small arrays are copied: it is described
+    when it is captured, while the program computes.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        *,
+        replicated: Sequence[str],
+        eager: Sequence[str],
+        vote: bool,
+        block: int,
+        trusted: Sequence[str] = (),
+    ) -> None:
+        self._rank, self._size = rank, size
+        self._replicated, self._eager, self._trusted = tuple(replicated), tuple(eager), tuple(trusted)
+        self._vote, self._block = vote, block
+        self._known: _Known | None = None
+        self._planned: tuple[list[Spec], Plan] | None = None
+
+    def plan(self, step: int, state: Any, began: float) -> Job:
+        """What is to be captured of a state; the one before must have been captured.
+
+        Raises:
+            Unsupported: the state holds what cannot be kept exactly.
+            CheckpointError: a thread changes the state while this looks at it.
+        """
+        known, found = self._known, outline(state)
+        if known is not None and found is not None and known.form == found.form:
+            held = _hold(known, found.arrays)
+            if held is not None:
+                later = partial(self._settle, known=known, held=held)
+                job = Job(step, began, found.plain, _ready(known.devices), later, held.taken.watch, held.taken.exposed)
+                job.promised = [known.places[place][0] for place in sorted(held.taken.promised)]
+                return job
+
+        leaves: list[Leaf] = []
+
+        def leaf(key: str, value: Any) -> dict[str, int]:
+            leaves.append((key, value))
+            return {"array": -1}
+
+        tree = encode(state, leaf)
+        sources, firsts, plan = self._describe(tree, leaves)
+        self._remember(found, leaves, firsts, sources, tree, plan)
+        keys = [one.spec.key for one in sources]
+        taken = _take([one.value for one in sources], _named(keys, self._eager), _named(keys, self._trusted))
+        for place, source in enumerate(sources):
+            if place in taken.copies:
+                source.take(taken.copies[place])
+            elif taken.watch.covers(taken.addresses[place], source.spec.nbytes):
+                source.guard(taken.watch, taken.addresses[place])
+        ready = _ready({one.value.device for one in sources if one.on_device})
+        job = Job(step, began, None, ready, None, taken.watch, taken.exposed)
+        job.promised = [keys[place] for place in sorted(taken.promised)]
+        job.settled(plan, sources)
+        return job
+
+    def _settle(self, job: Job, known: _Known, held: _Held) -> None:
+        """Describe what was held on to."""
+        arrays, versions, (addresses, copies, watch, *_) = held
+        if looks(arrays) == known.looks and aliases(arrays) == known.aliases:
+            plan, firsts = known.plan, known.firsts
+            sources = [
+                Source(spec, arrays[first].detach() if spec.library == "torch" else arrays[first], versions[first])
+                for spec, first in zip(known.specs, firsts, strict=True)
+            ]
+        else:
+            tree = copy.deepcopy(known.tree)
+            leaves = [
+                (key, one if shape is None or offsets is None else Shard(one, shape, offsets))
+                for one, (key, shape, offsets) in zip(arrays, known.places, strict=True)
+            ]
+            sources, firsts, plan = self._describe(tree, leaves)
+            self._remember(Outline(known.form, arrays, []), leaves, firsts, sources, tree, plan)
+        for source, first in zip(sources, firsts, strict=True):
+            if first in copies:
+                source.take(copies[first])
+            elif watch.covers(addresses[first], source.spec.nbytes):
+                source.guard(watch, addresses[first])
+            elif _address(arrays[first]) != addresses[first] or (
+                versions[first] is not None and arrays[first]._version != versions[first]
+            ):
+                source.spoil()
+        job.settled(plan, sources)
+
+    def _describe(self, tree: Any, leaves: list[Leaf]) -> tuple[list[Source], list[int], Plan]:
+        """Name, describe and lay out a state's arrays, and number them in its tree.
+
+        Returns each array once, the replicated ones first; where each is met first; and the plan.
+        """
+        sources: list[Source] = []
+        firsts: list[int] = []
+        numbers: list[int] = []
+        known: dict[Any, int] = {}
+        for place, (key, value) in enumerate(leaves):
+            source = source_of(key, value, replica=bool(self._replicated) and matches(key, self._replicated))
+            same = _identity(source)
+            numbers.append(len(sources) if same is None else known.setdefault(same, len(sources)))
+            if numbers[-1] == len(sources):
+                sources.append(source)
+                firsts.append(place)
+        devices = {one.value.device for one in sources if one.on_device}
+        if len(devices) > 1:
+            names = ", ".join(sorted(map(str, devices)))
+            raise Unsupported(f"the state is on several devices ({names}); give each a Checkpointer")
+        order = sorted(range(len(sources)), key=lambda one: sources[one].spec.placement != "replica")
+        final = {old: new for new, old in enumerate(order)}
+        for reference, number in zip(array_references(tree), numbers, strict=True):
+            reference["array"] = final[number]
+        sources = [sources[one] for one in order]
+        return sources, [firsts[one] for one in order], self._plan(tree, [one.spec for one in sources])
+
+    def _plan(self, tree: Any, specs: list[Spec]) -> Plan:
+        if self._planned is None or self._planned[0] != specs:
+            self._planned = specs, self._lay_out(tree, specs)
+        plan = self._planned[1]
+        return replace(plan, index=IndexText(tree, specs, self._rank, plan.shares, plan.own))
+
+    def _lay_out(self, tree: Any, specs: list[Spec]) -> Plan:
+        replicas = sum(one.placement == "replica" for one in specs)
+        parts = shares([one.nbytes for one in specs[:replicas]], self._size)
+        mine = parts[self._rank]
+        own, end = append(share_bytes(mine), [(n, one.nbytes) for n, one in enumerate(specs) if n >= replicas])
+        length = max(end, share_bytes(mine))
+        checked = [
+            (rank, blocks(share, share_bytes(share), self._block))
+            for rank, share in enumerate(parts)
+            if self._vote and rank != self._rank
+        ]
+        index = IndexText(tree, specs, self._rank, parts, own)
+        replicated = [(one.key, one.dtype, one.shape) for one in specs[:replicas]]
+        signature = f"{replicas} arrays, {hashlib.sha256(repr(replicated).encode()).hexdigest()[:12]}"
+        laid = blocks([*mine, *own], length, self._block)
+        return Plan(index, laid, length, replicas, parts, own, checked, signature)
+
+    def _remember(
+        self, found: Outline | None, leaves: list[Leaf], firsts: list[int], sources: list[Source], tree: Any, plan: Plan
+    ) -> None:
+        """Remember a state, to recognise the next one by it if that is safe."""
+        self._known = None
+        arrays = [value.array if isinstance(value, Shard) else value for _, value in leaves]
+        if found is None or list(map(id, found.arrays)) != list(map(id, arrays)):
+            return
+        looked = looks(arrays)
+        if looked is None or any(map(is_lazy, looked)):
+            return
+        self._known = _Known(
+            found.form,
+            looked,
+            aliases(arrays),
+            _devices(arrays),
+            [
+                (key, *((value.shape, value.offsets) if isinstance(value, Shard) else (None, None)))
+                for key, value in leaves
+            ],
+            _named([key for key, _ in leaves], self._eager),
+            _named([key for key, _ in leaves], self._trusted),
+            firsts,
+            [one.spec for one in sources],
+            tree,
+            plan,
+        )
+
+
+def _hold(known: _Known, arrays: list[Any]) -> _Held | None:
+    """Hold on to arrays, and copy those that may change at once; None if they are not where the known ones were."""
+    numpy = np.ndarray
+    try:
+        if {one.device for one in arrays if type(one) is not numpy} != known.devices:
+            return None
+        versions = [None if type(one) is numpy else one._version for one in arrays]
+        return _Held(arrays, versions, _take(arrays, known.named, known.trusted))
+    except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
+        return None
+
+
+def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
+    """Copy the arrays that may change at once, and watch the others.
+
+    All are taken as they are at one moment, even if a thread writes: after the last of the large ones is watched, and
+    before the small ones are found to be what their copies are.
+
+    Raises:
+        CheckpointError: small arrays change all the time.
+    """
+    addresses = [_address(one) for one in arrays]
+    at_once = {place for place, one in enumerate(arrays) if one.nbytes <= EAGER or _is_scattered(one)} | eager
+    copies = {place: frozen(arrays[place]) for place in at_once}
+    others = [place for place in range(len(arrays)) if place not in copies]
+    pinned = _may_be_pinned()
+    watch = Watch(
+        (addresses[place], one.nbytes)
+        for place in others
+        if type(one := arrays[place]) is np.ndarray or (one.is_cpu and not (pinned and one.is_pinned()))
+    )
+    small = [place for place, copy in copies.items() if type(copy) is bytes]
+    for _ in range(TRIES):
+        changing = [place for place in small if frozen(arrays[place]) != copies[place]]
+        if not (watch.moved() or changing):
+            break
+        copies.update({place: frozen(arrays[place]) for place in small})
+    else:
+        raise CheckpointError(
+            "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"
+        )
+    seen = {place for place in others if watch.covers(addresses[place], arrays[place].nbytes)}
+    unseen = set(others) - seen
+    exposed = not trusted.issuperset(unseen)
+    return _Taken(addresses, copies, watch, exposed, set() if exposed else unseen)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0]) if type(array) is np.ndarray else int(array.data_ptr())
+
+
+def _is_scattered(array: Any) -> bool:
+    """Whether what it holds has to be gathered from main memory."""
+    return (type(array) is np.ndarray or array.is_cpu) and not in_one_piece(array)
+
+
+def _may_be_pinned() -> bool:
+    """Whether a GPU may write to main memory by itself, unseen."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
+
+
+def _named(keys: Sequence[str], patterns: tuple[str, ...]) -> set[int]:
+    return {place for place, key in enumerate(keys) if matches(key, patterns)} if patterns else set()
+
+
+def _devices(arrays: Iterable[Any]) -> set[Any]:
+    return {one.device for one in arrays if type(one) is not np.ndarray}
+
+
+def _ready(devices: Iterable[Any]) -> Any:
+    """The GPU among the devices, and an event on its compute stream; None if there is none."""
+    for device in devices:
+        if device.type != "cpu":
+            import torch
+
+            return device, torch.cuda.current_stream(device).record_event()
+    return None
+
+
+@lru_cache(maxsize=100_000)
+def matches(key: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a path matches a pattern, or stands below a name."""
+    return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in patterns)
+
+
+def _identity(source: Source) -> Any:
+    """What is the same for two references to the same values, such as tied weights; None for what has no address."""
+    spec, value = source.spec, source.value
+    if spec.placement == "shard" or not spec.nbytes:
+        return None
+    torch = spec.library == "torch"
+    where = value.data_ptr() if torch else value.ctypes.data
+    return (where, spec.dtype, spec.shape, value.stride() if torch else value.strides, spec.placement, spec.parameter)

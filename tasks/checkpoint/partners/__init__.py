@@ -1,0 +1,1 @@
+"""Versions in the memory of several nodes, with parity of partners."""

@@ -1,0 +1,1 @@
+"""A program's state as bytes and as JSON."""

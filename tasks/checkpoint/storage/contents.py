@@ -1,0 +1,237 @@
+"""Reading a version: every byte that is used has been compared with its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from wilkins.tasks.checkpoint.errors import Damaged
+from wilkins.tasks.checkpoint.state import checked_json
+from wilkins.tasks.checkpoint.state.sources import Bytes, Spec
+from wilkins.tasks.checkpoint.state.tree import array_paths, check_tree
+from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
+from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream, read_manifest
+
+_SHAPE = checked_json.items(checked_json.whole())
+_WIDEST = 16
+"""Bytes of an element of torch's, at most."""
+_INDEX = checked_json.record(
+    {
+        "tree": lambda value, _: value,  # `check_tree` looks at it
+        "arrays": checked_json.items(
+            checked_json.record(
+                {
+                    "key": checked_json.text,
+                    "library": checked_json.one_of("torch", "numpy"),
+                    "dtype": checked_json.text,
+                    "shape": _SHAPE,
+                    "placement": checked_json.one_of("local", "replica", "shard"),
+                    "whole": _SHAPE,
+                    "offsets": _SHAPE,
+                    "grad": checked_json.truth,
+                    "parameter": checked_json.truth,
+                    "order": _SHAPE,
+                    "parts": checked_json.items(checked_json.items(checked_json.whole())),
+                },
+                optional=("order",),
+            )
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An array as a rank saved it."""
+
+    spec: Spec
+    parts: tuple[tuple[int, int, int, int], ...]
+    """Where its bytes stand: rank whose stream it is, offset there, first byte of the array, bytes."""
+
+    @property
+    def stored(self) -> int:
+        """Bytes that were written of it."""
+        return sum(part[3] for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a rank saved."""
+
+    tree: Any
+    entries: tuple[Entry, ...]
+    paths: dict[str, int]
+    """Number of the entry of each array's path; tied arrays have several paths."""
+
+
+class Contents:
+    """A version, open for reading.
+
+    Raises:
+        Damaged: here and in all methods: something is missing or not what was written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: Manifest = read_manifest(path)
+        self._files: dict[str, int] = {}
+        self._indices: dict[int, Index] = {}
+        self._buffer = bytearray()
+        self._held: tuple[int, int] | None = None
+
+    def __enter__(self) -> Contents:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its files."""
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks wrote it."""
+        return len(self.manifest.streams)
+
+    def index(self, rank: int) -> Index:
+        """What a rank saved."""
+        if rank not in self._indices:
+            stream = self.manifest.streams[rank]
+            self._indices[rank] = _parse(self._index_bytes(stream), self.path / stream.index, self.manifest)
+        return self._indices[rank]
+
+    def _index_bytes(self, stream: Stream) -> bytes:
+        file = self.path / stream.index
+        try:
+            raw = read_small(file, stream.index_bytes)
+        except OSError as error:
+            raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+        if len(raw) != stream.index_bytes or hashlib.sha256(raw).hexdigest() != stream.index_sha256:
+            raise Damaged(f"{file} is not what was written: its digest does not match")
+        return raw
+
+    def verify(self, ranks: Sequence[int] | None = None) -> int:
+        """Compare the streams and indices of some ranks, or of all, with their digests; returns the bytes read."""
+        total = 0
+        for rank in range(self.ranks) if ranks is None else ranks:
+            stream = self.manifest.streams[rank]
+            total += len(self._index_bytes(stream))
+            self._open(stream.file)
+            for block in range(len(stream.crc32)):
+                total += len(self._block(rank, block))
+        return total
+
+    def read(self, entry: Entry, into: Bytes | None = None) -> Bytes:
+        """The bytes of an array, in the order of its elements; written to `into` if that is given."""
+        data = np.empty(entry.spec.nbytes, np.uint8) if into is None else into
+        if len(data) != entry.stored:
+            raise Damaged(f"{self.path}: {entry.spec.key} has {len(data)} bytes, and {entry.stored} were written")
+        for rank, offset, start, length in entry.parts:
+            for block, within, size in self._cuts(offset, length):
+                held = self._block(rank, block)
+                data[start : start + size] = np.frombuffer(held, np.uint8, size, within)
+                start += size
+        return data
+
+    def _cuts(self, offset: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """A range of a stream, cut at its blocks: block, offset within, bytes."""
+        while length:
+            block, within = divmod(offset, self.manifest.block)
+            size = min(length, self.manifest.block - within)
+            yield block, within, size
+            offset, length = offset + size, length - size
+
+    def _block(self, rank: int, block: int) -> memoryview:
+        """A block of a stream, compared with its digest. It is overwritten by the next one."""
+        stream = self.manifest.streams[rank]
+        begin = block * self.manifest.block
+        descriptor, size = self._open(stream.file), min(self.manifest.block, stream.bytes - begin)
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        view = memoryview(self._buffer)[:size]
+        if self._held == (rank, block):
+            return view
+        self._held = None
+        try:
+            read = os.preadv(descriptor, [view], stream.offset + begin)
+            if read != len(view) or zlib.crc32(view) != stream.crc32[block]:
+                raise Damaged(
+                    f"{self.path / stream.file} is not what was written: bytes {stream.offset + begin} to "
+                    f"{stream.offset + begin + len(view)} do not match their digest"
+                )
+        except OSError as error:
+            raise Damaged(f"{self.path / stream.file} cannot be read: {error.strerror}") from error
+        self._held = (rank, block)
+        return view
+
+    def _open(self, name: str) -> int:
+        """A file of streams, of as many bytes as were written."""
+        if name not in self._files:
+            path, written = self.path / name, self.manifest.files[name]
+            try:
+                descriptor = self._files[name] = open_regular(path)
+            except OSError as error:
+                raise Damaged(f"{path} cannot be read: {error.strerror}") from error
+            if (size := os.fstat(descriptor).st_size) != written:
+                raise Damaged(f"{path} has {size} bytes, and {written} were written")
+        return self._files[name]
+
+
+def _parse(raw: bytes, path: Path, manifest: Manifest) -> Index:
+    """What stands in an index; where it says that bytes are, the manifest's streams have some."""
+    try:
+        values = _INDEX(checked_json.parse(raw), "")
+        entries = []
+        for number, one in enumerate(values["arrays"]):
+            parts = one.pop("parts")
+            entries.append(Entry(Spec(**one), parts))
+            _check_entry(entries[-1], f"arrays[{number}]", manifest)
+        check_tree(values["tree"], len(entries))
+        return Index(values["tree"], tuple(entries), array_paths(values["tree"]))
+    except (checked_json.Wrong, Damaged) as error:
+        raise Damaged(f"{path} holds an index that this Wilkins cannot read: {error}") from error
+
+
+def _check_entry(entry: Entry, where: str, manifest: Manifest) -> None:
+    """Compare what is said of an array: its shape, its bytes, and those of the streams.
+
+    Raises:
+        Wrong: no array is written like this. What is none would take memory for bytes that are nowhere.
+    """
+    spec, end = entry.spec, 0
+    for part in entry.parts:
+        if len(part) != 4 or part[0] >= len(manifest.streams) or part[1] + part[3] > manifest.streams[part[0]].bytes:
+            raise checked_json.Wrong(f"{where}.parts lead to bytes that are not there")
+    for _, _, start, length in sorted(entry.parts, key=lambda part: part[2]):
+        if start != end:
+            raise checked_json.Wrong(f"{where}.parts do not hold each byte of it once")
+        end += length
+    count = math.prod(spec.shape)
+    if spec.library == "numpy":
+        fits = spec.nbytes == entry.stored
+    else:  # how many bytes an element has is known to torch alone, which need not be there
+        fits = count <= entry.stored <= _WIDEST * count and (not count or entry.stored % count == 0)
+    if not fits:
+        raise checked_json.Wrong(
+            f"{where}.shape has {count} elements of {spec.dtype}, and {entry.stored} bytes were written"
+        )
+    alike = len(spec.shape) == len(spec.whole) == len(spec.offsets)
+    if spec.order and not (alike and sorted(spec.order) == list(range(len(spec.shape)))):
+        raise checked_json.Wrong(f"{where}.order is {spec.order}, and the array has {len(spec.shape)} axes")
+    inside = alike and all(map(lambda at, size, full: at + size <= full, spec.offsets, spec.shape, spec.whole))
+    if not (inside or not count) or (spec.placement != "shard" and spec.whole != spec.shape):
+        raise checked_json.Wrong(f"{where} does not lie in an array of shape {spec.whole}")

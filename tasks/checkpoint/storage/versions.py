@@ -1,0 +1,405 @@
+"""Versions on storage: a folder each, which is whole or does not exist; how it comes to be, is found, and goes.
+
+    DIR/000012-step-4000/manifest.json    which files there are, their blocks' digests; sealed by its own digest
+                         index-0.json     per rank: its state as JSON, its arrays, where their bytes stand
+                         data-0.bin       streams of one or several ranks
+    DIR/latest                            link to the newest version
+    DIR/.000013-step-5000.1f09a3b7.new    a version being written; .000002-step-500.old: one being removed
+
+The number in front counts commits: it orders versions, whatever the clock says and wherever training was resumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
+from wilkins.tasks.checkpoint.state import checked_json
+from wilkins.tasks.checkpoint.storage.regular_files import INDICES, SHEETS, read_small
+from wilkins.tasks.whole import sync
+
+_LOG = logging.getLogger("wilkins.checkpoint")
+FORMAT = "wilkins-checkpoint"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+LATEST = "latest"
+LARGEST_BLOCK = 1 << 30
+"""Bytes: who reads a version holds one block of it in memory."""
+NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""What the system says where one may only read."""
+_NAME = re.compile(r"(?P<serial>[0-9]{6,18})-step-(?P<step>[0-9]+)")
+_UNFINISHED = re.compile(r"\.[0-9]{6,18}-step-[0-9]+\.([0-9a-f]+\.new|old)|\.(latest|memory)\.new")
+_HIDDEN = re.compile(r"\.(?P<name>[0-9]{6,18}-step-[0-9]+)\.[0-9a-f]+\.new")
+_LOCKED: set[Path] = set()
+SHA256 = checked_json.like(re.compile("[0-9a-f]{64}"), "a SHA-256 digest")
+CRC32 = checked_json.whole(0, 2**32 - 1)
+_MANIFEST = checked_json.record(
+    {
+        "format": checked_json.text,
+        "version": checked_json.whole(),
+        "serial": checked_json.whole(),
+        "step": checked_json.whole(0, None),
+        "time": checked_json.real,
+        "block": checked_json.whole(1, LARGEST_BLOCK),
+        "files": checked_json.table(checked_json.file_name, checked_json.whole()),
+        "streams": checked_json.items(
+            checked_json.record(
+                {
+                    "file": checked_json.file_name,
+                    "offset": checked_json.whole(),
+                    "bytes": checked_json.whole(),
+                    "crc32": checked_json.items(CRC32),
+                    "index": checked_json.like(re.compile("index-[0-9]+[.]json"), "the name of an index"),
+                    "index_bytes": checked_json.whole(0, INDICES),
+                    "index_sha256": SHA256,
+                }
+            ),
+            least=1,
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a rank wrote: bytes of a file, and its index."""
+
+    file: str
+    offset: int
+    bytes: int
+    crc32: tuple[int, ...]
+    """Of each block."""
+    index: str
+    index_bytes: int
+    index_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a version consists of."""
+
+    serial: int
+    step: int
+    time: float
+    """Seconds since 1970 by the clock of the machine that wrote it: for people; nothing depends on it."""
+    block: int
+    files: Mapping[str, int]
+    """Sizes in bytes."""
+    streams: tuple[Stream, ...]
+    """One per rank."""
+
+    def text(self) -> str:
+        """As it is written."""
+        return json.dumps({"sha256": self.seal, **self._body()}, indent=1) + "\n"
+
+    @property
+    def seal(self) -> str:
+        """Its own digest: no two versions have the same."""
+        return seal_of(self._body())
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "serial": self.serial,
+            "step": self.step,
+            "time": self.time,
+            "block": self.block,
+            "files": dict(self.files),
+            "streams": [{name: getattr(one, name) for name in Stream.__slots__} for one in self.streams],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version's folder, by its name."""
+
+    path: Path
+    serial: int
+    step: int
+
+    @property
+    def name(self) -> str:
+        """Of the folder."""
+        return self.path.name
+
+
+def seal_of(body: Mapping[str, Any]) -> str:
+    """The digest of what a file says, without how it is written."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def name_of(serial: int, step: int) -> str:
+    """What a version's folder is called."""
+    return f"{serial:06d}-step-{step}"
+
+
+def versions(folder: Path) -> list[Version]:
+    """All versions in a folder, oldest first; whether they verify is another matter."""
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    found = [
+        Version(folder / name, int(match["serial"]), int(match["step"]))
+        for name in names
+        if (match := _NAME.fullmatch(name))
+    ]
+    return sorted(found, key=lambda one: one.serial)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of a version.
+
+    Raises:
+        Damaged: it is missing, or is not what was written.
+    """
+    file = path / MANIFEST
+    try:
+        return parsed(read_small(file, SHEETS), file)
+    except OSError as error:
+        raise Damaged(f"{file} cannot be read: {error.strerror}") from error
+
+
+def unsealed(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
+    """What is written in a file with its own digest, its kind of file and the version of that; for `parsed`.
+
+    Raises:
+        Wrong: it is not what was written, or of another kind or version.
+    """
+    values = checked_json.parse(text)
+    if not isinstance(values, dict):
+        raise checked_json.wrong("", values, "an object")
+    seal = values.pop("sha256", None)
+    try:
+        written = seal_of(values)
+    except RecursionError:
+        raise checked_json.Wrong("it is nested more deeply than Wilkins writes anything") from None
+    if values.get("format") != kind or written != seal:
+        raise checked_json.Wrong("its digest does not match")
+    if values.get("version") != version:
+        raise checked_json.Wrong(f"it has version {values.get('version')} of the format; this Wilkins reads {version}")
+    return values
+
+
+def parsed(text: str | bytes, file: Path) -> Manifest:
+    """A manifest from what is written in a file, or told of one.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    try:
+        values = _MANIFEST(unsealed(text, FORMAT, FORMAT_VERSION), "")
+        files, block = values["files"], values["block"]
+        streams = tuple(Stream(**one) for one in values["streams"])
+        for number, one in enumerate(streams):
+            if one.offset + one.bytes > files.get(one.file, -1):
+                raise checked_json.Wrong(f"streams[{number}] is no part of any of the files")
+            if len(one.crc32) != -(-one.bytes // block):
+                raise checked_json.Wrong(f"streams[{number}].crc32 has {len(one.crc32)} digests for {one.bytes} bytes")
+        return Manifest(values["serial"], values["step"], values["time"], block, files, streams)
+    except checked_json.Wrong as error:
+        raise Damaged(f"{file} is not what was written: {error}") from error
+
+
+class Lock:
+    """That one job at a time writes to a folder. Held by a process, so one that dies never leaves it taken.
+
+    The record lock is the process's own: programs that it starts do not keep it.
+
+    Raises:
+        CheckpointError: another process, or another part of this one, writes there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # the folder above may be one that cannot be read
+            sync(folder.parent)
+        self._folder = folder.resolve()
+        file = self._folder / ".lock"
+        if self._folder in _LOCKED:
+            raise CheckpointError(f"checkpoints in {folder} are written by this process already; close() that first")
+        self._file: IO[str] = os.fdopen(_opened_lock(file), "r+", encoding="utf-8", errors="replace")
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                _LOG.warning(
+                    "%s cannot be locked (%s), so nothing keeps a second job from writing there: start only one",
+                    folder,
+                    error.strerror,
+                )
+            else:
+                who = self._file.read(200).strip() or "another process"
+                self._file.close()
+                raise CheckpointError(
+                    f"checkpoints in {folder} are being written by {who}; wait for it to end, or give another folder"
+                ) from error
+        self._file.truncate(0)
+        self._file.seek(0)
+        self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
+        self._file.flush()
+        _LOCKED.add(self._folder)
+
+    def close(self) -> None:
+        """Let others write."""
+        _LOCKED.discard(self._folder)
+        self._file.close()
+
+
+def _opened_lock(path: Path) -> int:
+    """Open the file that is locked, which is made if it is missing; what a link leads to is not written over."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
+    descriptor = -1
+    try:
+        descriptor = os.open(path, flags, 0o666)
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        regular = False
+    if not regular:
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise CheckpointError(f"{path} is to be the file that a job locks, and is none; remove it")
+    return descriptor
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file and make its bytes last."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write a version's manifest.
+
+    Raises:
+        CheckpointError: it is longer than anyone would read.
+    """
+    text = manifest.text()
+    if len(text) > SHEETS:
+        blocks = sum(len(one.crc32) for one in manifest.streams)
+        raise CheckpointError(
+            f"the manifest of step {manifest.step} takes {len(text):,} bytes for {blocks:,} blocks of "
+            f"{manifest.block:,}, and may take {SHEETS:,}; give larger ones (block=)"
+        )
+    write_whole(path / MANIFEST, text)
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether it is what a killed job left: a version being written or removed, a link about to move."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def name_of_hidden(name: str) -> str:
+    """What a version that is being written is to be called; nothing for other names."""
+    match = _HIDDEN.fullmatch(name)
+    return match["name"] if match else ""
+
+
+def remove(path: Path) -> None:
+    """Remove a folder and all in it, a file or a link.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def newest(folder: Path) -> int:
+    """The number of the newest version in a folder; 0 if there is none."""
+    found = versions(folder)
+    return found[-1].serial if found else 0
+
+
+def begin(folder: Path, step: int, after: int = 0) -> tuple[int, Path]:
+    """Make the folder that the next version is written to under a temporary name; returns also its number.
+
+    It is higher than that of any version there, and than `after`: that of the newest in the folders of other levels.
+    """
+    serial = 1 + max(newest(folder), after)
+    return serial, hidden(folder, name_of(serial, step))
+
+
+def hidden(folder: Path, name: str) -> Path:
+    """Make the folder that a version is written to until it is committed.
+
+    Its name is nobody else's: ranks of a job that is being killed never write to what the next job makes.
+    """
+    path = folder / f".{name}.{secrets.token_hex(4)}.new"
+    path.mkdir(mode=0o700)
+    return path
+
+
+def drop(path: Path) -> None:
+    """Remove a version that was not finished."""
+    with contextlib.suppress(OSError):
+        remove(path)
+
+
+def commit(path: Path, manifest: Manifest) -> Version:
+    """Make what was written and synced under a temporary name a version, and let `latest` lead to it."""
+    folder = path.parent
+    write_manifest(path, manifest)
+    sync(path)
+    final = folder / name_of(manifest.serial, manifest.step)
+    path.rename(final)
+    sync(folder)
+    point(folder, final.name)
+    return Version(final, manifest.serial, manifest.step)
+
+
+def point(folder: Path, name: str) -> None:
+    """Let `latest` lead to a version: at every moment it leads to the old one or the new one."""
+    new = folder / ".latest.new"
+    new.unlink(missing_ok=True)
+    new.symlink_to(name)
+    new.rename(folder / LATEST)
+    sync(folder)
+
+
+def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
+    """Remove all but the newest `keep` versions, and those named; returns the names of the removed."""
+    gone = []
+    found = versions(folder)
+    for version in found[: max(0, len(found) - max(keep, 1))]:
+        if version.name in spared:
+            continue
+        old = hide(version)
+        remove(old)
+        gone.append(version.name)
+    return gone
+
+
+def hide(version: Version) -> Path:
+    """Let a version be none any more, in one step, before it is removed file by file; returns what to remove."""
+    old = version.path.with_name(f".{version.name}.old")
+    version.path.rename(old)
+    return old
+
+
+def now() -> float:
+    """The clock, for people."""
+    return time.time()

@@ -1,0 +1,1 @@
+"""The training loop, its strategies, and the ranks that train together."""

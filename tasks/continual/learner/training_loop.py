@@ -1,0 +1,391 @@
+"""The training loop, one for all strategies: takes a batch, mixes in what the strategy recalls, makes a step.
+
+Data-parallel: every rank has a model, and DDP averages gradients. Ranks may bring different numbers of samples to a
+step: each sample of any rank counts the same, and a rank without samples takes part with none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wilkins.tasks.continual.errors import BadBatch, CheckpointError, LearningError
+from wilkins.tasks.continual.learner import saved_learner
+from wilkins.tasks.continual.learner.batches import INPUT, TARGET, Checker, as_tensors, joined, orders
+from wilkins.tasks.continual.learner.generators import generator_state, seed_generators, set_generators
+from wilkins.tasks.continual.learner.losses import LossFunction, correct, make_loss, problem_of
+from wilkins.tasks.continual.learner.objective import Objective
+from wilkins.tasks.continual.learner.strategies import LOGITS, Batch, Strategy
+from wilkins.tasks.continual.learner.world import Replica, Total, greatest, rank_and_size, totals
+from wilkins.tasks.continual.rehearsal.arrays import Array
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step was like on this rank."""
+
+    number: int
+    """Steps made so far, this one included."""
+    samples: int
+    """New samples."""
+    recalled: int
+    """Representatives that were mixed in."""
+    objective: Tensor
+    """This rank's objective: a tensor of one number, on the model's device."""
+    outputs: Tensor | None = field(repr=False)
+    """What the model gave for the new samples before it was trained on them; None without new samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How good a model is on samples of all ranks."""
+
+    samples: int
+    loss: float
+    """Mean loss; NaN without samples."""
+    accuracy: float
+    """Share of samples whose class has the greatest output; NaN without samples, and where targets are no classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where in the data a learner is."""
+
+    experience: int = 0
+    """Experiences that were finished, which is the number of the current one."""
+    epoch: int = 0
+    """Epochs of the current experience that were finished."""
+    batch: int = 0
+    """Batches of the current epoch that were trained on."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether some of the current experience was trained on."""
+        return bool(self.epoch or self.batch)
+
+
+class Learner:
+    """Trains a model on a stream by a strategy.
+
+        with Learner(model, strategy, optimizer, "cross_entropy", seed=3) as learner:
+            for batch in stream:            # {"x": ..., "y": ...}: NumPy arrays or tensors
+                learner.step(batch)
+
+    With several ranks (see `process_group`), all make the learner together and call its methods together; they bring
+    equally many batches, but maybe of different lengths, or empty ones. `optimizer` is one of the model's parameters.
+
+    Args:
+        model: takes `x`, samples along the first axis, and gives one tensor of outputs. Rank 0's parameters count.
+        strategy: see `strategies`; ended together with the learner.
+        optimizer: any of torch's.
+        loss: `cross_entropy`, `mse`, `module:function`, or a function of outputs and targets that gives the mean loss.
+        batch: samples per rank and step in `experience`; left out: what the strategy was made for, or 32.
+        device: where the model is trained: `cpu`, `cuda:0`. The model is moved there.
+        seed: the order of samples follows from it; and the generators of torch, NumPy and Python are set, one course
+            per rank.
+        find_unused_parameters: for models of which a step uses only a part; as for DDP.
+        check_nan: refuse batches with NaN.
+        port: where batches come from, for messages.
+
+    Raises:
+        LearningError: there is no such loss, or the model has nothing to train.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        strategy: Strategy,
+        optimizer: torch.optim.Optimizer,
+        loss: str | LossFunction = "cross_entropy",
+        *,
+        batch: int | None = None,
+        device: str | torch.device = "cpu",
+        seed: int = 0,
+        find_unused_parameters: bool = False,
+        check_nan: bool = True,
+        port: str = "",
+    ) -> None:
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise LearningError(f"the model ({type(model).__name__}) has no parameters that can be trained")
+        self.rank, self.ranks = rank_and_size()
+        self.device = torch.device(device)
+        self.model = model.to(self.device)
+        self.strategy = strategy
+        self.optimizer = optimizer
+        self.loss = make_loss(loss)
+        self.batch = batch or strategy.batch or 32
+        self.seed = seed
+        self.steps = 0
+        self.position = Position()
+        self._begun = False
+        self._checker = Checker(port, nan=check_nan)
+        self._objective = Objective(self.loss, self.device, self.ranks)
+        self._replica = Replica(self.model, self.device, find_unused_parameters=find_unused_parameters)
+        self._initial = deepcopy(self._weights()) if strategy.restarts else None
+        self._tried = False
+        seed_generators([seed, self.rank])
+
+    def step(self, batch: Mapping[str, Array], *, offer: bool = True) -> Step:
+        """Train on a batch and what the strategy recalls; offer the batch to the strategy, unless `offer` is false.
+
+        Raises:
+            BadBatch: the batch does not fit the model, the loss or earlier batches, or holds NaN.
+            LearningError: the objective is no finite number any more.
+            BadSample, RankFailed: as for `RehearsalBuffer.update`.
+        """
+        samples = self._tensors(batch)
+        new = self._checker.check(samples, self.steps)
+        recalled = self.strategy.recall()
+        old = len(recalled[INPUT]) if recalled else 0
+        portions = self.strategy.portions(new, old)
+        total = Total([portion.samples for portion in portions]) if self.ranks > 1 else None
+        offered = samples if offer else {name: tensor[:0] for name, tensor in samples.items()}
+        if not self.strategy.keeps_outputs:
+            self.strategy.remember(self._where_kept(offered))
+        self.model.train()
+        outputs = self._forward(samples, recalled) if new + old else None
+        wait = self._keep(outputs, offered) if self.strategy.keeps_outputs else None
+        if outputs is None:
+            objective = self._replica(None)
+        else:
+            counts = total.result() if total is not None else [portion.samples for portion in portions]
+            objective = self._objective.of_step(self.steps, outputs, samples, recalled, portions, counts)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(objective)
+        if wait is not None:
+            wait()
+        self.optimizer.step()
+        self.steps += 1
+        made = None if outputs is None or not new else outputs[:new].detach()
+        return Step(self.steps, new, old, objective.detach(), made)
+
+    def experience(
+        self, data: Mapping[str, Array], epochs: int = 1, *, after_step: Callable[[Step], None] | None = None
+    ) -> None:
+        """Train on an experience: this rank's samples, all at hand, in random order, for some epochs.
+
+        All ranks make equally many steps of up to `batch` samples; ranks with fewer samples make smaller steps. After a
+        restart from a state saved in `after_step`, the first call goes on where that was; it gets the same data. Call
+        it for the experiences from `position.experience` on.
+
+        Raises:
+            LearningError: no rank has samples; and all that `step` raises.
+        """
+        number, resumed = self.position.experience, self._begun
+        samples = self.strategy.begin(self._tensors(data), again=resumed)
+        self._checker.check({name: tensor[:0] for name, tensor in samples.items()}, self.steps)
+        count = len(samples[INPUT])
+        steps = -(-greatest(count) // self.batch)
+        if not steps:
+            raise self._checker.error(f"experience {number} has no samples on any rank", self.steps, INPUT)
+        if not resumed and self._initial is not None and number:
+            self._set_weights(deepcopy(self._initial))
+        self._begun = True
+        for epoch in range(self.position.epoch, epochs):
+            offer = epoch == 0 or not self.strategy.keeps_once
+            for place, chosen in enumerate(orders(count, steps, [self.seed, number, epoch, self.rank])):
+                if place < self.position.batch:
+                    continue
+                made = self.step({name: tensor[chosen] for name, tensor in samples.items()}, offer=offer)
+                last = place + 1 == steps
+                self.position = Position(number, epoch + last, 0 if last else place + 1)
+                if after_step is not None:
+                    after_step(made)
+        self.position, self._begun = Position(number + 1), False
+
+    def leave_experience(self) -> None:
+        """Give up the rest of an experience that was begun, as after a restart that cannot get its data any more."""
+        if self._begun:
+            self.position, self._begun = Position(self.position.experience + 1), False
+
+    def evaluate(self, data: Mapping[str, Array], batch: int = 256) -> Evaluation:
+        """How good the model is on samples; each rank brings some, and all get the answer for all of them.
+
+        Raises:
+            BadBatch: the samples do not fit the model or the loss.
+        """
+        samples = self._tensors(data)
+        count = self._checker.check(samples, self.steps)
+        was, loss, right = self.model.training, 0.0, 0
+        self.model.eval()
+        with torch.no_grad():
+            for begin in range(0, count, batch):
+                part = {name: tensor[begin : begin + batch] for name, tensor in samples.items()}
+                outputs = self._outputs(joined([part[INPUT]], self.device), self.model)
+                self._check_outputs(outputs, part)
+                targets = joined([part[TARGET]], self.device)
+                loss += float(self.loss.function(outputs, targets)) * len(targets)
+                right += int(correct(outputs, targets)) if self.loss.classes else 0
+        self.model.train(was)
+        every, loss, right_of_all = totals([count, loss, right])
+        accuracy = right_of_all / every if every and self.loss.classes else math.nan
+        return Evaluation(int(every), loss / every if every else math.nan, accuracy)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of this rank but the rehearsal buffer: tensors and plain values, which `torch.save` takes.
+
+        Ranks differ in `own` only.
+        """
+        return {
+            "format": FORMAT,
+            "seed": self.seed,
+            "steps": self.steps,
+            "position": asdict(self.position),
+            "begun": self._begun,
+            **self._weights(),
+            "initial": self._initial,
+            "own": {"strategy": self.strategy.state_dict(), "generators": generator_state(self.device)},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state_dict` of a learner with the same model, strategy, optimizer and number of ranks.
+
+        Raises:
+            CheckpointError: it does not fit.
+        """
+        if state.get("format") != FORMAT:
+            raise CheckpointError(f"the state's format is {state.get('format')}; this version reads format {FORMAT}")
+        if (state["initial"] is None) != (self._initial is None):
+            raise CheckpointError(f"the state was saved by another strategy than {self.strategy.name!r}")
+        try:
+            self._set_weights(state)
+            self.strategy.load_state_dict(state["own"]["strategy"])
+        except (RuntimeError, ValueError, KeyError) as error:
+            told = " ".join(str(error).split())
+            raise CheckpointError(f"the state does not fit this model, optimizer or strategy: {told}") from None
+        self._initial = state["initial"]
+        self.seed, self.steps = state["seed"], state["steps"]
+        self.position, self._begun = Position(**state["position"]), state["begun"]
+        set_generators(state["own"]["generators"], self.device)
+
+    def save(
+        self, folder: str | PathLike[str], extra: Mapping[str, Any] | None = None, *, keep: int = saved_learner.KEPT
+    ) -> None:
+        """Write the learner and its buffer to a folder, all ranks together, between two steps.
+
+        A kill at any moment leaves a complete save, this one or the one before. `extra` is kept with it: each rank's
+        own, of plain values and tensors. The newest `keep` saves stay.
+
+        Raises:
+            CheckpointError: a rank cannot write.
+        """
+        saved_learner.save(self, folder, dict(extra or {}), keep)
+
+    def load(self, folder: str | PathLike[str], step: int | None = None) -> dict[str, Any] | None:
+        """Continue from the newest complete save in a folder, all ranks together, before the first step.
+
+        With `step`, from the save made after that optimiser step, and no other.
+
+        Returns:
+            What was given as `extra`; None if there is no save, and nothing has changed.
+
+        Raises:
+            CheckpointError: it does not fit this learner, or cannot be read.
+        """
+        return saved_learner.load(self, folder, step)
+
+    def __enter__(self) -> Learner:
+        self.strategy.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.strategy.__exit__(kind, error, trace)
+        finally:
+            self._replica.close()
+
+    def _tensors(self, batch: Mapping[str, Array]) -> dict[str, Tensor]:
+        try:
+            return as_tensors(batch)
+        except BadBatch as error:
+            raise self._checker.error(error.reason, self.steps, error.tensor) from None
+
+    def _forward(self, samples: Batch, recalled: Batch) -> Tensor:
+        """Outputs for the new samples, then the recalled ones."""
+        parts = [samples[INPUT], recalled[INPUT]] if recalled else [samples[INPUT]]
+        outputs = self._outputs(joined(parts, self.device), self._replica)
+        self._check_outputs(outputs[: len(samples[INPUT])], samples)
+        return outputs
+
+    def _outputs(self, x: Tensor, model: Callable[[Tensor], Any]) -> Tensor:
+        """What the model gives for inputs; floating-point numbers are converted to the precision of the model."""
+        if x.is_floating_point():
+            first = next(parameter for parameter in self.model.parameters() if parameter.requires_grad)
+            x = x.to(first.dtype)
+        try:
+            outputs = model(x)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if self._tried:
+                raise
+            given = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape[1:])}"
+            raise self._checker.error(
+                f"the model ({type(self.model).__name__}) does not take samples of {given}: {error}", self.steps, INPUT
+            ) from None
+        if not isinstance(outputs, Tensor) or len(outputs) != len(x):
+            what = f"{tuple(outputs.shape)}" if isinstance(outputs, Tensor) else f"a {type(outputs).__name__}"
+            raise self._checker.error(
+                f"the model ({type(self.model).__name__}) gives {what} for {len(x)} samples; a tensor with outputs of "
+                "each sample along the first axis is needed",
+                self.steps,
+                INPUT,
+            )
+        self._tried = True
+        return outputs
+
+    def _check_outputs(self, outputs: Tensor, samples: Batch) -> None:
+        if not len(outputs):
+            return
+        problem = problem_of(self.loss, outputs, samples[TARGET])
+        if problem:
+            raise self._checker.error(problem, self.steps, TARGET)
+
+    def _where_kept(self, samples: Batch) -> Batch:
+        if self.strategy.device == "host":
+            return samples
+        return {name: tensor.to(self.strategy.device, non_blocking=True) for name, tensor in samples.items()}
+
+    def _keep(self, outputs: Tensor | None, offered: Batch) -> Callable[[], None] | None:
+        """Offer samples with their outputs. On a CUDA device outputs are on their way to the host meanwhile; what is
+        returned then is to be called when `backward` is queued: it waits for them and offers."""
+        count = len(offered[INPUT])
+        logits = (self._no_outputs(offered[INPUT]) if outputs is None else outputs[:count]).detach()
+        if self.device.type != "cuda" or self.strategy.device != "host":
+            self.strategy.remember(self._where_kept({**offered, LOGITS: logits}))
+            return None
+        pinned = torch.empty(logits.shape, dtype=logits.dtype, pin_memory=True)
+        pinned.copy_(logits, non_blocking=True)
+        copied = torch.cuda.current_stream(self.device).record_event()
+
+        def wait() -> None:
+            copied.synchronize()
+            self.strategy.remember({**offered, LOGITS: pinned})
+
+        return wait
+
+    def _no_outputs(self, x: Tensor) -> Tensor:
+        """Outputs for no samples, of the shape they would have."""
+        training = self.model.training
+        self.model.eval()
+        with torch.no_grad():
+            outputs = self._outputs(x.new_zeros((1, *x.shape[1:])).to(self.device), self.model)
+        self.model.train(training)
+        return outputs[:0]
+
+    def _weights(self) -> dict[str, Any]:
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def _set_weights(self, state: Mapping[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])

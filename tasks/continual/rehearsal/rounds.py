@@ -1,0 +1,181 @@
+"""One round of the buffer: draw representatives from all ranks, fetch them, and only then insert the new candidates.
+
+All ranks take part in every round. Counts are told at its beginning, and a part does not change before it has answered
+every rank; so what a rank draws by these counts is what it gets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from wilkins.tasks.continual.errors import BadSample, RankFailed, RehearsalError
+from wilkins.tasks.continual.rehearsal.arrays import Array, Kind, Rows, unpack, with_nan
+from wilkins.tasks.continual.rehearsal.draws import Ints, locate, places
+from wilkins.tasks.continual.rehearsal.exchange import Exchange, Fetched
+from wilkins.tasks.continual.rehearsal.part import Part
+from wilkins.tasks.continual.rehearsal.sample_layout import SampleLayout
+from wilkins.tasks.continual.rehearsal.statistics import Statistics
+
+Intent = Literal["offer", "fail", "close"]
+_INTENTS: tuple[Intent, ...] = ("offer", "fail", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a rank brings to a round."""
+
+    step: int
+    intent: Intent = "offer"
+    reason: str = ""
+    """Why the rank stops, if it does."""
+    first: bool = False
+    """The first round since the start: ranks compare what their samples are like."""
+    port: str = ""
+    rows: Rows = None
+    """The candidates."""
+    chosen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Where in the batch they were."""
+    labels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """What arrays the representatives are to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a rank gets from a round."""
+
+    rows: Rows
+    arrays: dict[str, Array]
+    kinds: Mapping[str, Kind]
+
+
+def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tuple[Drawn | None, Statistics]:
+    """Take part in a round; representatives, unless it is one of closing.
+
+    Raises:
+        BadSample: a candidate holds NaN, and the policy is to stop.
+        RankFailed: another rank stopped or does not agree.
+    """
+    began = time.perf_counter()
+    failure: RehearsalError | None = None
+    skipped = 0
+    if offer.intent == "offer":
+        try:
+            offer, skipped = _without_nan(part, offer)
+        except BadSample as error:
+            failure, offer = error, replace(offer, intent="fail", reason=str(error))
+    tables = _agree(part, exchange, offer, failure)
+    if offer.intent != "offer":
+        return None, so_far
+
+    population = sum(int(table[:, 1].sum()) for table in tables)
+    numbers = part.draw(population)
+    located = locate(np.sort(numbers), [table[:, 1] for table in tables])
+    wanted = [
+        np.stack([located.entry[here], located.position[here]], axis=1)
+        for here in (located.rank == rank for rank in range(exchange.size))
+    ]
+    assert part.layout is not None
+    fetched = exchange.fetch(wanted, part.answer, part.layout.row_bytes)
+    mine = wanted[exchange.rank]
+    rows = part.store.join(
+        _stacked(fetched, range(exchange.rank), part.layout),
+        part.population.slots(mine[:, 0], mine[:, 1]),
+        _stacked(fetched, range(exchange.rank + 1, exchange.size), part.layout),
+        places(numbers),
+    )
+    drawn = Drawn(rows, unpack(rows, part.layout, offer.kinds), offer.kinds)
+    placement = part.insert(offer.rows, offer.labels)
+    elsewhere = sum(len(part) for part in fetched.rows.values())
+    return drawn, replace(
+        so_far,
+        step=offer.step + 1,
+        capacity=part.population.capacity,
+        size=part.population.size,
+        sample_bytes=part.layout.row_bytes,
+        classes={label: count for label, count in sorted(part.classes.items()) if count},
+        population=population,
+        candidates=so_far.candidates + len(offer.labels),
+        kept=so_far.kept + len(placement.slots),
+        replaced=so_far.replaced + placement.replaced,
+        skipped=so_far.skipped + skipped,
+        drawn=so_far.drawn + len(rows),
+        drawn_elsewhere=so_far.drawn_elsewhere + elsewhere,
+        messages=so_far.messages + fetched.messages,
+        bytes_received=so_far.bytes_received + elsewhere * part.layout.row_bytes,
+        bytes_sent=so_far.bytes_sent + fetched.sent,
+        round_seconds=so_far.round_seconds + time.perf_counter() - began,
+    )
+
+
+def _without_nan(part: Part, offer: Offer) -> tuple[Offer, int]:
+    """The offer, less the candidates that hold NaN, and how many these were."""
+    if part.options.nan == "keep" or len(offer.labels) == 0:
+        return offer, 0
+    assert part.layout is not None
+    bad = with_nan(unpack(offer.rows, part.layout, offer.kinds))
+    if not bad:
+        return offer, 0
+    if part.options.nan == "error":
+        name, mask = next(iter(bad.items()))
+        raise BadSample(
+            f"sample {offer.chosen[np.argmax(mask)]} holds NaN; mend the source, or set nan='skip' or nan='keep'",
+            port=offer.port,
+            step=offer.step,
+            tensor=name,
+        )
+    good = np.flatnonzero(~np.any(list(bad.values()), axis=0))
+    rows = offer.rows[good] if isinstance(offer.rows, np.ndarray) else offer.rows[good.tolist()]
+    fewer = replace(offer, rows=rows, chosen=offer.chosen[good], labels=offer.labels[good])
+    return fewer, len(offer.labels) - len(good)
+
+
+def _agree(part: Part, exchange: Exchange, offer: Offer, failure: RehearsalError | None) -> list[Ints]:
+    """Exchange counts, and find out whether all ranks are in the same step and of one mind."""
+    head = [offer.step, _INTENTS.index(offer.intent), int(offer.first)]
+    gathered = exchange.gather([*head, *part.population.counts().ravel().tolist()])
+    steps = [int(values[0]) for values in gathered]
+    intents = [_INTENTS[int(values[1])] for values in gathered]
+    if "fail" in intents or any(values[2] for values in gathered):
+        layout = part.layout.to_json() if part.layout is not None else ""
+        texts = exchange.tell(offer.reason if offer.intent == "fail" else layout)
+        if failure is not None:
+            raise failure
+        if offer.intent != "fail":
+            _check_others(part, offer, intents, texts)
+    if offer.intent == "fail":
+        return []
+    if len(set(steps)) > 1 or len(set(intents)) > 1:
+        doing = {"offer": "offers its batch", "close": "closes the buffer"}
+        raise RankFailed(
+            "the ranks of a rehearsal buffer must offer equally many batches (empty ones, if need be) and close it "
+            "together, but "
+            + ", ".join(
+                f"rank {rank} {doing[intent]} at step {step}"
+                for rank, (step, intent) in enumerate(zip(steps, intents, strict=True))
+            )
+        )
+    return [values[3:].reshape(-1, 2) for values in gathered]
+
+
+def _check_others(part: Part, offer: Offer, intents: list[Intent], texts: list[str]) -> None:
+    for rank, (intent, text) in enumerate(zip(intents, texts, strict=True)):
+        if intent == "fail":
+            raise RankFailed(f"rank {rank} stopped: {text}")
+    if part.layout is None:
+        return
+    for rank, text in enumerate(texts):
+        difference = part.layout.difference(SampleLayout.from_json(text)) if text else None
+        if difference is not None:
+            where = difference.at(offer.port, offer.step)
+            raise RankFailed(f"samples of rank {rank} are unlike those of this one: {where}")
+
+
+def _stacked(fetched: Fetched, ranks: range, layout: SampleLayout) -> Any:
+    parts = [fetched.rows[rank] for rank in ranks if rank in fetched.rows]
+    return np.concatenate(parts) if parts else np.empty((0, layout.row_bytes), np.uint8)

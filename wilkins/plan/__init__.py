@@ -1,0 +1,1 @@
+"""What is to be started: the task graph, and a plan of commands, ranks and channels."""

@@ -1,0 +1,349 @@
+"""Compiles a workflow into a task graph: nodes are task instances, edges are channels from out-ports to in-ports.
+
+An in-port takes the steps of every out-port whose pattern can match a name that its own pattern matches. With n writing
+and m reading instances, instances are joined in contiguous, balanced blocks (`blocks`), unless both patterns hold
+``{instance}``: then the names decide.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.plan.plan import Mode
+from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
+from wilkins.spec.ensemble import INSTANCE
+from wilkins.spec.load import Document, load, place
+from wilkins.spec.workflow import InPort, OutPort, Port, Task, Workflow, ready_made
+
+if TYPE_CHECKING:
+    import networkx
+
+
+@dataclass(frozen=True, slots=True)
+class PortRef:
+    """A port of an entry of the workflow file."""
+
+    task: int
+    direction: Literal["in", "out"]
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An out-port and an in-port that are joined, and which of their tasks' instances."""
+
+    outport: PortRef
+    inport: PortRef
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """All that connects the tasks of a workflow."""
+
+    links: tuple[Link, ...]
+    modes: Mapping[PortRef, Mode]
+    notes: tuple[str, ...]
+
+
+def compile(path: str | Path, overrides: Sequence[str] = (), *, files: bool = False) -> networkx.MultiDiGraph[str]:
+    """The task graph of a workflow file.
+
+    Nodes are instance names (``freeze``, or ``freeze[0]`` of an ensemble) with ``task`` (the spec), ``instance`` and
+    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``called`` (what the reader calls the
+    files: the pattern, or the name that its ``as`` gives), ``policy`` and ``mode`` (``memory``, ``both`` or ``file``).
+
+    Raises:
+        WorkflowError: with everything found wrong.
+    """
+    document = load(path, overrides)
+    return build(document, wire(document, files=files))
+
+
+def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
+    """The graph of a workflow that was wired."""
+    import networkx
+
+    graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph(name=document.workflow.name)
+    tasks = document.workflow.tasks
+    for task in tasks:
+        for instance in range(task.taskCount):
+            graph.add_node(instance_name(task, instance), task=task, instance=instance, nprocs=task.nprocs)
+    for link in wiring.links:
+        writer, reader = tasks[link.outport.task], tasks[link.inport.task]
+        outport, inport = writer.outports[link.outport.port], reader.inports[link.inport.port]
+        for i, j in link.pairs:
+            graph.add_edge(
+                instance_name(writer, i),
+                instance_name(reader, j),
+                outport=outport.pattern(i),
+                inport=inport.pattern(j),
+                called=inport.called(j),
+                policy=inport.policy(outport.queue),
+                mode=wiring.modes[link.outport],
+            )
+    return graph
+
+
+def instance_name(task: Task, instance: int) -> str:
+    """``freeze``, or ``freeze[2]`` in an ensemble."""
+    return f"{task.name}[{instance}]" if task.taskCount > 1 else str(task.name)
+
+
+def blocks(writers: int, readers: int) -> tuple[tuple[int, int], ...]:
+    """Joins instances in contiguous, balanced blocks.
+
+    4 -> 2 gives 0,1 -> 0 and 2,3 -> 1; 2 -> 4 gives 0 -> 0,1 and 1 -> 2,3.
+    """
+    if writers >= readers:
+        return tuple((i, i * readers // writers) for i in range(writers))
+    return tuple((j * writers // readers, j) for j in range(readers))
+
+
+def wire(document: Document, *, files: bool = False) -> Wiring:
+    """Joins out-ports to in-ports and decides which are in memory; `files`: none, whatever the workflow says.
+
+    Raises:
+        WorkflowError: a port nobody writes, two tasks writing one name.
+    """
+    workflow = document.workflow
+    problems = list(_contested_names(workflow))
+    links = []
+    writers = _Writers(workflow)
+    for number, task in enumerate(workflow.tasks):
+        for position in range(len(task.inports)):
+            reference = PortRef(number, "in", position)
+            found = [link for link in writers.links_to(reference) if link.pairs]
+            links += found
+            problems += _inport_problems(workflow, writers, reference, found)
+    modes, more, notes = _modes(workflow, links, files)
+    problems += more
+    if problems:
+        raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
+    return Wiring(tuple(links), modes, tuple(notes))
+
+
+class _Writers:
+    """All out-ports, found by name."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.workflow = workflow
+        self.all = [PortRef(n, "out", p) for n, task in enumerate(workflow.tasks) for p in range(len(task.outports))]
+        self.index = PatternIndex((_general(self.port(reference)), reference) for reference in self.all)
+        self.found: dict[str, list[PortRef]] = {}
+
+    def port(self, reference: PortRef) -> OutPort:
+        """The out-port itself."""
+        return self.workflow.tasks[reference.task].outports[reference.port]
+
+    def matching(self, port: InPort) -> list[PortRef]:
+        """Out-ports whose names can match, whatever their dsets."""
+        pattern = _general(port)
+        if pattern not in self.found:
+            self.found[pattern] = sorted(self.index.meeting(pattern), key=lambda ref: (ref.task, ref.port))
+        return self.found[pattern]
+
+    def links_to(self, reference: PortRef) -> Iterator[Link]:
+        """The links into an in-port."""
+        reader = self.workflow.tasks[reference.task]
+        inport = reader.inports[reference.port]
+        for outport in self.matching(inport):
+            if outport.task != reference.task and share_dsets(self.port(outport), inport):
+                writer = self.workflow.tasks[outport.task]
+                yield Link(outport, reference, tuple(_pairs(writer, self.port(outport), reader, inport)))
+
+
+def share_dsets(outport: Port, inport: Port) -> bool:
+    """False only if both list datasets and none meets another."""
+    if not outport.dsets or not inport.dsets:
+        return True
+    return any(covers(one.name, other.name) for one in outport.dsets for other in inport.dsets)
+
+
+def _pairs(writer: Task, outport: OutPort, reader: Task, inport: InPort) -> Iterator[tuple[int, int]]:
+    if INSTANCE in outport.filename and INSTANCE in inport.filename:
+        index = PatternIndex((inport.pattern(j), j) for j in range(reader.taskCount))
+        for i in range(writer.taskCount):
+            yield from ((i, j) for j in sorted(index.meeting(outport.pattern(i))))
+        return
+    for i, j in blocks(writer.taskCount, reader.taskCount):
+        if intersect(outport.pattern(i), inport.pattern(j)):
+            yield i, j
+
+
+def _general(port: Port) -> str:
+    """A pattern that covers the port's pattern for every instance."""
+    return port.filename.replace(INSTANCE, "*")
+
+
+def _contested_names(workflow: Workflow) -> Iterator[Problem]:
+    seen: dict[tuple[str, str], Task] = {}
+    for task in workflow.tasks:
+        for port in task.outports:
+            if is_wild(port.filename):
+                continue
+            for folder, name in _fixed_names(task, port):
+                other = seen.setdefault((folder, name), task)
+                if other is not task:
+                    yield Problem(
+                        port.where.of("filename"),
+                        f"{task.label}: it and {other.label} ({other.where.position}) both write {name!r}; "
+                        "give one of them another "
+                        "name, or a 'cwd' of its own",
+                    )
+                    break
+
+
+def _fixed_names(task: Task, port: OutPort) -> Iterator[tuple[str, str]]:
+    """Folders and names of the files that the instances write."""
+    folder = task.cwd or ""
+    for instance in range(task.taskCount if INSTANCE in folder + port.filename else 1):
+        yield folder.replace(INSTANCE, str(instance)), posixpath.normpath(port.pattern(instance))
+
+
+def closing(links: Sequence[Link]) -> frozenset[PortRef]:
+    """The in-ports that close a cycle: a task that does not come before theirs in the workflow file writes for them,
+    and what theirs writes reaches it."""
+    readers: dict[int, set[int]] = defaultdict(set)
+    for link in links:
+        readers[link.outport.task].add(link.inport.task)
+    return frozenset(
+        link.inport
+        for link in links
+        if link.outport.task >= link.inport.task and link.outport.task in _reached(readers, link.inport.task)
+    )
+
+
+def _reached(readers: Mapping[int, set[int]], task: int) -> set[int]:
+    """The tasks that steps of one go to, over others, too."""
+    reached: set[int] = set()
+    todo = {task}
+    while todo:
+        todo = set().union(*(readers.get(one, ()) for one in todo)) - reached
+        reached |= todo
+    return reached
+
+
+def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, found: list[Link]) -> Iterator[Problem]:
+    task = workflow.tasks[reference.task]
+    port = task.inports[reference.port]
+    where = port.where.of("filename")
+    who = f"{task.label}, inport {port.filename!r}"
+    if found:
+        fed = {j for link in found for _, j in link.pairs}
+        missing = [j for j in range(task.taskCount) if j not in fed]
+        if missing:
+            yield Problem(where, f"{who}: no task writes {port.pattern(missing[0])!r} for instance {missing[0]}")
+        fixed: dict[str, int] = {}
+        for link in found:
+            outport = writers.port(link.outport)
+            for i in {i for i, _ in link.pairs} if not is_wild(outport.filename) else ():
+                name = posixpath.normpath(outport.pattern(i))
+                first = fixed.setdefault(name, link.outport.task)
+                if first != link.outport.task:
+                    one, two = workflow.tasks[first].label, workflow.tasks[link.outport.task].label
+                    yield Problem(where, f"{who}: {one} and {two} both write {name!r}; give one of them another name")
+                    break
+        return
+    if place(port) == "file":
+        return
+    matching = writers.matching(port)
+    others = sorted({workflow.tasks[ref.task].label for ref in matching if ref.task != reference.task})
+    if others:
+        yield Problem(
+            where, f"{who}: {', '.join(others)} writes such files, but other dsets; list a common one, or none"
+        )
+    elif matching:
+        yield Problem(
+            where,
+            f"{who}: only the task itself writes it, and would wait for itself; remove the in-port, or "
+            "name its producer",
+        )
+    else:
+        names = sorted({writers.port(ref).filename for ref in writers.all if ref.task != reference.task})
+        hint = suggest(port.filename, names) or (f"; written are {', '.join(map(repr, names[:6]))}" if names else "")
+        cure = (
+            ""
+            if hint.startswith("; did")
+            else "; add it to a task's 'outports', or write 'mode: file' if it is on disk"
+        )
+        yield Problem(where, f"{who}: no task writes it{hint}{cure}")
+
+
+def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[PortRef, Mode], list[Problem], list[str]]:
+    """The mode of every port: what the out-port says, else what its readers say, else memory."""
+    modes: dict[PortRef, Mode] = {}
+    problems: list[Problem] = []
+    notes: list[str] = []
+    readers: dict[PortRef, list[PortRef]] = defaultdict(list)
+    for link in links:
+        readers[link.outport].append(link.inport)
+    for number, task in enumerate(workflow.tasks):
+        for position, port in enumerate(task.outports):
+            reference = PortRef(number, "out", position)
+            who = f"{task.label}, outport {port.filename!r}"
+            where = port.where.of("filename")
+            wanted = {place(_inport(workflow, reader)) for reader in readers[reference]} - {None}
+            said = place(port)
+            is_checkpoint = bool(task.restart and task.restart.files and intersect(port.filename, task.restart.files))
+            if not readers[reference] and is_checkpoint:
+                modes[reference] = "file"
+            elif not readers[reference]:
+                modes[reference] = "plain"
+                notes.append(f"{where}: note: {who}: no task reads it; it is written to disk as without Wilkins")
+            elif files:
+                modes[reference] = "file"
+            elif said:
+                modes[reference] = said
+                if wanted - {said}:
+                    notes.append(f"{where}: note: {who}: its readers say otherwise; the out-port decides: {said}")
+            else:
+                modes[reference] = "both" if len(wanted) > 1 else wanted.pop() or "memory" if wanted else "memory"
+            keepers = [workflow.tasks[reader.task] for reader in readers[reference]]
+            if is_checkpoint and modes[reference] == "memory" and not any(map(_keeps, keepers)):
+                problems.append(
+                    Problem(
+                        where,
+                        f"{who}: the task restarts from these files, but they are in memory only; add 'mode: both', "
+                        "or a task 'func: wilkins.tasks.checkpoint' that reads them",
+                    )
+                )
+            alike = task.taskCount > 1 and not is_wild(_general(port)) and INSTANCE not in (task.cwd or "")
+            if modes[reference] != "memory" and alike:
+                problems.append(
+                    Problem(
+                        where,
+                        f"{who}: all {task.taskCount} instances would write this one file; put {INSTANCE} "
+                        "into the name, or into 'cwd'",
+                    )
+                )
+    sources: dict[PortRef, set[Mode]] = defaultdict(set)
+    for link in links:
+        sources[link.inport].add(modes[link.outport])
+    for number, task in enumerate(workflow.tasks):
+        for position, inport in enumerate(task.inports):
+            reference = PortRef(number, "in", position)
+            found = sources[reference]
+            modes[reference] = "plain" if not found else found.pop() if len(found) == 1 else "both"
+            if modes[reference] == "plain":
+                where = inport.where.of("filename")
+                unused = "" if inport.as_ is None else "; 'as' has no effect"
+                notes.append(
+                    f"{where}: note: {task.label}, inport {inport.filename!r}: a real file that no task writes{unused}"
+                )
+    return modes, problems, notes
+
+
+def _keeps(task: Task) -> bool:
+    """Whether the task takes files from memory to storage."""
+    return ready_made(task) == "checkpoint"
+
+
+def _inport(workflow: Workflow, reference: PortRef) -> InPort:
+    return workflow.tasks[reference.task].inports[reference.port]

@@ -1,0 +1,80 @@
+"""A plan as JSON, so that it can be kept with a run's records and handed to the ranks of a job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from wilkins.flow.publish import PublishRule
+from wilkins.flow.restart import RestartRule
+from wilkins.names import own_form
+from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
+from wilkins.transport.plan_table import ReadKeys
+
+_PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
+_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets")
+_EARLIER: dict[str, Any] = {
+    "offset": 0,
+    "dsets": (),
+    "enough": False,
+    "looks": "wait",
+    **{field.name: field.default for field in fields(ReadKeys)},
+}
+"""What fields that plans of earlier versions do not have are in those."""
+_SECTIONS = {"restart": RestartRule, "resumed": Resumed}
+
+
+def dumps(plan: Plan) -> str:
+    """The plan as JSON text."""
+    return json.dumps(asdict(plan), indent=2, default=str) + "\n"
+
+
+def loads(text: str) -> Plan:
+    """The plan that `dumps` wrote.
+
+    Raises:
+        ValueError: the text is not a plan of this version, or of one before it that can be read.
+    """
+    try:
+        data = _own_forms(json.loads(text))
+        plan: Plan = _restore(
+            Plan,
+            {
+                **data,
+                "tasks": tuple(_restore(TaskPlan, item) for item in data["tasks"]),
+                "ports": tuple(_restore(PortPlan, item) for item in data["ports"]),
+                "channels": tuple(_restore(ChannelPlan, item) for item in data["channels"]),
+            },
+        )
+        return plan
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a plan of this version: {error}") from error
+
+
+def _own_forms(value: Any) -> Any:
+    """What was written under another locale, with the names as they are under this one."""
+    if isinstance(value, str):
+        return own_form(value)
+    if isinstance(value, dict):
+        return {own_form(key): _own_forms(item) for key, item in value.items()}
+    return [_own_forms(item) for item in value] if isinstance(value, list) else value
+
+
+def _restore(kind: Any, data: dict[str, Any]) -> Any:
+    values = {}
+    for field in fields(kind):
+        value = data.get(field.name, _EARLIER[field.name]) if field.name in _EARLIER else data[field.name]
+        if field.name in _PATHS and value is not None:
+            value = Path(value)
+        elif field.name in _TUPLES and value is not None:
+            value = tuple(value)
+        elif field.name == "publish":
+            value = _restore(PublishRule, value)
+        elif field.name in _SECTIONS and value is not None:
+            value = _restore(_SECTIONS[field.name], value)
+        elif field.name == "rests":
+            value = tuple((first, offered) for first, offered in value)
+        values[field.name] = value
+    return kind(**values)

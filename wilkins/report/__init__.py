@@ -1,0 +1,1 @@
+"""What is shown of plans, graphs and runs: tables, pictures, timelines, predictions."""

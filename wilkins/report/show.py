@@ -1,0 +1,266 @@
+"""Shows plans and graphs as text: tables, Mermaid, DOT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from wilkins.errors import count_of
+from wilkins.flow.policy import kept_words
+from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
+from wilkins.schema.kinds import words_of
+from wilkins.spec.ensemble import braced, joins, numbers_text
+from wilkins.tasks.registry import PREFIX
+from wilkins.terminal.tables import binary_size, text_table
+
+if TYPE_CHECKING:
+    import networkx
+
+T = TypeVar("T")
+_MOST_JOINS = 8
+_WIDEST_COMMAND = 160
+_MODES = {"both": "in memory and on disk", "file": "on disk"}
+_ARROWS = {"memory": "-->", "both": "==>", "file": "-.->"}
+_STYLES = {"memory": "", "both": ", style=bold", "file": ", style=dashed"}
+
+
+def plan_table(plan: Plan) -> str:
+    """Tasks, channels, files and memory of a plan; the instances of a task share a line."""
+    channels = _grouped(
+        plan.channels,
+        lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), _how(plan, channel)),
+    )
+    files = _grouped(
+        [port for port in plan.ports if port.mode == "plain"], lambda port: (_base(plan, port.task), port.origin)
+    )
+    counts = ((len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel"))
+    parts = [f"{plan.name}: {', '.join(count_of(*count) for count in counts)}"]
+    gpus = any(task.gpus is not None for task in plan.tasks)
+    tasks = [_task_row(group, gpus) for group in _grouped(plan.tasks, lambda task: _base(plan, task.index))]
+    head = ("task", "ranks", "in a job", "kind", *(["GPUs"] if gpus else []), "command")
+    parts.append(text_table(head, tasks))
+    if channels:
+        rows = [_channel_row(plan, group) for group in channels]
+        parts.append(text_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
+    if paths := [channel for channel in plan.channels if channel.why]:
+        parts.append(text_table(("channel", "files", "path", "why"), _path_rows(plan, paths)))
+    if joined := [text for group in channels if (text := _joins_text(plan, group))]:
+        parts.append("\n\n".join(joined))
+    if at_once := [port for port in plan.ports if port.direction == "in" and port.looks == "now"]:
+        parts.append(
+            "\n".join(_at_once(plan, group) for group in _grouped(at_once, lambda port: _entry(plan, port.index)))
+        )
+    if files:
+        rows = [
+            (_members(plan, [port.task for port in group]), group[0].direction, braced([p.pattern for p in group]))
+            for group in files
+        ]
+        parts.append(text_table(("plain files of", "port", "files"), rows))
+    if plan.can_resume:
+        parts.append(_restart_table(plan))
+    if plan.notes:
+        parts.append("\n".join(plan.notes))
+    parts.append(f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}")
+    return "\n\n".join(parts)
+
+
+def _at_once(plan: Plan, group: Sequence[PortPlan]) -> str:
+    """That looks at files of an in-port do not wait, and why."""
+    who, names = _members(plan, [port.task for port in group]), braced([port.called for port in group])
+    why = "the in-port closes a cycle; 'looks: wait' lets them" if group[0].closes_cycle else "by 'looks: now'"
+    return f"{who} looks at {names} without waiting for it: {why}"
+
+
+def _restart_table(plan: Plan) -> str:
+    """From what each task would be restarted if the run were resumed."""
+    rows, anew = [], []
+    for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
+        name, task = _members(plan, [task.index for task in group]), group[0]
+        made = started_ready_made(task)
+        if task.restart:
+            files = braced([one.restart.files for one in group if one.restart])
+            rows.append((name, str(replace(task.restart, files=files))))
+        elif made:
+            rows.append((name, "what it tells by itself"))
+        elif task.rerun == "always" or any("{filename}" in word for word in task.args):
+            rows.append((name, "the step after the last that a program of it has ended well with"))
+        else:
+            rows.append((name, "its beginning"))
+            anew.append(name)
+    table = text_table(("resumed: task", "restarted from"), rows)
+    if not anew:
+        return table
+    return (
+        f"{table}\nnote: {', '.join(anew)} would begin anew, and so would all whose steps it reads, unless it has "
+        "ended; say by 'restart' what it can be restarted from (docs/restarting.md)"
+    )
+
+
+def _grouped(items: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
+    groups: dict[object, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _base(plan: Plan, task: int) -> str:
+    """The name of a task without the number of its instance."""
+    return plan.tasks[task].name.partition("[")[0]
+
+
+def _entry(plan: Plan, port: int) -> tuple[str, str]:
+    return _base(plan, plan.ports[port].task), plan.ports[port].origin
+
+
+def _members(plan: Plan, tasks: Sequence[int]) -> str:
+    """``sim``, or ``sim[0..4]`` of instances."""
+    several = "[" in plan.tasks[tasks[0]].name
+    numbers = sorted({plan.tasks[task].instance for task in tasks})
+    return _base(plan, tasks[0]) + (numbers_text(numbers) if several else "")
+
+
+def _task_row(group: Sequence[TaskPlan], gpus: bool) -> tuple[str, ...]:
+    first, last = group[0], group[-1]
+    ranks = (first.first_rank, last.first_rank + last.nprocs - 1)
+    commands = [_words(task) for task in group]
+    return (
+        first.name if len(group) == 1 else f"{first.name.partition('[')[0]}[0..{last.instance}]",
+        str(first.nprocs) if len(group) == 1 else f"{len(group)} x {first.nprocs}",
+        f"{ranks[0]}-{ranks[1]}" if ranks[0] != ranks[1] else str(ranks[0]),
+        first.kind,
+        *([braced([_gpus(task) for task in group])] if gpus else []),
+        _cut(" ".join(braced([words_of([word]) for word in column]) for column in zip(*commands, strict=True))),
+    )
+
+
+def _words(task: TaskPlan) -> list[str]:
+    """What is started; of a ready-made task its name, since its words are options as JSON."""
+    launcher = [*(task.mpiexec and (*task.mpiexec, "-n", str(task.nprocs))), *task.prefix]
+    if made := started_ready_made(task):
+        return [*launcher, PREFIX + made]
+    return [*launcher, str(task.executable), *task.args]
+
+
+def _cut(text: str) -> str:
+    """A command that a line of the table has room for; the run's plan.json holds it whole."""
+    return text if len(text) <= _WIDEST_COMMAND else text[: _WIDEST_COMMAND - 3] + "..."
+
+
+def _gpus(task: TaskPlan) -> str:
+    """Which GPUs a task sees; ``-`` if that is left as it is."""
+    return "-" if task.gpus is None else " ".join(task.gpus) or "none"
+
+
+def _path_rows(plan: Plan, channels: Sequence[ChannelPlan]) -> list[tuple[str, ...]]:
+    """By which path the data of channels go, and why."""
+    groups = _grouped(
+        channels,
+        lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), channel.path, channel.why),
+    )
+    return [(_between(plan, group), _files_of(plan, group), group[0].path, group[0].why) for group in groups]
+
+
+def _how(plan: Plan, channel: ChannelPlan) -> tuple[str, ...]:
+    """A channel's ranks, policy and memory."""
+    outport = plan.ports[channel.outport]
+    writers = plan.tasks[outport.task].nprocs
+    return (
+        f"{writers} -> {channel.readers}",
+        kept_words(channel.every, channel.offset),
+        str(channel.queue),
+        channel.when_full,
+        outport.mode,
+        "-" if outport.mode == "file" else binary_size(outport.cap_bytes) if outport.cap_bytes else "no limit",
+    )
+
+
+def _channel_row(plan: Plan, group: Sequence[ChannelPlan]) -> tuple[str, ...]:
+    return _between(plan, group), _files_of(plan, group), *_how(plan, group[0])
+
+
+def _files_of(plan: Plan, group: Sequence[ChannelPlan]) -> str:
+    written = braced([plan.ports[channel.outport].pattern for channel in group])
+    read = braced([plan.ports[channel.inport].pattern for channel in group])
+    called = braced([plan.ports[channel.inport].called for channel in group])
+    files = written if written == read else f"{written} -> {read}"
+    return files if called == read else f"{files} as {called}"
+
+
+def _between(plan: Plan, group: Sequence[ChannelPlan]) -> str:
+    writers = _members(plan, [plan.ports[channel.outport].task for channel in group])
+    return f"{writers} -> {_members(plan, [plan.ports[channel.inport].task for channel in group])}"
+
+
+def _joins_text(plan: Plan, group: Sequence[ChannelPlan]) -> str:
+    """Which instances are joined, line by line; nothing if there is only one way."""
+    ends = [(plan.ports[channel.outport].task, plan.ports[channel.inport].task) for channel in group]
+    writer, reader = ends[0]
+    found = joins((plan.tasks[i].instance, plan.tasks[j].instance) for i, j in ends)
+    if len(group) == 1 or (len(found) == 1 and not found[0].each):
+        return ""
+    several = ["[" in plan.tasks[task].name for task in (writer, reader)]
+    lines = []
+    for join in found:
+        sides = [
+            _base(plan, task) + (numbers_text(numbers) if many else "")
+            for task, numbers, many in ((writer, join.writers, several[0]), (reader, join.readers, several[1]))
+        ]
+        lines.append(f"  {sides[0]} -> {sides[1]}" + (", each to its own" if join.each else ""))
+    if len(lines) > _MOST_JOINS:
+        left_out = count_of(len(lines) - _MOST_JOINS + 1, "line")
+        lines[_MOST_JOINS - 2 : -1] = [f"  ... {left_out} of the same kind ..."]
+    return "\n".join([f"how {_between(plan, group)} are joined:", *lines])
+
+
+def graph_text(graph: networkx.MultiDiGraph[str]) -> str:
+    """One line per task, one per channel below it."""
+    lines = []
+    for name, data in graph.nodes(data=True):
+        lines.append(f"{name} ({count_of(data['nprocs'], 'rank')})")
+        for _, reader, edge in graph.out_edges(name, data=True):
+            how = str(edge["policy"]) if edge["mode"] == "memory" else f"{edge['policy']}, {_MODES[edge['mode']]}"
+            lines.append(f"  {_files(edge)} -> {reader}  [{how}]")
+    return "\n".join(lines)
+
+
+def graph_mermaid(graph: networkx.MultiDiGraph[str]) -> str:
+    """A Mermaid flowchart."""
+    numbers = {name: f"t{number}" for number, name in enumerate(graph)}
+    lines = ["flowchart LR"]
+    lines += [
+        f'    {numbers[name]}["{name}<br/>{count_of(data["nprocs"], "rank")}"]' for name, data in graph.nodes(data=True)
+    ]
+    for writer, reader, edge in graph.edges(data=True):
+        arrow = _ARROWS[edge["mode"]]
+        label = _files(edge).replace('"', "#quot;")
+        lines.append(f'    {numbers[writer]} {arrow}|"{label}"| {numbers[reader]}')
+    return "\n".join(lines)
+
+
+def graph_dot(graph: networkx.MultiDiGraph[str]) -> str:
+    """A Graphviz digraph."""
+
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    lines = ["digraph workflow {", "    rankdir=LR;", "    node [shape=box];"]
+    lines += [
+        f"    {quoted(name)} [label={quoted(name + ' x' + str(data['nprocs']))}];"
+        for name, data in graph.nodes(data=True)
+    ]
+    for writer, reader, edge in graph.edges(data=True):
+        style = _STYLES[edge["mode"]]
+        lines.append(f"    {quoted(writer)} -> {quoted(reader)} [label={quoted(_files(edge))}{style}];")
+    return "\n".join([*lines, "}"])
+
+
+def _files(edge: dict[str, str]) -> str:
+    return " as ".join(dict.fromkeys((edge["outport"], edge["inport"], edge["called"])))
+
+
+GRAPH_FORMATS: dict[str, Callable[[networkx.MultiDiGraph[str]], str]] = {
+    "text": graph_text,
+    "mermaid": graph_mermaid,
+    "dot": graph_dot,
+}

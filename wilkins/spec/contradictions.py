@@ -1,0 +1,65 @@
+"""What keys of a task cannot have together: `gpus` and `device` on any machine, `restart` with its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wilkins.errors import Position, count_of
+from wilkins.schema.patterns import intersect
+from wilkins.spec.ensemble import INSTANCE
+from wilkins.spec.gpu_names import VISIBLE, listed, number_of
+from wilkins.spec.workflow import Port, Task, ready_made
+
+
+def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
+    """What of a task's `gpus` and `device` cannot be, on any machine."""
+    own = (task.env or {}).get(VISIBLE)
+    if task.gpus is not None and own is not None:
+        message = f"{task.label}: 'gpus' and {VISIBLE} under 'env' both say which GPUs it sees; remove one of them"
+        yield task.where.of("gpus"), message
+        return
+    most = len(listed(own.replace(INSTANCE, "0"))) if own is not None else task.gpus
+    how = f"{VISIBLE} under 'env' leaves it {most or 'none'}" if own is not None else f"'gpus' is {most}"
+    devices: dict[str, Port] = {}
+    for noun, ports in (("inport", task.inports), ("outport", task.outports)):
+        for port in ports:
+            asked = port.device or "host"
+            who = f"{task.label}, {noun} {port.filename!r}"
+            where = port.where.of("device")
+            needed = number_of(asked) + 1
+            if asked.startswith(("cuda", "pinned")) and most is not None and most < needed:
+                cure = "give it as many, or write a smaller number" if most else "give it one, or write 'device: host'"
+                yield where, f"{who}: 'device: {asked}' needs {count_of(needed, 'GPU')}, but {how}; {cure}"
+            if asked == "pinned" and port.mode == "file":
+                message = "'device: pinned' is for steps in memory, and 'mode: file' has none; remove one of them"
+                yield where, f"{who}: {message}"
+            other = devices.setdefault(port.filename, port)
+            if (other.device or "host") != asked:
+                message = (
+                    f"{who}: the out-port and the in-port of one name have one device, but the other says "
+                    f"{other.device or 'host'!r} ({other.where.of('device')}); write the same on both"
+                )
+                yield where, message
+
+
+def of_restart(task: Task) -> Iterator[tuple[Position, str]]:
+    """What is wrong with a task's `restart`, and where."""
+    rule = task.restart
+    if rule is None:
+        return
+    where = task.where.of("restart")
+    if ready_made(task) is not None and rule.how != "points":
+        yield where, f"{task.label}: a ready-made task tells its restart points itself; remove 'restart'"
+    elif rule.how == "each-step" and not task.inports:
+        yield (
+            where,
+            f"{task.label}: 'restart: each-step' is for tasks that read steps, and it has no in-port; remove it",
+        )
+    for port in task.outports if rule.how == "files" else ():
+        if intersect(port.filename, rule.files) and str(port.publish) != "close":
+            yield (
+                port.where.of("publish"),
+                f"{task.label}, outport {port.filename!r}: a checkpoint to restart from ('restart: files') must be "
+                f"complete when it is closed, not at '{port.publish}'; give checkpoints names of their own, or remove "
+                "'publish'",
+            )

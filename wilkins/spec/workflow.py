@@ -1,0 +1,392 @@
+"""The workflow file as values: every key with its type, default and meaning, declared here and nowhere else."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from wilkins.flow.policy import FlowPolicy
+from wilkins.flow.publish import PublishRule
+from wilkins.flow.restart import RestartRule
+from wilkins.names import own_form, text_of
+from wilkins.schema.kinds import (
+    Flow,
+    FlowValue,
+    Function,
+    ListOf,
+    Publish,
+    Scalar,
+    TextMap,
+    Words,
+    boolean,
+    choice,
+    device,
+    duration,
+    integer,
+    number,
+    size,
+    text,
+    time_span,
+)
+from wilkins.schema.reading import Where, key
+from wilkins.schema.sections import Section, SectionList, SectionMap
+from wilkins.spec.ensemble import INSTANCE, Arguments, Numbers, PerInstance
+from wilkins.spec.restarts import Restart
+from wilkins.tasks.registry import PREFIX, sections
+from wilkins.transport.plan_table import ReadKeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dset:
+    """A dataset of a port."""
+
+    name: str = key(
+        text(), doc="Path of the dataset in the file; a group stands for all in it, and wildcards may be used."
+    )
+    memory: bool | None = key(
+        boolean(),
+        default=None,
+        doc="1: exchange in memory; 0, with `file: 1`: through files; both 1: the port's mode is `both`.",
+    )
+    file: bool | None = key(boolean(), default=None, doc="1: the file is on disk too; with `memory: 0`, only there.")
+    metadata: bool | None = key(boolean(), default=None, doc="Another name of `memory`.")
+    passthru: bool | None = key(boolean(), default=None, doc="Another name of `file`.")
+    zerocopy: bool | None = key(
+        boolean(), default=None, doc="A hint.", unused="readers copy once, straight from shared memory"
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """Files that a task writes or reads."""
+
+    filename: str = key(
+        text(),
+        doc="Name or shell pattern (`*`, `?`, `[...]`; `**/`: any folders) of the files, matched on the last "
+        "components of the names that the program gives.",
+    )
+    dsets: tuple[Dset, ...] = key(
+        SectionList(
+            Dset, "dset", lambda context, texts: f"{context}, dset {texts['name']!r}" if "name" in texts else ""
+        ),
+        default=(),
+        doc="Datasets that the port is for; left out: all. A step always holds its whole file.",
+    )
+    mode: Literal["memory", "both", "file"] | None = key(
+        choice("memory", "both", "file"),
+        default=None,
+        doc="Where the files are: `memory` (default); `both`, in memory, and on disk as the program alone would have "
+        "written them; `file`, on disk only, under the same policies.",
+    )
+    metadata: bool | None = key(boolean(), default=None, doc="1: exchange in memory.")
+    passthru: bool | None = key(
+        boolean(), default=None, doc="1: files on disk; with `metadata: 1`, the mode is `both`, else `file`."
+    )
+    file: bool | None = key(boolean(), default=None, doc="Another name of `passthru`.")
+    zerocopy: bool | None = key(
+        boolean(), default=None, doc="A hint.", unused="readers copy once, straight from shared memory"
+    )
+    device: str | None = key(
+        device(),
+        default=None,
+        doc="Where the task's arrays of these files are: `host` (default); `pinned`, host memory that GPUs copy from "
+        "at full rate; `cuda`, the first GPU that the task sees, or `cuda:k`, the one of number k; `auto`, `cuda` if "
+        "`gpus` gives the task one, else `host`. `wilkins plan` shows the path of each channel (docs/launching.md).",
+    )
+    queue: int | None = key(
+        integer(1),
+        default=None,
+        doc="Steps that may wait for their readers (default 2). On an in-port it overrides the out-port's.",
+    )
+    range: tuple[int, ...] | None = key(
+        Numbers(),
+        default=None,
+        doc="Of an ensemble: the numbers that stand for `{instance}` in the file name, one for each instance; left "
+        "out: 0, 1, 2, ...",
+    )
+    where: Where
+
+    def pattern(self, instance: int) -> str:
+        """The names of one instance's files."""
+        return self.of_instance(self.filename, instance)
+
+    def of_instance(self, name: str, instance: int) -> str:
+        """A name with the number of an instance in it."""
+        number = self.range[instance] if self.range and INSTANCE in self.filename else instance
+        return name.replace(INSTANCE, str(number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutPort(Port):
+    """Files that a task writes."""
+
+    memory: int | None = key(
+        size(), default=None, doc="Most shared memory that the port's steps may take, such as `1GiB`; 0: no limit."
+    )
+    publish: PublishRule = key(
+        Publish(),
+        default=PublishRule(),
+        doc="When a step is complete: `close`, at the last close of the file; n, at every n-th close; `next`, when the "
+        "program turns to another name, creates the name anew, or ends; `flush`, at every flush; `{write: n, dset: "
+        "PATH}`, after every n-th write to the dataset. A file that is reopened before that is continued.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InPort(ReadKeys, Port):
+    """Files that a task reads."""
+
+    memory: bool | None = key(boolean(), default=None, doc="Another name of `metadata`.")
+    as_: str | None = key(
+        text(),
+        default=None,
+        doc="The one name by which the program calls all these files, whatever their producers call them, matched on "
+        "its last components: each open of it is the next step. Left out: the program calls them by their `filename` "
+        "(docs/graphs.md).",
+    )
+    io_freq: FlowValue | None = key(
+        Flow(short=True),
+        default=None,
+        doc="Which steps are kept: 1 or `all` (default); n for the n-th, the 2n-th and so on, counted from 1; `latest` "
+        "or -1.",
+    )
+    flow: FlowValue | None = key(
+        Flow(short=False),
+        default=None,
+        doc="The same in full: `all`, `latest`, `{some: n}` or `{every: n, offset: k, queue: q, when_full: "
+        "block|drop-oldest|drop-newest}`, which keeps the steps k, k + n, ..., counted from 0 (k is 0 if left out).",
+    )
+    nreaders: int | None = key(
+        integer(1),
+        default=None,
+        doc="Ranks of the task that read the files, the first ones; left out: all, or those that open a file "
+        "together over MPI-IO.",
+    )
+    looks: Literal["wait", "now"] | None = key(
+        choice("wait", "now"),
+        default=None,
+        doc="Whether `stat`, `access` and kin wait for the file as an open would (`wait`), or say at once whether it "
+        "is there (`now`); left out: `wait`, but `now` where the port closes a cycle, and where it drops steps and has "
+        "had one.",
+    )
+
+    def called(self, instance: int) -> str:
+        """What one instance's program calls the files: a name or a pattern."""
+        return self.pattern(instance) if self.as_ is None else posixpath.normpath(self.of_instance(self.as_, instance))
+
+    def policy(self, queue: int | None) -> FlowPolicy:
+        """The flow of this port on a channel from an out-port whose own ``queue`` is given."""
+        policy, has_queue = self.flow or self.io_freq or (FlowPolicy(), False)
+        depth = self.queue or queue
+        if has_queue or depth is None or policy.when_full != "block":
+            return policy
+        return replace(policy, queue=depth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskModel:
+    """What `wilkins simulate` takes a task to do."""
+
+    step: float | None = key(
+        time_span(),
+        default=None,
+        doc="Time that each rank computes per step. Left out, it must come from a run: `wilkins simulate --from RUN`.",
+    )
+    steps: int | None = key(
+        integer(1),
+        default=None,
+        doc="Steps that the task makes; left out: as many as it is given to read, one of each in-port at a time.",
+    )
+    size: int = key(size("a number of bytes such as 8MiB"), default=0, doc="Bytes of a step on each out-port.")
+    start: float = key(time_span(), default=0, doc="Time from the start of the program to its first step.")
+    files: Literal["shared", "per-rank"] = key(
+        choice("shared", "per-rank"),
+        default="shared",
+        doc="Whether the task's ranks write one parallel file per step, or each rank files of its own.",
+    )
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A program of the workflow."""
+
+    func: str = key(
+        text(),
+        doc="Program: a command on PATH, or a path relative to the workflow file. `.py` runs under the "
+        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`; `wilkins.tasks.NAME` is a "
+        "ready-made task, whose options stand in the section `NAME`.",
+    )
+    name: str | None = key(
+        text(), default=None, doc="Name of the task; left out: the program's, without folder and suffix."
+    )
+    nprocs: int = key(integer(1), default=1, doc="Ranks of the task.")
+    taskCount: int = key(
+        integer(1, 100_000),
+        default=1,
+        doc="Instances of the task (an ensemble). n writing and m reading instances are joined in "
+        "contiguous, balanced blocks.",
+    )
+    args: tuple[str | PerInstance, ...] = key(
+        Arguments(),
+        default=(),
+        doc="Arguments. `{filename}` is the name of the step to be read, `{instance}` the number of the "
+        "instance, from 0; a list among them, `[--temp, [1.0, 2.0, 3.0]]`, gives each instance its own value.",
+    )
+    inports: tuple[InPort, ...] = key(
+        SectionList(InPort, "inport", lambda context, texts: _port_label(context, "inport", texts)),
+        default=(),
+        doc="Files that the program reads.",
+    )
+    outports: tuple[OutPort, ...] = key(
+        SectionList(OutPort, "outport", lambda context, texts: _port_label(context, "outport", texts)),
+        default=(),
+        doc="Files that the program writes.",
+    )
+    env: dict[str, str] | None = key(TextMap(), default=None, doc="Environment variables of the program.")
+    cwd: str | None = key(
+        text(),
+        default=None,
+        doc="Folder the program runs in; left out: the workflow file's. If it holds `{instance}`, a run makes it.",
+    )
+    stdin: str | None = key(text(), default=None, doc="File given to the program as standard input.")
+    mpiexec: tuple[str, ...] | None = key(
+        Words(),
+        default=None,
+        doc="Launcher of an MPI task and its options, when launched alone; left out: that of the MPI the program uses.",
+    )
+    prefix: tuple[str, ...] = key(
+        Words(), default=(), doc="Words before the program on every rank, such as `numactl -N 0`."
+    )
+    threads: int | None = key(
+        integer(1), default=None, doc="Threads per rank, given to the program as `OMP_NUM_THREADS`."
+    )
+    timeout: float | None = key(duration(), default=None, doc="Time after which the task is stopped and the run fails.")
+    on_failure: Literal["stop", "continue"] = key(
+        choice("stop", "continue"), default="stop", doc="What a failure of the task does to the others."
+    )
+    rerun: Literal["auto", "always", "never"] = key(
+        choice("auto", "always", "never"),
+        default="auto",
+        doc="Whether a program that ends is started again for the next step; `auto`: if it has read exactly one.",
+    )
+    enough: bool = key(
+        boolean(),
+        default=False,
+        doc="The program ends before its input does on purpose: steps that it leaves are no loss.",
+    )
+    restart: RestartRule | None = key(
+        Restart(),
+        default=None,
+        doc="What `wilkins run --resume` restarts the program from (docs/restarting.md): `{files: PATTERN}`, its "
+        "newest checkpoint, with `args` instead of its own and after the command `hook`, where `{file}` stands for the "
+        "checkpoint; `each-step`, with the step after the last it finished, if it keeps no state between steps; "
+        "`points`, if it tells its restart points itself.",
+    )
+    strict_end: bool = key(
+        boolean(), default=False, doc="Whether an error of the program after the end of its input fails the run."
+    )
+    model: TaskModel | None = key(
+        Section(TaskModel),
+        default=None,
+        doc="Durations and sizes for `wilkins simulate`, such as `{step: 0.2s, steps: 10, size: 8MiB}`; a run does "
+        "not look at them.",
+    )
+    nwriters: int | None = key(
+        integer(1), default=None, doc="Ranks that write.", unused="the ranks that write are recognised as they do"
+    )
+    start_proc: int | None = key(
+        integer(0), default=None, doc="First rank in the job.", unused="ranks are assigned in the order of the tasks"
+    )
+    cmdline: str | None = key(Words(), default=None, doc="A command line.", unused="write 'func' and 'args'")
+    actions: tuple[str, str] | None = key(
+        Function(),
+        default=None,
+        doc="For a Python program: a module and a function that is called as `function(vol, rank)` before the program "
+        "begins, to set callbacks and to say when files are served (docs/actions.md). `publish` of an out-port needs "
+        "no code.",
+    )
+    gpus: int | None = key(
+        integer(0),
+        default=None,
+        doc="GPUs that each instance sees, all its ranks the same ones, by `CUDA_VISIBLE_DEVICES`; 0 hides all; left "
+        "out: the variable is as it was.",
+    )
+    where: Where
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    """Options of ready-made tasks, by name."""
+
+    @property
+    def label(self) -> str:
+        """The task in messages."""
+        return f"task {self.name!r}"
+
+    def arguments(self, instance: int) -> tuple[str, ...]:
+        """The arguments of one instance."""
+        words = (word.values[instance] if isinstance(word, PerInstance) else word for word in self.args)
+        return tuple(word.replace(INSTANCE, str(instance)) for word in words)
+
+    @staticmethod
+    def more_sections() -> Mapping[str, type]:
+        """The options of ready-made tasks."""
+        return sections()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A value that the file leaves to its user."""
+
+    default: bool | int | float | str = key(
+        Scalar(), doc="Its value if `--set` gives no other; also says whether it is a whole number, a number or a text."
+    )
+    doc: str | None = key(text(), default=None, doc="What it means.")
+    min: float | None = key(number(), default=None, doc="The least that a number may be.")
+    max: float | None = key(number(), default=None, doc="The most that a number may be.")
+    choices: tuple[bool | int | float | str, ...] = key(ListOf(Scalar()), default=(), doc="All that it may be.")
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A workflow file."""
+
+    tasks: tuple[Task, ...] = key(
+        SectionList(
+            Task,
+            "task",
+            lambda _, texts: f"task {texts.get('name') or default_name(texts['func'])!r}" if texts.get("func") else "",
+            minimum=1,
+        ),
+        doc="The programs.",
+    )
+    name: str | None = key(text(), default=None, doc="Name of the workflow; left out: the file's, without suffix.")
+    doc: str | None = key(text(), default=None, doc="What the workflow does, in a line.")
+    memory: int = key(size(), default=0, doc="The `memory` of out-ports that do not give their own; 0: no limit.")
+    parameters: dict[str, Parameter] | None = key(
+        SectionMap(Parameter, "parameter"),
+        default=None,
+        doc="Values left to the user: `${name}` stands for them in the tasks, and `--set name=value` sets them.",
+    )
+    where: Where
+
+
+def default_name(func: str) -> str:
+    """A task's name from its program: no folder, no suffix, only characters that suit file names."""
+    if func.startswith(PREFIX):
+        func = func.rpartition(".")[2]
+    base = text_of(func).rstrip("/").rpartition("/")[2]
+    stem = base.rpartition(".")[0] or base if base.endswith((".py", ".hx", ".sh", ".exe", ".x")) else base
+    name = "".join(letter if letter.isalnum() or letter in "_-.+" else "-" for letter in stem).strip(".-")
+    return own_form(name) or "task"
+
+
+def ready_made(task: Task) -> str | None:
+    """The name of the ready-made task that a task is; None for a program of the user's."""
+    return task.func[len(PREFIX) :] if task.func.startswith(PREFIX) and not task.func.endswith(".py") else None
+
+
+def _port_label(context: str, noun: str, texts: dict[str, str]) -> str:
+    return f"{context}, {noun} {texts['filename']!r}" if texts.get("filename") else ""
