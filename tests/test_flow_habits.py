@@ -273,6 +273,7 @@ AIMED: dict[object, dict[str, Any]] = {
     EndsPollsSoon: {"habit": "count", "spread": "all"},
     ForgetsWhatIsLent: {"habit": "child", "spread": "all", "retained": 1},
     GivesUpNothing: {"spread": "divided", "reorder": 2},
+    ReadsAgainAtOnce: {"spread": "all", "habit": "open", "order": "written", "retained": 8},
     ReplacesTheLast: {"spread": "all", "habit": "again", "reorder": 16, "retained": 1},
     WaitsForAllPortsOfARank: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
     takes_one_for_all: {"spread": "pool", "readers": 1, "reorder": 1},
