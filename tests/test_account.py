@@ -457,6 +457,20 @@ def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, p
     assert ("hint: task 'reader'" in ran.err) == ("'opens_per_step'" in flow.log()) == (not port)
 
 
+def test_steps_let_go_for_a_file_that_is_opened_with_each(tmp_path: Path) -> None:
+    """The program fails at its second open of the file: what mends it is told with what was let go."""
+    flow = Workflow(tmp_path)
+    flow.task(
+        "writer", GRID.replace("range(2)", "range(9)"), outports=[{"filename": "grid.dat"}, {"filename": "s*.dat"}]
+    )
+    read = "for k in range(9):\n    print(open('grid.dat').read(), open(f's{k}.dat').read())\n"
+    flow.task("reader", read, inports=[{"filename": "grid.dat"}, {"filename": "s*.dat"}])
+    told = said(flow.run())
+    assert "reader opened 'grid.dat' again, of which it had read the only step" in told
+    assert "give that in-port `opens_per_step:` with a number as high" in told
+    assert "`reorder:`" not in told
+
+
 def test_a_second_port_that_a_program_started_for_a_name_does_not_use(tmp_path: Path) -> None:
     """A program that used another of its ports was reached."""
     flow = Workflow(tmp_path)

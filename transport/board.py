@@ -368,6 +368,7 @@ class Board:
                     "stand_in": "no|given|undecided|found|prevented",
                     "stands": name,                              # stands for its next step, or would have
                     "in_vain",                                   # opens and looks that found nothing, before a step
+                    "again": bool,                               # its only step was opened again, and no other came
                     "only_looks": bool, "asked": name}],         # all of these were looks; the last one's
          "channels": [{"outport", "inport", "queued",
                        "waits": bool,                            # its producer waits when it is full

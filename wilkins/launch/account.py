@@ -70,6 +70,8 @@ class Reader:
     """What the task writes leads back to the in-port."""
     written: Sequence[str] = ()
     """Names that its producers published, matching or not, as far as they are known."""
+    opened_again: Sequence[str] = ()
+    """Names of in-ports of its task that were opened again when their only step was read, and had no other."""
 
     @property
     def published(self) -> int:
@@ -133,6 +135,7 @@ class Account:
         found: dict[int, list[int]] = {}
         for number, (channel, _, _) in enumerate(rows):
             found.setdefault(channel["inport"], []).append(number)
+        inports = {channel["inport"]: into for channel, _, into in rows}.items()
         readers = []
         for index, numbers in found.items():
             port = rows[numbers[0]][2]
@@ -149,6 +152,7 @@ class Account:
                     frozenset(map(pattern_of, (name for one in seen for name in one.unread.all))),
                     any(self._leads(port.task, rows[number][1].task) for number in numbers),
                     [name for one in seen for name in one.written.all],
+                    [one.called for place, one in inports if one.task == port.task and report["ports"][place]["again"]],
                 )
             )
         return readers
@@ -294,6 +298,13 @@ def _remedies(reader: Reader) -> Iterable[str]:
     """What may mend it, each with its condition."""
     task, pattern, told = reader.task, reader.port.pattern, reader.told
     name = task.name
+    if reader.opened_again:
+        again = listed(map(repr, reader.opened_again))
+        yield (
+            f"{name} opened {again} again, of which it had read the only step: if it opens the same file several "
+            "times, give that in-port `opens_per_step:` with a number as high"
+        )
+        return
     if reader.let_go:
         yield (
             f"{count_of(reader.let_go, 'step')} had to be let go, or the run would have stood still: let {name} read "

@@ -52,6 +52,7 @@ struct Port {
     StandIn stand_in;
     std::string stands;
     uint64_t in_vain;
+    bool again;
     bool only_looks;
     std::string asked;
 };
@@ -106,8 +107,8 @@ Facts take_facts(const Board& board) {
         const PortRecord& port = board.port(p);
         uint64_t dropped = 0;
         for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
-        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands, port.in_vain, port.only_looks != 0,
-                               port.vain_name});
+        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands, port.in_vain,
+                               port.again != 0, port.only_looks != 0, port.vain_name});
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
@@ -233,6 +234,7 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     out += std::string(",\"stand_in\":\"") + ways[static_cast<int>(port.stand_in)] + "\",\"stands\":";
     append_json(out, port.stands.c_str());
     field(out, "in_vain", port.in_vain);
+    field(out, "again", port.again);
     field(out, "only_looks", port.only_looks);
     out += ",\"asked\":";
     append_json(out, port.asked.c_str());
