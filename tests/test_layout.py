@@ -56,7 +56,8 @@ ROOMS = {
     "launch": "errors names schema terminal plan flow transport",
     "report": "errors names schema terminal spec plan launch flow tasks transport",
     "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
-    "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint tasks/checkpoint/errors",
+    "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint tasks/checkpoint/errors "
+    "transport",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

@@ -79,6 +79,9 @@ LOOKS = Native("Looks", get_args(Looks))
 LISTS = Native("Lists", get_args(Lists))
 WHEN_FULL = Native("WhenFull", get_args(WhenFull))
 
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "SLURM_PROCID")
+"""Where MPI's launchers tell a process its rank, in the order in which they are asked."""
+
 REORDER = 16
 """Steps by which a queue may grow to break a circle of waits, if the workflow file does not say."""
 
@@ -345,6 +348,8 @@ def _declaration(kind: type) -> str:
 def _text() -> str:
     enumerations = (DIRECTION, MODE, PUBLISH, FIRST, LOOKS, LISTS, WHEN_FULL)
     parts = [f"enum class {one.c} : uint32_t {{ {', '.join(map(_word, one.values))} }};" for one in enumerations]
+    names = ", ".join(f'"{name}"' for name in RANK_VARIABLES)
+    parts.append(f"inline constexpr const char* kRankVariables[] = {{{names}}};")
     parts += [f"// {Habits.__doc__}\n{_declaration(Habits)}", "namespace told {"]
     parts += [f"// {str(kind.__doc__).splitlines()[0]}\n{_declaration(kind)}" for kind in ARRAYS.values()]
     arrays = [f"    const {kind.__name__}* {name};\n    uint64_t {name}_length;" for name, kind in ARRAYS.items()]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from wilkins.errors import UsageError, WilkinsError, count_of
 from wilkins.terminal import streams
 from wilkins.terminal.reporting import VARIABLE, report, show_tracebacks
+from wilkins.transport.plan_table import RANK_VARIABLES
 
 if TYPE_CHECKING:
     from wilkins.launch.options import Planned
     from wilkins.plan.plan import Launch
 
-_JOB_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_STEP_NUM_TASKS")
+_JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
+"""Of an MPI job's ranks. (A batch script has a SLURM_PROCID outside of any job step.)"""
 _INTERRUPTED = 130
 _DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
 

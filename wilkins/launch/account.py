@@ -12,9 +12,10 @@ from wilkins.launch.boardmap import BoardPorts
 from wilkins.launch.environment import takes_filename
 from wilkins.launch.namesakes import pattern_of
 from wilkins.launch.tracednames import Ends, Traced, names_of
-from wilkins.launch.wording import columns, listed, paragraphs
+from wilkins.launch.wording import listed, paragraphs
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.schema.patterns import is_wild
+from wilkins.terminal.tables import text_table
 
 _MOST_TOLD = 8
 """In-ports of which is told; an ensemble may have thousands."""
@@ -209,7 +210,9 @@ def rows_of(accounts: Sequence[Mapping[str, Any]]) -> str:
         ]
         for one in accounts[:_MOST_ROWS]
     ]
-    text = columns(["channel", "files", "published", "read", "skipped", "dropped", "let go", "not read"], rows, {0, 1})
+    text = text_table(
+        ["channel", "files", "published", "read", "skipped", "dropped", "let go", "not read"], rows, {0, 1}
+    )
     more = len(accounts) - _MOST_ROWS
     return text + (f"\n... and {count_of(more, 'more channel')}: see summary.json" if more > 0 else "")
 

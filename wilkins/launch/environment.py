@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wilkins.plan.plan import TaskPlan
+from wilkins.transport.plan_table import RANK_VARIABLES
 from wilkins.transport.points import POINTS
-
-RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "SLURM_PROCID")
-"""Where an MPI launcher tells a process its rank, in order of preference."""
 
 LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from wilkins.launch import process
-from wilkins.launch.environment import RANK_VARIABLES
+from wilkins.transport.plan_table import RANK_VARIABLES
 
 
 class Ranks:

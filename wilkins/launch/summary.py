@@ -11,9 +11,8 @@ from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.launch import explain
 from wilkins.launch.boardmap import BoardPorts
-from wilkins.launch.wording import columns
 from wilkins.plan.plan import Plan
-from wilkins.terminal.tables import duration, size
+from wilkins.terminal.tables import duration, size, text_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,4 +238,4 @@ def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Pat
         for task in tasks
     ]
     last = f"wall time {duration(wall_s)}, most shared memory {size(peak)}, records in {folder}"
-    return "\n".join([columns(head, rows, {0, 3}), *([f"\n{account}\n"] if account else []), last])
+    return "\n".join([text_table(head, rows, {0, 3}), *([f"\n{account}\n"] if account else []), last])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 _WIDTH = 80 - len("wilkins: ")
 _MOST_NAMED = 3
@@ -15,20 +15,6 @@ def listed(words: Iterable[str]) -> str:
     if len(named) > _MOST_NAMED + 1:
         named = [*named[:_MOST_NAMED], f"{len(named) - _MOST_NAMED} others"]
     return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
-
-
-def columns(head: Sequence[str], rows: Sequence[Sequence[str]], left: set[int]) -> str:
-    """A table; all but the columns `left` are aligned to the right."""
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    lines = [
-        "  ".join(
-            f"{cell:<{width}}" if column in left else f"{cell:>{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    ]
-    lines.insert(1, "-" * max(map(len, lines)))
-    return "\n".join(lines)
 
 
 def paragraphs(first: str, *others: str) -> str:

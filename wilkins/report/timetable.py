@@ -50,7 +50,7 @@ def table(timeline: Timeline) -> str:
             ]
         )
     head = ["task", "ranks", "completion", *shown, "produced", "consumed", "dropped"]
-    lines = text_table(head, rows, numbers=1)
+    lines = text_table(head, rows, left={0})
     return f"{lines}\nthe workflow: {'never' if timeline.stuck else duration(timeline.end)}"
 
 
@@ -64,7 +64,7 @@ def comparison(predicted: Timeline, happened: Timeline) -> str:
     real = {task.name: task.end for task in happened.tasks}
     rows = [row(task.name, task.end, real[task.name]) for task in predicted.tasks if task.name in real]
     rows.append(row("the workflow", None if predicted.stuck else predicted.end, happened.end))
-    return text_table(["completion", "model", "run", "difference"], rows, numbers=1)
+    return text_table(["completion", "model", "run", "difference"], rows, left={0})
 
 
 def gantt(timeline: Timeline, width: int = 100, plain: bool = False) -> str:

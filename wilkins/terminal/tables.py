@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: int | None = None) -> str:
-    """A table in columns; from column `numbers` on they are aligned to the right."""
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] | None = None) -> str:
+    """A table in columns, aligned to the right but for those `left`; None: all are aligned to the left."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = [head, ["-" * width for width in widths], *rows]
-    left = len(head) if numbers is None else numbers
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column < left else cell.rjust(width)
+            cell.ljust(width) if left is None or column in left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

@@ -31,8 +31,8 @@ Process& instance() { return *reinterpret_cast<Process*>(storage); }
 
 // The rank within the task: given, or what the mpiexec of the task says.
 int rank_from_environment() {
-    static const char* const names[] = {"WILKINS_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "SLURM_PROCID"};
-    for (const char* name : names)
+    if (const char* text = getenv("WILKINS_RANK")) return atoi(text);
+    for (const char* name : kRankVariables)
         if (const char* text = getenv(name)) return atoi(text);
     return 0;
 }
