@@ -12,12 +12,14 @@ It is a waiting process that finds this out (`relieve`), whenever it looks. In t
 What follows may cost something, so all processes of the ranks in the circle must be known to wait, or nothing may have
 moved for long (``quiet``): a rank whose one process waits may have others, in a pool.
 
-2. Ranks that have read the same steps are taken to divide them from now on, if that frees room: what one rank has had
+2. A name that a rank in the circle opens again is taken to mean the step that it has had: its producer, which waits for
+   room elsewhere, does not write the name anew before that ends.
+3. Ranks that have read the same steps are taken to divide them from now on, if that frees room: what one rank has had
    is given up by those that have had a later one.
-3. A look or a listing of the circle finds nothing: that costs no data. Not a look that is a poll: nobody would gain.
-4. If nobody in the circle polls by listings, a step is let go from a full channel of a wildcard port: the oldest that
+4. A look or a listing of the circle finds nothing: that costs no data. Not a look that is a poll: nobody would gain.
+5. If nobody in the circle polls by listings, a step is let go from a full channel of a wildcard port: the oldest that
    no rank has had, or, where there are fewer than the channel may hold, the oldest that some rank has not had.
-5. The run is stopped.
+6. The run is stopped.
 """
 
 from __future__ import annotations
@@ -34,6 +36,12 @@ class Stretched(NamedTuple):
 
     channel: int
     bound: int
+
+
+class Settled(NamedTuple):
+    """The name that the process waits to open again means the step that its rank has had."""
+
+    process: Process
 
 
 class Divided(NamedTuple):
@@ -56,7 +64,7 @@ class Stopped(NamedTuple):
     waits: tuple[tuple[Process, Call], ...]
 
 
-Relief = Stretched | Divided | Missing | Listed | LetGo | Stopped
+Relief = Stretched | Settled | Divided | Missing | Listed | LetGo | Stopped
 
 
 def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
@@ -77,6 +85,10 @@ def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
     if not circle:
         return None
     waits = tuple((process, store.waits[process]) for process in _waiting(store, circle))
+    for process, call in waits:
+        if store.may_settle(process):
+            store.ports[call.port].settled[process.rank] = call.name
+            return Settled(process)
     full = [(channel, process) for process, _ in waits for channel in _full(store, process)]
     for channel, process in full:
         inport = store.channels[channel].inport

@@ -244,6 +244,8 @@ class InPortState:
     """Ranks whose calls were other ones than the log's."""
     delivered: list[Slot] = field(default_factory=list)
     """Of a port in order: its steps as they are handed out, the same to all ranks."""
+    settled: dict[int, str] = field(default_factory=dict)
+    """By rank: a name that is taken to mean the step that it has had, until it opens one."""
 
 
 @dataclass(slots=True)
@@ -603,6 +605,7 @@ class Store:
         slot.had[inport].add(rank)
         state.shared |= len(slot.had[inport]) > 1
         state.latest[rank] = max(state.latest[rank], slot.stamp)
+        state.settled.pop(rank, None)
         state.last[rank, slot.step.outport, slot.step.rank] = slot
         self.clock += 1
         slot.used = self.clock
@@ -667,8 +670,22 @@ class Store:
             return False
         if begun or source.slots[-1] is not latest or source.rank[0] in self.ended:
             return True
+        if self.ports[inport].settled.get(rank) == name:
+            return True
         processes = [who for who in self.living if who.of == source.rank]
-        return all(who in self.waits for who in processes)
+        return all(who in self.waits and self.waits[who].kind != "create" for who in processes)
+
+    def may_settle(self, who: Process) -> bool:
+        """Whether the process waits to open a name again of which its rank has had a step, in case another comes."""
+        call = self.waits[who]
+        if call.kind != "open" or self.inports[call.port].in_order:
+            return False
+        if self.ports[call.port].settled.get(who.rank) == call.name:
+            return False
+        named = [(source, source.names.get(call.name, ())) for _, source in self.reading_from[call.port]]
+        return any(
+            not source.rewrites and slot.had_by(call.port, who.rank) for source, slots in named for slot in slots
+        )
 
     def _begun(self, source: Source) -> set[str]:
         """Names of files that the source has begun, or waits to begin."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import Divided, LetGo, Relief, Stretched, relieve
+from wilkins.flow.circles import Divided, LetGo, Relief, Settled, Stretched, relieve
 from wilkins.flow.machine import Go, Wait
 from wilkins.flow.store import (
     Answer,
@@ -135,6 +135,8 @@ def _relief(relief: Relief | None) -> str:
             return "-"
         case Stretched(_, bound):
             return f"stretched to {bound}"
+        case Settled():
+            return "settled"
         case Divided():
             return "divided"
         case LetGo(_, step):

@@ -154,16 +154,21 @@ class ReadsAgainAtOnce(Store):
         return True
 
 
-class WaitsForAllPortsOfARank(Store):
-    """A name that the rank has had is waited for, also where its producer waits for room for a file of another port."""
+class TakesAnyWaitForRoomAsTold(Store):
+    """A name that the rank has had is the old step, also where its producer waits for room on another port."""
 
     def _is_settled(self, inport: int, rank: int, source: Source, name: str) -> bool:
-        waits = self.waits
-        self.waits = {who: call for who, call in waits.items() if call.kind != "create" or call.port == source.outport}
-        try:
+        if name in self._begun(source):
             return super()._is_settled(inport, rank, source, name)
-        finally:
-            self.waits = waits
+        processes = [who for who in self.living if who.of == source.rank]
+        return super()._is_settled(inport, rank, source, name) or all(who in self.waits for who in processes)
+
+
+class SettlesNothing(Store):
+    """A name that the rank has had is waited for, also where its producer has no room for a file of another port."""
+
+    def may_settle(self, who: Process) -> bool:  # noqa: ARG002
+        return False
 
 
 class WaitsForWhatIsGone(Store):
@@ -275,7 +280,8 @@ AIMED: dict[object, dict[str, Any]] = {
     GivesUpNothing: {"spread": "divided", "reorder": 2},
     ReadsAgainAtOnce: {"spread": "all", "habit": "open", "order": "written", "retained": 8},
     ReplacesTheLast: {"spread": "all", "habit": "again", "reorder": 16, "retained": 1},
-    WaitsForAllPortsOfARank: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
+    TakesAnyWaitForRoomAsTold: {"spread": "all", "habit": "open", "order": "written", "second": "after"},
+    SettlesNothing: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
     takes_one_for_all: {"spread": "pool", "readers": 1, "reorder": 1},
 }
 """Rules that few scenarios need, and what these have."""

@@ -95,6 +95,48 @@ def test_a_file_twice_while_its_writer_is_at_others(run: Run, tmp_path: Path) ->
     assert not log.exists() or "let go" not in log.read_text()
 
 
+NUMBERED = """
+import sys
+for number, name in enumerate(sys.argv[1:]):
+    with open(name, "w") as file:
+        file.write(str(number))
+"""
+FOLLOWED = """
+import sys
+for number, name in enumerate(sys.argv[1:]):
+    with open(name) as file:
+        print(name, file.read(), flush=True)
+    with open(f"made-{number}", "w") as file:
+        file.write(name)
+"""
+FOLLOWS = """
+import sys
+for number, name in enumerate(sys.argv[1:]):
+    with open(f"made-{number}") as file:
+        file.read()
+    with open(name) as file:
+        file.read()
+"""
+
+
+def test_names_that_repeat_while_their_writer_has_no_room_for_other_files(tmp_path: Path) -> None:
+    """The writer waits for room for part files when mesh-0 is opened again: what it then writes is the next mesh-0."""
+    numbers = [0, 1, 2, 0, 1, 2, 0]
+    for name, program in (("write", NUMBERED), ("read", FOLLOWED), ("follow", FOLLOWS)):
+        write_program(tmp_path / f"{name}.py", program)
+    both = " ".join(f"part-{number} mesh-{number}" for number in numbers)
+    meshes, parts = (" ".join(f"{kind}-{number}" for number in numbers) for kind in ("mesh", "part"))
+    (tmp_path / "workflow.yaml").write_text(
+        f"tasks:\n- {{func: ./write.py, args: {both}, outports: [{{filename: 'mesh-*'}}, {{filename: 'part-*'}}]}}\n"
+        f"- {{func: ./read.py, args: {meshes}, inports: [{{filename: 'mesh-*'}}], outports: [{{filename: 'made-*'}}]}}\n"
+        f"- {{func: ./follow.py, args: {parts}, inports: [{{filename: 'made-*'}}, {{filename: 'part-*', queue: 1}}]}}\n"
+    )
+    done = run_tree([*WILKINS, "run", "--timeout", "30", "workflow.yaml"], 60, tmp_path)
+    assert done.code == 0, done.err
+    said = (tmp_path / "wilkins-runs" / "latest" / "read.log").read_text().splitlines()
+    assert said == [f"mesh-{number} {2 * place + 1}" for place, number in enumerate(numbers)]
+
+
 POLL_BY_RANKS = """
 import glob, os, time
 while not (len(glob.glob("s-?")) >= 6 if BY_LISTING else os.path.exists("s-4")):

@@ -188,6 +188,7 @@ struct Looked {
     uint64_t had_name;   // hash of the name
     int32_t had_slot;
     uint32_t apart;  // it has asked otherwise than other ranks of its task
+    uint64_t settled;    // hash of a name that, until it opens one, means the step that it has had: nobody can tell whether another comes
     uint64_t listed_after;  // opens in the run before its last listing that did not show all that it could have opened again before; 0: none
 };
 

@@ -58,6 +58,12 @@ Found find(const Board& board, int inport, int reader, const char* name);
 // open may have to wait until it is known whether that is what it gets; to a look or a listing, the file is there.
 bool stays_had(const Board& board, int inport, int reader, const char* name, int* slot);
 
+// The rank waits to open a name again, of which it has had a step, until it is known whether there is to be another one. May that be given up,
+// so that the name means the step that it has had, or one that is gone? And is it, until the rank opens a step?
+bool may_settle(const Board& board, int inport, int reader, const char* name);
+bool is_settled(const Board& board, int inport, int reader, const char* name);
+void settle_name(const Board& board, int inport, int reader, const char* name);
+
 // The rank asks for a name that two sources of the in-port have published. Then the run fails, as it does if the second one
 // publishes it only later.
 bool asks_for_double(const Board& board, int inport, int reader, const char* name);

@@ -6,6 +6,7 @@
 
 #include "base/fault.hpp"
 #include "board/trace.hpp"
+#include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/resting.hpp"
 
@@ -86,7 +87,8 @@ Begins begins_next(const Board& board, const PortRecord& inport, const SourceRec
     const RankRecord& producer = board.rank(task.first_rank + source.rank);
     if (task.state == TaskState::ended || producer.wait == WaitFor::data) return Begins::other;
     Begins next = Begins::unknown;
-    if (producer.wait == WaitFor::room) next = means(inport, name, producer.wait_name) ? Begins::same : Begins::other;
+    // (Where it waits for room for a file of another port, nothing tells what it begins of this one.)
+    if (producer.wait == WaitFor::room && producer.wait_port == source.port) next = means(inport, name, producer.wait_name) ? Begins::same : Begins::other;
     each_slot(board, source, [&](int, const SlotRecord& slot) {
         if (!unfinished(slot)) return;
         if (means(inport, name, slot.name)) next = Begins::same;
@@ -113,6 +115,7 @@ bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord&
 
 Found find_by_name(const Board& board, int index, int reader, const char* name) {
     const PortRecord& inport = board.port(index);
+    const bool settled = is_settled(board, index, reader, name);
     Found found, owed;
     bool passed = false;
     for (int link = 0; link < inport.links; ++link) {
@@ -131,8 +134,9 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
                 } else if (had & kHad) {
                     again = true;
                     const bool is_last = mark.last == slot.sequence + 1;
-                    const bool allowed = mark.next == slot.sequence + 1 ? opens_again(board, inport, source, name)
-                                                                        : goes_back(board, inport, source, mark, name);
+                    const bool allowed = (settled && !source.rewrites) || (mark.next == slot.sequence + 1
+                                                                               ? opens_again(board, inport, source, name)
+                                                                               : goes_back(board, inport, source, mark, name));
                     if (is_last && (mark.keep == kHalfOpened || (board.task(inport.task).one_step && allowed))) owed = {k, link, false, false};
                     else if (found.slot < 0 && allowed) found = {k, link, false, false};
                 } else if (source.rewrites && is_done(board, channel, s, reader, slot)) {
@@ -143,7 +147,7 @@ Found find_by_name(const Board& board, int index, int reader, const char* name) 
             });
             if (found.slot >= 0 || again || source.rewrites || !in_history(board, source, name, static_cast<int>(inport.components))) continue;
             if (past || mark.opened == 0) passed = passed || begins_next(board, inport, source, name) != Begins::same;
-            else passed = passed || goes_back(board, inport, source, mark, name);
+            else passed = passed || settled || goes_back(board, inport, source, mark, name);
         }
     }
     if (owed.slot >= 0) return owed;
@@ -277,6 +281,34 @@ bool stays_had(const Board& board, int index, int reader, const char* name, int*
     return *slot_index >= 0;
 }
 
+bool is_settled(const Board& board, int inport, int reader, const char* name) {
+    const PortRecord& port = board.port(inport);
+    return board.looked(port, reader).settled == hash_name(port, name);
+}
+
+void settle_name(const Board& board, int inport, int reader, const char* name) {
+    const PortRecord& port = board.port(inport);
+    board.looked(port, reader).settled = hash_name(port, name);
+    board.ring(inport);
+}
+
+bool may_settle(const Board& board, int index, int reader, const char* name) {
+    const PortRecord& inport = board.port(index);
+    if (in_order(inport) || is_settled(board, index, reader, name)) return false;
+    bool may = false;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (reader >= channel.readers) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = 0; s < out.sources; ++s) {
+            const SourceRecord& source = board.source(out.first_source + s);
+            const bool had = board.mark(channel, s, reader).opened > 0;
+            may = may || (had && !source.rewrites && in_history(board, source, name, static_cast<int>(inport.components)));
+        }
+    }
+    return may;
+}
+
 Found find(const Board& board, int inport, int reader, const char* name) {
     const PortRecord& port = board.port(inport);
     const Found chosen = find_chosen(board, port, reader, name);
@@ -307,6 +339,7 @@ void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slo
 
 void take(const Board& board, int index, int reader, const Found& found) {
     PortRecord& inport = board.port(index);
+    board.looked(inport, reader).settled = 0;
     const ChannelRecord& channel = board.channel(board.link(inport, found.link));
     SlotRecord& slot = board.slot(found.slot);
     const int s = place_in_port(board, board.source(slot.source));

@@ -156,13 +156,27 @@ void let_go(const Board& board, const Loss& loss) {
 
 // Of a circle in which no queue can grow: what ends it.
 struct Relief {
+    int again = -1;   // rank that opens a name again
     int common = -1;  // in-port
     Loss loss;
-    bool is_there() const { return common >= 0 || loss.slot >= 0; }
+    bool is_there() const { return again >= 0 || common >= 0 || loss.slot >= 0; }
 };
+
+// A rank that waits to open a name again of which it has had a step, since the source may write another one: it does not before this circle
+// ends, for it waits for room elsewhere. -1: none.
+int find_again(const Board& board, const std::vector<int>& circle) {
+    for (const int r : circle) {
+        const RankRecord& rank = board.rank(r);
+        if (rank.wait != WaitFor::data || rank.wait_kind != WaitKind::plain) continue;
+        if (queue::may_settle(board, rank.wait_port, rank.rank, rank.wait_name)) return r;
+    }
+    return -1;
+}
 
 Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
     Relief relief;
+    relief.again = find_again(board, circle);
+    if (relief.again >= 0) return relief;
     const std::vector<Full> channels = full_channels(board, waiting, circle);
     relief.common = find_common(board, channels);
     if (relief.common < 0) relief.loss = find_loss(board, channels, circle);
@@ -189,6 +203,10 @@ bool stretch(const Board& board) {
 }
 
 void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
+    if (relief.again >= 0) {
+        const RankRecord& rank = board.rank(relief.again);
+        return queue::settle_name(board, rank.wait_port, rank.rank, rank.wait_name);
+    }
     if (relief.common >= 0) {
         PortRecord& inport = board.port(relief.common);
         inport.in_common = 0;
