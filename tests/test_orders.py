@@ -128,7 +128,7 @@ def test_names_that_repeat_while_their_writer_has_no_room_for_other_files(tmp_pa
     meshes, parts = (" ".join(f"{kind}-{number}" for number in numbers) for kind in ("mesh", "part"))
     (tmp_path / "workflow.yaml").write_text(
         f"tasks:\n- {{func: ./write.py, args: {both}, outports: [{{filename: 'mesh-*'}}, {{filename: 'part-*'}}]}}\n"
-        f"- {{func: ./read.py, args: {meshes}, inports: [{{filename: 'mesh-*'}}], outports: [{{filename: 'made-*'}}]}}\n"
+        f"- {{func: ./read.py, args: {meshes}, inports: [{{filename: mesh-*}}], outports: [{{filename: made-*}}]}}\n"
         f"- {{func: ./follow.py, args: {parts}, inports: [{{filename: 'made-*'}}, {{filename: 'part-*', queue: 1}}]}}\n"
     )
     done = run_tree([*WILKINS, "run", "--timeout", "30", "workflow.yaml"], 60, tmp_path)
