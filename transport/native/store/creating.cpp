@@ -110,16 +110,6 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         Board::Lock lock(board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;
         queue::withdraw_abandoned(board, match.outport, 0, log_discarded);
-        int clash = queue::find_clash(board, match.outport, p.context.rank, place);
-        if (clash >= 0) {
-            // The rank that fails may leave the others in a collective call for ever: this ends the run.
-            fail_run(p,
-                     "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file together "
-                     "through MPI-IO",
-                     p.task_name(), board.source(board.slot(clash).source).rank, p.context.rank, match.name);
-            *error = EEXIST;
-            return nullptr;
-        }
         if (exclusive && (on_disk ? is_there
                                   : queue::exists(board, board.source(source_index), match.name) ||
                                         queue::find_resting(board, match.outport, match.name, place) >= 0)) {
@@ -130,6 +120,21 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     }
     return begin_step(match, source_index, place, Role::lead, error);
 }
+
+namespace {
+
+// Does another rank write a file of this place? The rank that fails may leave the others in a collective call for ever: this ends the run.
+bool clashes(const Process& p, const Match& match, uint64_t place) {
+    const int clash = queue::find_clash(p.board, match.outport, p.context.rank, place);
+    if (clash < 0) return false;
+    fail_run(p,
+             "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file together "
+             "through MPI-IO",
+             p.task_name(), p.board.source(p.board.slot(clash).source).rank, p.context.rank, match.name);
+    return true;
+}
+
+}  // namespace
 
 StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error) {
     Process& p = process();
@@ -146,6 +151,10 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         note_member(board, p.rank_index, false);
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
+            if (role == Role::lead && clashes(p, match, place)) {
+                *error = EEXIST;
+                return nullptr;
+            }
             if (queue::has_room(board, source_index, match.name)) {
                 index = queue::take_slot(board, source_index, false);
                 if (index < 0) index = queue::take_slot(board, source_index, true);
