@@ -25,13 +25,14 @@ STEPWISE_HABITS ?= 100000
 # `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
 SHARD ?= 1/1
 
-.PHONY: help demo install test test-all test-environment foreign-environment lint native-test bench soak fuzz suites clean
+.PHONY: help demo install test test-all test-environment foreign-environment lint site native-test bench soak fuzz suites clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
 	@echo "make test         install what the tests need and show every promise once: about 10 minutes on 2 cores"
 	@echo "make test-all     all tests, of every case; SHARD=2/4 runs the second of four parts, 30 minutes each at most"
 	@echo "make lint         ruff and mypy"
+	@echo "make site         build the documentation into build/site"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure against memcpy and files, and judge what must be fast"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
@@ -59,7 +60,7 @@ demo: install
 # TORCH=torch brings PyTorch, too; without it the tests that need it are left out.
 TORCH ?=
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,test]' $(TORCH)
+	$(PIP) install --quiet --no-build-isolation --editable '.[mpi,examples,docs,test]' $(TORCH)
 	@touch $@
 
 test-environment: $(VENV)/.installed-test
@@ -82,6 +83,11 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# The pages, with the reference of the Python interface; every warning is an error.
+site: $(VENV)/.installed-test
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site
+	@echo "the documentation is in build/site/index.html"
 
 native-test: $(VENV)/.installed-test
 	PYTHON=$(abspath $(BIN)/python) tools/native-test address,undefined

@@ -1,6 +1,6 @@
 """The layout: rooms import from rooms below them only, modules in no ring, and every module says what it does.
 
-Run as a program, it prints the picture for docs/design.md.
+Run as a program, it prints the picture for docs/developers/design.md.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def test_a_ring_and_an_import_upwards_are_found(tmp_path: Path) -> None:
 
 
 def test_the_picture_of_the_rooms_is_that_of_the_table() -> None:
-    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "developers" / "design.md").read_text(encoding="utf-8")
     assert f"{PICTURE}\n```\n{picture()}\n```\n" in page, "print it anew: python tests/test_layout.py"
 
 

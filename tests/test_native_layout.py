@@ -8,7 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# The rooms of the native layer (docs/design.md), lowest first: each includes from itself and from those before it.
+# The rooms of the native layer (docs/developers/design.md), lowest first: each
+# includes from itself and from those before it.
 NATIVE = ROOT / "transport" / "native"
 GENERATED = {"plan_table.hpp"}
 """From the table of what the launcher tells the layer; below all rooms."""

@@ -203,6 +203,19 @@ def _schema(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _help(parsed: argparse.Namespace) -> int:
+    import pydoc
+
+    from wilkins.terminal import help as pages
+
+    text = pages.listed() if parsed.topic is None else pages.shown(parsed.topic)
+    if parsed.topic and sys.stdout.isatty():
+        pydoc.pager(text)
+    else:
+        streams.show(text)
+    return 0
+
+
 def _clean(_: argparse.Namespace) -> int:
     from wilkins import launch
 
@@ -410,6 +423,8 @@ def _parser() -> argparse.ArgumentParser:
             child.add_argument("--rank", metavar="K", type=int, help="whose arrays, where each rank has its own")
         elif action != "list":
             child.add_argument("version", metavar="VERSION", nargs="?", help="its name or step")
+    pages = add("help", _help, "show a page of the documentation; without TOPIC, list them")
+    pages.add_argument("topic", metavar="TOPIC", nargs="?", help="the page's name, such as stuck")
     add("list", _list, "show the packaged workflows and their parameters")
     init = add("init", _init, "write a commented workflow file to start from, or copy a packaged workflow")
     init.add_argument("file", metavar="FILE", type=Path, nargs="?", help="with --from: the folder to make")

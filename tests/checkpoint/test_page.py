@@ -1,4 +1,4 @@
-"""The loop that docs/checkpointing.md shows: stopped and started again, it ends where an undisturbed one does."""
+"""The loop of docs/guides/checkpointing.md: stopped and started again, it ends where an undisturbed one does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.needs("python:torch")
-PAGE = Path(__file__).parents[2] / "docs" / "checkpointing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "checkpointing.md"
 
 
 def train(folder: Path, steps: int) -> list[Any]:

@@ -23,7 +23,7 @@ MATRIX = [
 
 
 def test_the_example_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "continual.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "continual.md").read_text()
     example = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "metrics(" in block)
     exec(example, {})
     assert capsys.readouterr().out.strip() == example.rpartition("# ")[2].strip()

@@ -1,4 +1,6 @@
-"""The table of parallel files, docs/fidelity-parallel.md: ``python -m fidelity.parallel_table`` runs and writes it.
+"""The table of parallel files, docs/reference/fidelity-parallel.md.
+
+``python -m fidelity.parallel_table`` runs and writes it.
 
 Each column is run with all its cases, with several numbers of ranks on either side. A case that does not come to "same"
 is an error, and then no page is written.
@@ -14,7 +16,7 @@ from pathlib import Path
 from fidelity import pages, parallel
 from fidelity.parallel import COLUMNS, FEATURES, Combination
 
-PAGE = Path(__file__).parents[2] / "docs" / "fidelity-parallel.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fidelity-parallel.md"
 NUMBERS = ((3, 2), (2, 4))
 """Writers and readers with which each column is run for the page."""
 

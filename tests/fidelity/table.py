@@ -1,4 +1,6 @@
-"""The table of features and libraries, docs/fidelity.md: ``python -m fidelity.table`` runs every pair and writes it.
+"""The table of features and libraries, docs/reference/fidelity.md.
+
+``python -m fidelity.table`` runs every pair and writes it.
 
 What a cell says follows from what the sources of the pairs say of their cases. The command, and the tests of each
 library, show by running them that it is so.
@@ -15,7 +17,7 @@ from fidelity import pages, rig
 from fidelity.features import EXPLAINED, FEATURES, NOTES, SWMR, absent
 from fidelity.libraries import LIBRARIES, Library
 
-PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fidelity.md"
 HEAD = """# What a consumer reads is what HDF5 would have given it
 
 Each cell is the outcome of programs that ran twice: once through real files, once through channels. All that they

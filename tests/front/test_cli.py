@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from front import commands_page
 from front.front_case import Case
 
 from wilkins import cli
@@ -113,8 +114,13 @@ def test_schema_is_json_and_accepts_the_starter(tmp_path: Path) -> None:
 
 
 def test_reference_is_up_to_date() -> None:
-    page = (ROOT / "docs" / "workflow-file.md").read_text(encoding="utf-8")
-    assert page == reference.reference(), "print it anew: wilkins schema --format markdown > docs/workflow-file.md"
+    page = (ROOT / "docs" / "reference" / "workflow-file.md").read_text(encoding="utf-8")
+    again = "print it anew: wilkins schema --format markdown > docs/reference/workflow-file.md"
+    assert page == reference.reference(), again
+
+
+def test_page_of_commands_is_up_to_date() -> None:
+    assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.page(), "python tests/front/commands_page.py"
 
 
 def test_importing_the_package_is_light() -> None:

@@ -190,7 +190,7 @@ def test_what_differs_between_instances_is_shown_in_braces(case: Case) -> None:
 
 def test_every_test_that_the_page_on_graphs_names_exists() -> None:
     top = Path(__file__).resolve().parents[2]
-    rows = [line for line in (top / "docs" / "graphs.md").read_text().splitlines() if ".py`" in line]
+    rows = [line for line in (top / "docs" / "reference" / "graphs.md").read_text().splitlines() if ".py`" in line]
     assert len(rows) >= 17
     for row in rows:
         files = re.findall(r"`((?:front/)?test_\w+\.py)`", row)

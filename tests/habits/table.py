@@ -1,4 +1,4 @@
-"""The table of habits, docs/habits.md: ``cd tests && python -m habits.table`` writes it.
+"""The table of habits, docs/developers/habits.md: ``cd tests && python -m habits.table`` writes it.
 
 What its cells say follows from what the habits, and `known.yaml`, say; the tests show by running them that it is so.
 """
@@ -11,7 +11,7 @@ from habits import known
 from habits.every import FAMILIES
 from habits.rig import MODES
 
-PAGE = Path(__file__).parents[2] / "docs" / "habits.md"
+PAGE = Path(__file__).parents[2] / "docs" / "developers" / "habits.md"
 HEAD = """# Files as programs use them
 
 Programs look for files before they open them, list folders, read in another order than that of writing, read twice, in

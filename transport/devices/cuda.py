@@ -2,7 +2,7 @@
 
 A `Gpu` shares the device's primary context, and so its memory, with torch and CuPy. It copies on a stream of its own.
 Who takes an array names the stream it will be used on: that stream waits for the copy, and when the memory is used
-again, the copy into it waits for what was put on that stream by then. Not run on a GPU (see docs/devices.md).
+again, the copy into it waits for what was put on that stream by then. Not run on a GPU (see docs/guides/gpus.md).
 """
 
 from __future__ import annotations

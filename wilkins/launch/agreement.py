@@ -20,7 +20,7 @@ def differences(before: Path, now: Path) -> list[str]:
                 (task, rank, pattern, 0),
                 f"{task}: step {number} of {pattern!r} was {old[step]!r} in the run before, and is {new[step]!r} now: "
                 "restarted, the program did not make the same steps again, so others may have missed some or had them "
-                "twice (docs/restarting.md)",
+                "twice (`wilkins help restarting`)",
             )
     return list(found.values())
 

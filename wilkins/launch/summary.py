@@ -82,14 +82,15 @@ def hints(plan: Plan, report: dict[str, Any]) -> list[str]:
     unseen = [
         f"{report['tasks'][port['task']]['name']}: did not do with {count_of(port['unseen'], 'file')} of "
         f"{port['pattern']!r} what its `publish:` waits for, so each was published only at its last close or when the "
-        "program ended; compare `publish:` with how the program writes (docs/publishing.md)"
+        "program ended; compare `publish:` with how the program writes (`wilkins help publishing`)"
         for port in report["ports"]
         if port["unseen"]
     ]
     shared = [
         f"{report['tasks'][port['task']]['name']}: several processes of one rank went through the files of "
         f"{port['pattern']!r} by turns; to Wilkins they are one reader: each file went to one of them, and the others "
-        "may have missed it: let one process go from file to file (docs/ready-made.md, 'Workers of a DataLoader')"
+        "may have missed it: let one process go from file to file (`wilkins help ready-made`, 'Workers of a "
+        "DataLoader')"
         for port in report["ports"]
         if port["shared"]
     ]

@@ -93,7 +93,7 @@ def _restart_table(plan: Plan) -> str:
         return table
     return (
         f"{table}\nnote: {', '.join(anew)} would begin anew, and so would all whose steps it reads, unless it has "
-        "ended; say by 'restart' what it can be restarted from (docs/restarting.md)"
+        "ended; say by 'restart' what it can be restarted from (`wilkins help restarting`)"
     )
 
 

@@ -66,7 +66,7 @@ def load(folder: Path) -> OldRun:
     if not plan.can_resume:
         raise UsageError(
             f"--resume {folder}: no task says what it can be restarted from, so there is nothing to go back to; add "
-            f"'restart:' to tasks of {plan.source.name} (docs/restarting.md), and run it anew"
+            f"'restart:' to tasks of {plan.source.name} (`wilkins help restarting`), and run it anew"
         )
     try:
         events = read_trace(path)

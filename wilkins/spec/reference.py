@@ -97,7 +97,7 @@ this and is used as it is written, with `-n` added.
 
 
 def reference() -> str:
-    """The reference page (docs/workflow-file.md)."""
+    """The reference page (docs/reference/workflow-file.md)."""
     parts = [_INTRODUCTION]
     parts += [f"## {title}\n\n{_table(section)}" for section, title in _SECTIONS]
     for name, task in all_tasks().items():

@@ -94,7 +94,8 @@ class Port:
         default=None,
         doc="Where the task's arrays of these files are: `host` (default); `pinned`, host memory that GPUs copy from "
         "at full rate; `cuda`, the first GPU that the task sees, or `cuda:k`, the one of number k; `auto`, `cuda` if "
-        "`gpus` gives the task one, else `host`. `wilkins plan` shows the path of each channel (docs/launching.md).",
+        "`gpus` gives the task one, else `host`. `wilkins plan` shows the path of each channel "
+        "(`wilkins help launching`).",
     )
     queue: int | None = key(
         integer(1),
@@ -145,7 +146,7 @@ class InPort(ReadKeys, Port):
         default=None,
         doc="The one name by which the program calls all these files, whatever their producers call them, matched on "
         "its last components: each open of it is the next step. Left out: the program calls them by their `filename` "
-        "(docs/graphs.md).",
+        "(`wilkins help graphs`).",
     )
     io_freq: FlowValue | None = key(
         Flow(short=True),
@@ -281,9 +282,9 @@ class Task:
     restart: RestartRule | None = key(
         Restart(),
         default=None,
-        doc="What `wilkins run --resume` restarts the program from (docs/restarting.md): `{files: PATTERN}`, its "
-        "newest checkpoint, with `args` instead of its own and after the command `hook`, where `{file}` stands for the "
-        "checkpoint; `each-step`, with the step after the last it finished, if it keeps no state between steps; "
+        doc="What `wilkins run --resume` restarts the program from (`wilkins help restarting`): `{files: PATTERN}`, "
+        "its newest checkpoint, with `args` instead of its own and after the command `hook`, where `{file}` stands for "
+        "the checkpoint; `each-step`, with the step after the last it finished, if it keeps no state between steps; "
         "`points`, if it tells its restart points itself.",
     )
     strict_end: bool = key(
@@ -306,8 +307,8 @@ class Task:
         Function(),
         default=None,
         doc="For a Python program: a module and a function that is called as `function(vol, rank)` before the program "
-        "begins, to set callbacks and to say when files are served (docs/actions.md). `publish` of an out-port needs "
-        "no code.",
+        "begins, to set callbacks and to say when files are served (`wilkins help actions`). `publish` of an "
+        "out-port needs no code.",
     )
     gpus: int | None = key(
         integer(0),

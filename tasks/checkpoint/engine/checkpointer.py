@@ -40,7 +40,7 @@ IN_FLIGHT = 2
 
 
 class Checkpointer:
-    """Saves states of this program's ranks as versions in a folder, behind the program's back.
+    """Saves states of this program's ranks as versions in a folder, behind the program's back::
 
         ckpt = Checkpointer("checkpoints", keep=2)
         ckpt.attach(optimizer)

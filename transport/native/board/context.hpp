@@ -13,7 +13,7 @@ struct Context {
     int nprocs = 1;          // ranks of the task
 };
 
-// Attached on first use, from the environment the launcher sets (see docs/design.md). Thread-safe.
+// Attached on first use, from the environment the launcher sets (see docs/developers/design.md). Thread-safe.
 const Context& context();
 
 // One line into the run's log: "<time> <task>[<rank>] <message>". printf-like; no-op outside a run.

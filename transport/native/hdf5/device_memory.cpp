@@ -1,4 +1,4 @@
-// The process's own CUDA driver, found without loading it, and copies by it. Not run on a GPU: see docs/devices.md.
+// The process's own CUDA driver, found without loading it, and copies by it. Not run on a GPU: see docs/guides/gpus.md.
 #include "hdf5/device_memory.hpp"
 
 #include <dlfcn.h>

@@ -160,7 +160,7 @@ bool holds(const Board& board, int rank, int slot);
 int count_holds(const Board& board, int rank);
 
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
-// Final: see docs/design.md. `discarded` is told of each resting step that is not published.
+// Final: see docs/developers/design.md. `discarded` is told of each resting step that is not published.
 void task_started(const Board& board, int task, bool one_step = false);
 void task_exited(const Board& board, int task, bool final, bool clean = true,
                  void (*discarded)(const Board& board, const SlotRecord& slot) = nullptr);

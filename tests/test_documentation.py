@@ -1,0 +1,108 @@
+"""The pages of the documentation: what they show is run, what they name is there, and they become a site."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pages
+import pytest
+
+from wilkins.errors import WorkflowError
+from wilkins.spec.load import load
+from wilkins.terminal import help as topics
+
+ROOT = Path(__file__).resolve().parents[1]
+SHOWN = [page for page in pages.pages() if any(block.kind == "console" for block in pages.blocks(page))]
+NEEDS = {"learn/learning.md": "torch", "learn/checkpoints.md": "torch"}
+"""What a page's programs import, where that is an extra."""
+
+
+def title(page: Path) -> str:
+    return str(page.relative_to(pages.DOCS))
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=title)
+@pytest.mark.timeout(200)
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    """In an empty folder: each file written, each command run, each output compared."""
+    needed = NEEDS.get(title(page))
+    if needed and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"needs {needed}")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    wrong = pages.follow(page, folder, timeout=180)
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_page_that_is_wrong_is_found_out(tmp_path: Path) -> None:
+    page = pages.DOCS / "index.md"
+    made = tmp_path / "page.md"
+    made.write_text(
+        "`a.txt`:\n\n```text\nhello\n```\n\n```console\n$ cat a.txt\ngoodbye\n$ false\n$ exit 0\n$ true\n```\n"
+    )
+    text = page.read_text()
+    assert text, "the pages are there"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "DOCS", tmp_path)
+        wrong = pages.follow(made, folder, timeout=20)
+    assert [first.splitlines()[0] for first in wrong] == [
+        "page.md:8: $ cat a.txt: the page says",
+        "page.md:10: $ false: ended with 1",
+        "page.md:11: $ exit 0: was not reached",
+    ]
+
+
+@pytest.mark.parametrize("page", pages.pages(), ids=title)
+def test_yaml_on_a_page_is_right(page: Path, tmp_path: Path) -> None:
+    """Every block of YAML is a workflow file, a list of tasks, or keys of one task."""
+    for block in pages.blocks(page):
+        if block.kind != "yaml":
+            continue
+        text = block.text
+        if not re.search(r"^tasks:", text, re.MULTILINE):
+            text = (
+                "tasks:\n" + text
+                if re.search(r"^ *- ", text)
+                else "tasks:\n- func: ./program\n  " + text.replace("\n", "\n  ")
+            )
+        file = tmp_path / "workflow.yaml"
+        file.write_text(text)
+        try:
+            load(file, [])
+        except WorkflowError as error:
+            pytest.fail(f"{title(page)}:{block.line}: {error}\n{text}")
+
+
+def test_help_shows_every_topic() -> None:
+    found = topics.topics()
+    assert set(found.values()) >= set(SHOWN), "a page with commands is in no index"
+    for name in found:
+        assert topics.shown(name).startswith("# ")
+
+
+def test_messages_name_topics_that_are_there() -> None:
+    found = topics.topics()
+    named = set()
+    for folder in ("wilkins", "flow", "transport", "tasks", "docs"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in {".py", ".cpp", ".hpp", ".md"} and "__pycache__" not in path.parts:
+                named |= set(re.findall(r"`wilkins help ([a-z0-9-]+)", path.read_text(encoding="utf-8")))
+    assert named
+    assert named <= set(found)
+
+
+@pytest.mark.timeout(200)
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """Links, anchors, the reference of the Python interface; and a page loads nothing from elsewhere."""
+    words = ("--quiet", "--fail-on-warning", "--keep-going", "docs", tmp_path)
+    done = subprocess.run([sys.executable, "-m", "sphinx", *map(str, words)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = re.compile(r"""<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)=["']https?:""")
+    assert not [page.name for page in tmp_path.rglob("*.html") if loaded.search(page.read_text(encoding="utf-8"))]
+    assert (tmp_path / "search.html").exists()
