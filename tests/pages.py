@@ -3,8 +3,9 @@
 How a page is read:
 
 - a fenced block after a line that ends with a name in backticks and a colon, as "`workflow.yaml`:", is that file;
-- a ``console`` block holds commands after ``$ ``, and under each what it prints: ``...`` stands for anything, and a
-  command under which nothing stands may print anything; each must end with 0, unless ``$ echo $?`` comes next;
+- a ``console`` block holds commands after ``$ ``, and under each what it prints: ``...`` stands for anything, on a line
+  of its own for any lines or none, and a command under which nothing stands may print anything; each must end with 0,
+  unless ``$ echo $?`` comes next;
 - ``<!-- not run: REASON -->`` before a block leaves it out.
 """
 
@@ -26,6 +27,7 @@ _FENCE = re.compile(
 )
 _NAME = re.compile(r"`(?P<name>[\w./-]+)`[^`\n]*:\s*$")
 _LEFT_OUT = re.compile(r"<!-- not run: (?P<reason>.+?) -->\s*$")
+_ANY_LINES = re.compile(r"\s+^\.\.\.$", re.MULTILINE)
 _MARK = "--- page mark"
 _SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _WIDE = "200"
@@ -119,5 +121,6 @@ def _differences(page: Path, typed: list[Command], printed: list[str], codes: li
         asked = number + 1 < len(typed) and typed[number + 1].text == "echo $?"
         if codes[number] and not asked:
             yield f"{place}: ended with {codes[number]}\n{printed[number]}"
-        if command.output.strip() and not checker.check_output(command.output, printed[number], _SAME):
+        said = _ANY_LINES.sub("...", command.output)
+        if said.strip() and not checker.check_output(said, printed[number], _SAME):
             yield f"{place}: the page says\n{command.output}\nand it printed\n{printed[number]}"
