@@ -58,10 +58,10 @@ class HelpLinks(SphinxTransform):
                 link.append(literal)
 
 
-def sections(app: Sphinx, what: Any, name: str, documented: object, options: object, lines: list[str]) -> None:
+def sections(_: Sphinx, what: Any, name: str, documented: object, options: object, lines: list[str]) -> None:
     """Turn ``Args:``, ``Returns:`` and ``Raises:`` of a docstring into fields. An attribute's has none."""
     if what not in ("attribute", "data", "property"):
-        lines[:] = GoogleDocstring(lines, None, app, what, name, documented, options).lines()
+        lines[:] = GoogleDocstring(lines, what=what, name=name, obj=documented, options=options).lines()
 
 
 def setup(app: Sphinx) -> None:
