@@ -27,8 +27,7 @@ def topics() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for section in _SECTIONS:
         index = PAGES / section / "index.md"
-        text = index.read_text(encoding="utf-8") if index.exists() else ""
-        for name in re.findall(r"^([a-z0-9-]+)$", text, re.MULTILINE):
+        for name in re.findall(r"^([a-z0-9-]+)$", index.read_text(encoding="utf-8"), re.MULTILINE):
             found[name] = index.parent / f"{name}.md"
     return {name: path for name, path in found.items() if path.exists()}
 
