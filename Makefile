@@ -55,7 +55,7 @@ $(VENV)/bin/python:
 
 demo: install
 	$(BIN)/wilkins run examples/quickstart/workflow.yaml
-	@echo "To go on in this shell: . $(BIN)/activate"
+	@echo "To go on in this shell: . $(BIN)/activate; then: wilkins help two-tasks"
 
 # TORCH=torch brings PyTorch, too; without it the tests that need it are left out.
 TORCH ?=

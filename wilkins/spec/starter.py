@@ -2,7 +2,8 @@
 
 STARTER = """\
 # A workflow: which programs run, on how many ranks, and which files connect them.
-# Check it with `wilkins check`, see it with `wilkins graph`, run it with `wilkins run`. All keys: `wilkins schema`.
+# Check it with `wilkins check`, see it with `wilkins graph`, run it with `wilkins run`.
+# To learn it step by step: `wilkins help two-tasks`. All keys: `wilkins help workflow-file`.
 tasks:
   - name: simulation            # optional; default: the program's name
     func: ./simulate            # a program on PATH or relative to this file; .py runs under this Python
