@@ -16,7 +16,8 @@ _HEAD = """# Commands
 
 <!-- Written by `python tests/front/commands_page.py`; edit wilkins/cli.py instead. -->
 
-`wilkins COMMAND --help` says the same on the terminal.
+`wilkins COMMAND --help` says the same on the terminal. `--debug` with any of them, or `WILKINS_DEBUG=1` in the
+environment, shows the traceback of an error, too.
 """
 
 
