@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
+from wilkins.errors import WilkinsError
+
 FILE_NAME = "trace.tsv"
 
 Kind = Literal[
@@ -73,7 +75,7 @@ class Event:
     """Size of the step; -1 where there is none."""
 
 
-class BrokenTraceError(ValueError):
+class BrokenTraceError(WilkinsError, ValueError):
     """A line of a trace is none, as where a disk was full for a while; the message names it."""
 
     def __init__(self, message: str, before: list[Event]) -> None:

@@ -24,7 +24,8 @@ if __name__ == "__main__":
     if importlib.util.find_spec("wilkins") is None:  # a checkout that only this file's path leads to
         sys.path.append(str(Path(__file__).parents[2]))
     name, options, ports = sys.argv[1:]
-    from wilkins.tasks.errors import TaskError, ToldElsewhere
+    from wilkins.errors import WilkinsError
+    from wilkins.tasks.errors import ToldElsewhere
     from wilkins.tasks.ranks import ranks
     from wilkins.tasks.registry import Ports, all_tasks
 
@@ -34,7 +35,7 @@ if __name__ == "__main__":
         importlib.import_module(all_tasks()[name].module).main(
             json.loads(options), Ports(tuple(inports), tuple(outports), folder), here
         )
-    except (OSError, TaskError) as error:
+    except (OSError, WilkinsError) as error:
         if isinstance(error, ToldElsewhere):
             time.sleep(_PATIENCE)
         print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)

@@ -1,7 +1,9 @@
 """What goes wrong in a ready-made task and its user can mend."""
 
+from wilkins.errors import WilkinsError
 
-class TaskError(ValueError):
+
+class TaskError(WilkinsError, ValueError):
     """Shown as it is, without a traceback: what was attempted, why it is wrong, how to mend it."""
 
 

@@ -18,21 +18,21 @@ FOLDERS = ("flow", "transport", "tasks", "workflows")
 # From the bottom up: each room, and the rooms before it in this table that it imports from, no more and no less. A room
 # is a package, a folder of one, or a module; what is in a package and in no room of its own is the package's room.
 ROOMS = {
-    "flow": "",
-    "transport": "",
-    "workflows": "transport",
     "errors": "",
+    "flow": "errors",
+    "transport": "errors",
+    "workflows": "transport",
     "names": "",
     "schema": "errors names flow",
     "terminal": "errors",
-    "tasks": "",
+    "tasks": "errors",
     "tasks/analysis/options": "schema tasks",
     "tasks/checkpoint/options": "schema tasks",
     "tasks/continual/options": "schema tasks",
     "tasks/inference/options": "schema tasks tasks/continual/options",
     "tasks/analysis": "tasks tasks/analysis/options transport",
-    "tasks/checkpoint/errors": "tasks",
-    "tasks/checkpoint/state": "tasks/checkpoint/errors",
+    "tasks/checkpoint/errors": "errors tasks",
+    "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
     "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks/checkpoint/state",
     "tasks/checkpoint/storage": "tasks tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state",
     "tasks/checkpoint/partners": "tasks tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state "
@@ -47,7 +47,7 @@ ROOMS = {
     "tasks/continual/metrics": "tasks",
     "tasks/continual/rehearsal": "tasks tasks/continual/errors",
     "tasks/continual/learner": "tasks tasks/continual/errors tasks/continual/rehearsal",
-    "tasks/continual/task": "tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
+    "tasks/continual/task": "errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
     "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
@@ -56,8 +56,7 @@ ROOMS = {
     "launch": "errors names schema terminal plan flow transport",
     "report": "errors names schema terminal spec plan launch flow tasks transport",
     "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
-    "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint tasks/checkpoint/errors "
-    "transport",
+    "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint transport",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from wilkins.errors import WilkinsError
 from wilkins.transport.plan_table import VERSION, Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -30,11 +31,11 @@ _NOT_DONE = 1
 """Of a call for which the board could not be had."""
 
 
-class EndOfStream(Exception):
+class EndOfStream(WilkinsError):
     """No further step will come on this port."""
 
 
-class BoardHeldError(TimeoutError):
+class BoardHeldError(WilkinsError, TimeoutError):
     """A process has held the board's lock for too long; the message names it."""
 
 

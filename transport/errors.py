@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from wilkins.errors import WilkinsError
 
-class ChannelError(Exception):
+
+class ChannelError(WilkinsError):
     """Any error of channels; each is also the built-in error that fits."""
 
 

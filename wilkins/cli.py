@@ -224,30 +224,22 @@ def _clean(_: argparse.Namespace) -> int:
 
 def _ckpt(parsed: argparse.Namespace) -> int:
     from wilkins.tasks.checkpoint import command
-    from wilkins.tasks.checkpoint.errors import CheckpointError, NotThere
 
-    try:
-        if parsed.action == "list":
-            streams.show(command.listed(parsed.folder))
-        elif parsed.action == "show":
-            streams.show(command.shown(parsed.folder, parsed.version))
-        elif parsed.action == "prune":
-            streams.show(command.pruned(parsed.folder, parsed.keep))
-        elif parsed.action == "export":
-            only = parsed.only or []
-            streams.show(
-                command.exported(
-                    parsed.folder, parsed.file, parsed.version, only=only, root=parsed.root, rank=parsed.rank
-                )
-            )
-        else:
-            text, good = command.verified(parsed.folder, parsed.version)
-            streams.show(text)
-            return 0 if good else WilkinsError.exit_code
-    except NotThere as error:
-        raise UsageError(str(error)) from error
-    except CheckpointError as error:
-        raise WilkinsError(str(error)) from error
+    if parsed.action == "list":
+        streams.show(command.listed(parsed.folder))
+    elif parsed.action == "show":
+        streams.show(command.shown(parsed.folder, parsed.version))
+    elif parsed.action == "prune":
+        streams.show(command.pruned(parsed.folder, parsed.keep))
+    elif parsed.action == "export":
+        only = parsed.only or []
+        streams.show(
+            command.exported(parsed.folder, parsed.file, parsed.version, only=only, root=parsed.root, rank=parsed.rank)
+        )
+    else:
+        text, good = command.verified(parsed.folder, parsed.version)
+        streams.show(text)
+        return 0 if good else WilkinsError.exit_code
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 
 class WilkinsError(Exception):
-    """An error to be shown to the user as it is, without a traceback."""
+    """The root of all errors of Wilkins: shown to the user as it is, without a traceback."""
 
     exit_code: ClassVar[int] = 1
     """What the process exits with."""

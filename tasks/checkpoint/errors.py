@@ -1,5 +1,6 @@
 """What goes wrong with checkpoints and a user can mend."""
 
+from wilkins.errors import UsageError
 from wilkins.tasks.errors import TaskError
 
 
@@ -13,6 +14,8 @@ class Damaged(CheckpointError):
 
 class NotThere(CheckpointError):
     """A folder holds no checkpoints, or not the version that is asked for."""
+
+    exit_code = UsageError.exit_code
 
 
 class Unsupported(CheckpointError):

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 
+from wilkins.errors import WilkinsError
+
 HOST_MEMORY_ALREADY_REGISTERED = 712
 NOT_READY = 600
 DEINITIALIZED = 4
@@ -42,7 +44,7 @@ class Handle(ctypes.Structure):
     _fields_ = (("bytes", ctypes.c_ubyte * HANDLE_BYTES),)
 
 
-class CudaError(OSError):
+class CudaError(WilkinsError, OSError):
     """A call of the CUDA driver failed; `code` is its CUresult."""
 
     def __init__(self, call: str, code: int, name: str, meaning: str) -> None:
@@ -52,7 +54,7 @@ class CudaError(OSError):
         self.name = name
 
 
-class NoCuda(RuntimeError):
+class NoCuda(WilkinsError, RuntimeError):
     """This process can use no CUDA device; the message says why."""
 
 

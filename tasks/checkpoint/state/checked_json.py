@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from wilkins.errors import WilkinsError
+
 Check = Callable[[Any, str], Any]
 
 LARGEST = 2**63 - 1
@@ -20,7 +22,7 @@ LARGEST = 2**63 - 1
 _NAME = re.compile(r"[^/.\0][^/\0]*")
 
 
-class Wrong(ValueError):
+class Wrong(WilkinsError, ValueError):
     """A value is not what it must be: which, and what it must be."""
 
 

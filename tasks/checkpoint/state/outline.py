@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from wilkins.errors import WilkinsError
 from wilkins.tasks.checkpoint.state.sources import Shard
 from wilkins.tasks.checkpoint.state.tree import DEPTH
 
@@ -33,7 +34,7 @@ class Outline(NamedTuple):
     """All other values, as they are met. None of them can change."""
 
 
-class _Unfamiliar(Exception):
+class _Unfamiliar(WilkinsError):
     """The state holds what cannot be recognised."""
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from wilkins import transport
+from wilkins.errors import WilkinsError
 from wilkins.tasks import code
 from wilkins.tasks.continual.errors import BadBatch, BadSample, RankFailed
 from wilkins.tasks.continual.learner import saved_learner
@@ -83,7 +84,7 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
             Training(options, ports, ranks, learner).run()
 
 
-class _Stopped(Exception):
+class _Stopped(WilkinsError):
     """A rule ends training in the middle of a step."""
 
 
