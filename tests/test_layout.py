@@ -18,9 +18,10 @@ FOLDERS = ("flow", "transport", "tasks", "workflows")
 # From the bottom up: each room, and the rooms before it in this table that it imports from, no more and no less. A room
 # is a package, a folder of one, or a module; what is in a package and in no room of its own is the package's room.
 ROOMS = {
+    "atomic": "",
     "errors": "",
     "flow": "errors",
-    "transport": "errors",
+    "transport": "atomic errors",
     "workflows": "transport",
     "names": "",
     "schema": "errors names flow",
@@ -30,30 +31,30 @@ ROOMS = {
     "tasks/checkpoint/options": "schema tasks",
     "tasks/continual/options": "schema tasks",
     "tasks/inference/options": "schema tasks tasks/continual/options",
-    "tasks/analysis": "tasks tasks/analysis/options transport",
+    "tasks/analysis": "atomic tasks tasks/analysis/options transport",
     "tasks/checkpoint/errors": "errors tasks",
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
     "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks/checkpoint/state",
-    "tasks/checkpoint/storage": "tasks tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state",
-    "tasks/checkpoint/partners": "tasks tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state "
+    "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state",
+    "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state "
     "tasks/checkpoint/storage",
-    "tasks/checkpoint/engine": "tasks tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
+    "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
     "tasks/checkpoint/state tasks/checkpoint/storage",
     "tasks/checkpoint/stream": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
     "tasks/checkpoint/storage transport",
-    "tasks/checkpoint": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
+    "tasks/checkpoint": "atomic tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
     "tasks/checkpoint/storage",
     "tasks/continual/errors": "tasks",
     "tasks/continual/metrics": "tasks",
-    "tasks/continual/rehearsal": "tasks tasks/continual/errors",
-    "tasks/continual/learner": "tasks tasks/continual/errors tasks/continual/rehearsal",
+    "tasks/continual/rehearsal": "atomic tasks/continual/errors",
+    "tasks/continual/learner": "atomic tasks/continual/errors tasks/continual/rehearsal",
     "tasks/continual/task": "errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
     "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
     "spec": "errors names schema flow tasks transport workflows",
     "plan": "errors names schema spec flow tasks transport",
-    "launch": "errors names schema terminal plan flow transport",
+    "launch": "atomic errors names schema terminal plan flow transport",
     "report": "errors names schema terminal spec plan launch flow tasks transport",
     "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
     "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint transport",

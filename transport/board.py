@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from wilkins import atomic
 from wilkins.errors import WilkinsError
 from wilkins.transport.plan_table import VERSION, Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
 
@@ -158,22 +159,15 @@ class Board:
         """
         lib = _native()
         final = path or SHARED_MEMORY / f"wilkins-{os.getuid()}-{secrets.token_hex(8)}"
-        folder = final.with_name(final.name + ".new")
-        folder.mkdir(mode=0o700)
-        making = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with contextlib.ExitStack() as stack, atomic.new_folder(final) as folder:
+            making = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, making)  # after the rename
             fcntl.flock(making, fcntl.LOCK_SH)
             run = Arrays.of(
                 log, trace, trace_at_once, tasks=tasks, ports=ports, channels=channels, begins=begins, rests=rests
             )
             _check(lib.wilkins_board_create(os.fsencode(folder), run), "cannot make the run's board", folder)
             lock = cls._take_lock(folder)
-            folder.rename(final)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        finally:
-            os.close(making)
         return cls(final, lock)
 
     @classmethod

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import mmap
 import os
-import secrets
 from pathlib import Path
 
 import h5py
@@ -67,9 +66,3 @@ def read_ahead(name: str) -> None:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
         finally:
             os.close(fd)
-
-
-def hidden_name(name: str) -> str:
-    """The name of a file that is being written, beside the one it will have."""
-    path = Path(name)
-    return str(path.with_name(f".{path.name}.{secrets.token_hex(4)}.part"))

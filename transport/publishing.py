@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import errno
 import os
+import secrets
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import h5py
 import numpy as np
 
-from wilkins.transport import files, memory
+from wilkins.atomic import part_of
+from wilkins.transport import memory
 from wilkins.transport.devices import Source, paths, sources
 from wilkins.transport.errors import NotPublished, StillReferenced, TypeNotSupported
 from wilkins.transport.views import Array, Memory
@@ -271,7 +273,7 @@ class _OnDisk:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._hidden = files.hidden_name(name)
+        self._hidden = part_of(Path(name), secrets.token_hex(4))
         try:
             self.file = h5py.File(self._hidden, "w", alignment_threshold=_ALIGNED_FROM, alignment_interval=_ALIGNMENT)
         except OSError as error:
@@ -281,7 +283,7 @@ class _OnDisk:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         try:
             self.file.flush()  # gives the file its length
-            with Path(self._hidden).open("r+b") as file:
+            with self._hidden.open("r+b") as file:
                 os.posix_fallocate(file.fileno(), offset, size)  # on a full disk, writing to a mapping is SIGBUS
                 return np.memmap(file, dtype, "r+", offset, shape).view(np.ndarray)
         except (OSError, RuntimeError) as error:
@@ -297,12 +299,12 @@ class _OnDisk:
         try:
             self.file.close()
             if whole:
-                Path(self._hidden).replace(self._name)
+                self._hidden.replace(self._name)
         except (OSError, RuntimeError) as error:
             if whole:
                 raise _unpublished(error, "the file cannot be stored", self._name) from error
         finally:
-            Path(self._hidden).unlink(missing_ok=True)
+            self._hidden.unlink(missing_ok=True)
 
 
 def _unpublished(error: Exception, what: str, name: str) -> NotPublished:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wilkins import atomic
 from wilkins.tasks.analysis.results import goes_to
 from wilkins.tasks.ranks import Ranks, agree
 from wilkins.tasks.registry import Ports
-from wilkins.tasks.whole import sync, whole_file
 from wilkins.transport import points
 
 SECONDS = 0.5
@@ -77,11 +77,10 @@ class Progress:
             return
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True)
-            sync(self._folder.parent)
+            atomic.sync(self._folder.parent)
         path = self._folder / f"{self.count:09}.json"
         state = {"count": self.count, "published": self._published, "parts": self._parts()}
-        with whole_file(path) as file:
-            file.write(json.dumps(state).encode())
+        atomic.put(path, json.dumps(state), durable=True)
         points.tell(str(self.count), {self._ports.inports[0]: self._consumed}, self._published, path)
         for old in sorted(self._folder.glob("*.json"))[:-KEPT]:
             with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ from typing import Any
 
 import h5py
 
+from wilkins import atomic
 from wilkins.tasks.errors import TaskError
 
 
@@ -31,9 +32,7 @@ def goes_to(name: Path, port: str) -> bool:
 def write_whole(path: Path, data: bytes | memoryview) -> None:
     """Puts a file in place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(data)
-    part.replace(path)
+    atomic.put(path, data)
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wilkins.atomic import replacing
 from wilkins.tasks.checkpoint.engine.restore import check_boxes, fill_box
 from wilkins.tasks.checkpoint.engine.state_plan import matches
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
@@ -22,7 +23,6 @@ from wilkins.tasks.checkpoint.state.sources import Bytes, Spec, numpy_dtype
 from wilkins.tasks.checkpoint.state.tree import leaves
 from wilkins.tasks.checkpoint.storage.contents import Contents, Entry
 from wilkins.tasks.checkpoint.storage.files import cannot
-from wilkins.tasks.whole import whole_file
 
 _TYPES = {
     "bool": ("BOOL", 1),
@@ -114,7 +114,7 @@ def to_safetensors(
         metadata = {"format": "pt" if any(one.entry.spec.library == "torch" for one in arrays.values()) else "np"}
         header = _header(arrays, metadata | {"wilkins.version": named} | tied)
         try:
-            with whole_file(file) as out:
+            with replacing(file, durable=True) as out:
                 out.write(len(header).to_bytes(8, "little"))
                 out.write(header)
                 for one in arrays.values():

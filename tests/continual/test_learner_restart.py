@@ -52,7 +52,7 @@ def test_killed_and_restarted(tmp_path: Path, ranks: int, name: str) -> None:
         assert steps_of(killed, rank) == expected
     saved = sorted(path.name for path in (killed / "saved").glob("*.pt"))
     assert len(saved) == 2 + 2 * ranks  # two saves, each of one file for all and one per rank
-    assert not list((killed / "saved").glob("*.partial"))
+    assert not list((killed / "saved").glob(".*.part"))
 
 
 def learner_of(name: str = "rehearsal", **options: Any) -> Any:
@@ -120,7 +120,7 @@ def test_saves_of_a_course_that_was_given_up_go(tmp_path: Path) -> None:
             learner.save(tmp_path)
     assert sorted(path.name for path in tmp_path.glob("learner*")) == ["learner.step-4.pt", "learner.step-5.pt"]
     for name in ("learner.step-6", "own-0-of-1.step-6"):  # of a kill while writing
-        (tmp_path / f"{name}.partial").write_bytes(b"half of it")
+        (tmp_path / f".{name}.pt.part").write_bytes(b"half of it")
     with learner_of("incremental") as learner:  # from the beginning, in the same folder
         learner.step(blobs(0)[0].as_batch())
         learner.save(tmp_path, {"course": 2})

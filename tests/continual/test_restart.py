@@ -125,7 +125,7 @@ def test_older_saves_are_removed(tmp_path: Path) -> None:
             buffer.update(batch(step))
             buffer.save(tmp_path, keep=3)
     assert sorted(path.name.split(".")[1] for path in tmp_path.iterdir()) == ["step-3", "step-4", "step-5"]
-    (tmp_path / "rank-0-of-1.step-4.0123abcd.partial").write_bytes(b"of a kill while writing")
+    (tmp_path / ".rank-0-of-1.step-4.0123abcd.npz.part").write_bytes(b"of a kill while writing")
     with RehearsalBuffer(options()) as buffer:
         assert buffer.load(tmp_path, step=3) == 3
         buffer.update(batch(3))

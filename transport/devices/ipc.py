@@ -27,6 +27,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from wilkins import atomic
 from wilkins.transport.board import native_library
 from wilkins.transport.devices import bring, dlpack, paths
 from wilkins.transport.devices.cuda import CudaBuffer, Gpu, gpu
@@ -409,9 +410,7 @@ class _Answer:
         self._write(f"ok {number}")
 
     def _write(self, text: str) -> None:
-        hidden = self.path.with_name(f".{self.path.name}")
-        hidden.write_text(text)
-        hidden.replace(self.path)
+        atomic.put(self.path, text)
 
 
 def _read_answers(key: str) -> dict[str, str]:

@@ -17,13 +17,13 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wilkins import atomic
 from wilkins.errors import ResourceError, refused
 from wilkins.launch.output import tell_left
 from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
@@ -73,14 +73,8 @@ class Rendezvous:
         """First rank: let the others know that the set-up has failed, unless the folder is another run's."""
         with contextlib.suppress(OSError, ResourceError):  # then they end as their mpiexec sees this rank fail
             if not self._made:
-                new = self.path.with_name(f"{self.path.name}.new")
-                new.mkdir(mode=0o700)
-                try:
+                with atomic.new_folder(self.path) as new:
                     self._furnish(new)
-                    new.rename(self.path)
-                except OSError:
-                    shutil.rmtree(new, ignore_errors=True)
-                    raise
                 self._made = True
             elif self._ranks < 0:
                 self._furnish(self.path)
@@ -262,10 +256,8 @@ class Rendezvous:
         return os.pread(self._ranks, 1, 2 * self.size + number) == b"1"
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
-        new = self.path / f".{name}.{self.rank}"
         try:
-            new.write_text(json.dumps(value), encoding="utf-8")
-            new.replace(self.path / name)
+            atomic.put(self.path / name, json.dumps(value), writer=str(self.rank))
         except OSError as error:
             raise refused(self.path / name, "tell the other ranks of the job", error) from error
 

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from wilkins import atomic
 from wilkins.errors import ResourceError, UsageError, refused
 from wilkins.flow.trace import FILE_NAME
 from wilkins.names import own_form, text_of
@@ -65,7 +66,7 @@ class RunDirectory:
             if plan.can_resume:
                 (path / "points").mkdir()
                 (path / KEPT).mkdir()
-            (path / "plan.json").write_text(planfile.dumps(plan), encoding="utf-8")
+            atomic.put(path / "plan.json", planfile.dumps(plan))
             run.hold()
             if not wanted:  # now there is something to be resumed
                 _point(path.parent / "latest", path.name)
@@ -117,7 +118,7 @@ class RunDirectory:
             ResourceError: the system refuses it.
         """
         try:
-            (self.path / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+            atomic.put(self.path / name, json.dumps(value, indent=2) + "\n")
         except OSError as error:
             raise refused(self.path / name, "write this record of the run", error) from error
 
@@ -148,9 +149,7 @@ def _point(link: Path, target: str) -> None:
     """Let ``link`` lead to ``target``, in one step, so that two runs at once do not disturb each other."""
     if link.exists() and not link.is_symlink():
         return
-    new = link.with_name(f".latest-{secrets.token_hex(4)}")
-    new.symlink_to(target)
-    new.replace(link)
+    atomic.point(link, target, writer=secrets.token_hex(4))
 
 
 def versions() -> dict[str, str]:

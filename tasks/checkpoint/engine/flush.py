@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.engine.capture import NOTHING, Filled, Job, calm, clear, digest
 from wilkins.tasks.checkpoint.engine.ring import Ring
 from wilkins.tasks.checkpoint.engine.vote import Dissent, compare, explain
@@ -25,7 +26,6 @@ from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
 from wilkins.tasks.checkpoint.storage.regular_files import INDICES
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream
-from wilkins.tasks.whole import sync
 
 WRITERS = 2
 """Threads that digest and write: one writes while the other digests."""
@@ -164,7 +164,7 @@ class Flush:
                     f"what the state of rank {rank} holds beside its arrays takes {len(raw):,} bytes as JSON, and may "
                     f"take {INDICES:,}; give what is large as arrays"
                 )
-            versions.write_whole(path / index, text)
+            versions.write_synced(path / index, text)
             sync(path)
             stream = Stream(
                 name, place.offset, job.plan.length, tuple(crc32), index, len(raw), hashlib.sha256(raw).hexdigest()

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from wilkins import atomic
+from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.partners.nodes import Nodes
 from wilkins.tasks.checkpoint.ranks import Ranks
@@ -28,7 +30,6 @@ from wilkins.tasks.checkpoint.storage.layout import names_of
 from wilkins.tasks.checkpoint.storage.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import LATEST, Manifest, Version
-from wilkins.tasks.whole import sync
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 PIECE = 1 << 20
@@ -124,8 +125,7 @@ class NodeMemories:
         return trouble
 
     def _rename(self, path: Path, name: str) -> None:
-        path.rename(self.folder / name)
-        sync(self.folder)
+        atomic.commit(path, self.folder / name)
 
     def _prepared(self, path: Path, manifest: Manifest, ranks: Ranks, pace: Pace, *, due: bool) -> str:
         """Returns what went wrong; meets the other agents all the same, or they would wait for ever."""
@@ -140,7 +140,7 @@ class NodeMemories:
             return trouble
         sheet = Sheet(manifest.seal, self.nodes.here, self._rows, code, tuple(map(tuple, digests)))
         try:
-            versions.write_whole(path / SHEET, sheet.text())
+            versions.write_synced(path / SHEET, sheet.text())
             versions.write_manifest(path, manifest)
             sync(path)
         except Exception as error:

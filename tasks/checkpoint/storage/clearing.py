@@ -9,13 +9,13 @@ import logging
 import os
 from pathlib import Path
 
+from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.files import tidied
 from wilkins.tasks.checkpoint.storage.parts import SHEET, read_part
 from wilkins.tasks.checkpoint.storage.versions import LATEST, Version
-from wilkins.tasks.whole import sync
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 _BESIDE = 1 << 20

@@ -20,6 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from wilkins import atomic
+from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.state import checked_json
@@ -29,7 +31,6 @@ from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, led_by, names_of, places, up
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
 from wilkins.tasks.checkpoint.storage.versions import Manifest, read_manifest
-from wilkins.tasks.whole import sync
 
 MEMORY = Path("/dev/shm")
 _WHERE = ".memory"
@@ -59,8 +60,7 @@ def open_memory(path: Path) -> None:
 def remember(storage: Path, memory: Path, nodes: Sequence[str]) -> None:
     """Write down in a storage folder where versions are that it does not have yet."""
     text = json.dumps({"memory": str(memory), "nodes": list(nodes)})
-    versions.write_whole(storage / f"{_WHERE}.new", text)
-    (storage / f"{_WHERE}.new").rename(storage / _WHERE)
+    atomic.put(storage / _WHERE, text, durable=True, mode=0o600)
 
 
 def forgotten(storage: Path) -> None:
@@ -207,7 +207,7 @@ def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, 
         raise Damaged(f"{source / stream.index} cannot be read: {error.strerror}") from error
     if hashlib.sha256(text).hexdigest() != stream.index_sha256:
         raise Damaged(f"{source / stream.index} does not match its digest")
-    versions.write_whole(target / new.index, text.decode())
+    versions.write_synced(target / new.index, text.decode())
     sync(target)
 
 

@@ -28,10 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from wilkins import atomic
+from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.storage.regular_files import INDICES, SHEETS, read_small
-from wilkins.tasks.whole import sync
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 FORMAT = "wilkins-checkpoint"
@@ -43,7 +44,7 @@ LARGEST_BLOCK = 1 << 30
 NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 """What the system says where one may only read."""
 _NAME = re.compile(r"(?P<serial>[0-9]{6,18})-step-(?P<step>[0-9]+)")
-_UNFINISHED = re.compile(r"\.[0-9]{6,18}-step-[0-9]+\.([0-9a-f]+\.new|old)|\.(latest|memory)\.new")
+_UNFINISHED = re.compile(r"\.[0-9]{6,18}-step-[0-9]+\.([0-9a-f]+\.new|old)|\.latest\.part|\.\.memory\.part")
 _HIDDEN = re.compile(r"\.(?P<name>[0-9]{6,18}-step-[0-9]+)\.[0-9a-f]+\.new")
 _LOCKED: set[Path] = set()
 SHA256 = checked_json.like(re.compile("[0-9a-f]{64}"), "a SHA-256 digest")
@@ -280,8 +281,8 @@ def _opened_lock(path: Path) -> int:
     return descriptor
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file and make its bytes last."""
+def write_synced(path: Path, text: str) -> None:
+    """Write a small file of a version that is not committed yet, and make its bytes last."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
@@ -302,7 +303,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
             f"the manifest of step {manifest.step} takes {len(text):,} bytes for {blocks:,} blocks of "
             f"{manifest.block:,}, and may take {SHEETS:,}; give larger ones (block=)"
         )
-    write_whole(path / MANIFEST, text)
+    write_synced(path / MANIFEST, text)
 
 
 def is_unfinished(name: str) -> bool:
@@ -365,19 +366,14 @@ def commit(path: Path, manifest: Manifest) -> Version:
     write_manifest(path, manifest)
     sync(path)
     final = folder / name_of(manifest.serial, manifest.step)
-    path.rename(final)
-    sync(folder)
+    atomic.commit(path, final)
     point(folder, final.name)
     return Version(final, manifest.serial, manifest.step)
 
 
 def point(folder: Path, name: str) -> None:
     """Let `latest` lead to a version: at every moment it leads to the old one or the new one."""
-    new = folder / ".latest.new"
-    new.unlink(missing_ok=True)
-    new.symlink_to(name)
-    new.rename(folder / LATEST)
-    sync(folder)
+    atomic.point(folder / LATEST, name, durable=True)
 
 
 def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:

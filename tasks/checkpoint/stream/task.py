@@ -193,7 +193,7 @@ def store(held: Held, folder: Path, filename: str, pace: Pace) -> Path:
         crc32 = _write(new / filename, held.step, pace)
         program = {"file": filename, "name": held.step.name, "index": held.index, "sequence": held.step.sequence}
         index = json.dumps({"tree": encode(program, lambda *_: None), "arrays": []})
-        versions.write_whole(new / "index-0.json", index)
+        versions.write_synced(new / "index-0.json", index)
         raw = index.encode()
         digest = hashlib.sha256(raw).hexdigest()
         stream = Stream(filename, 0, held.step.size, crc32, "index-0.json", len(raw), digest)

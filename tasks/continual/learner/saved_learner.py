@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 import torch
 
+from wilkins.atomic import replacing
 from wilkins.tasks.continual.errors import CheckpointError
 from wilkins.tasks.continual.learner.strategies import Strategy
 from wilkins.tasks.continual.learner.world import gathered, rank_and_size
-from wilkins.tasks.whole import whole_file
 
 KEPT = 2
 """How many saves stay, the newest ones."""
@@ -82,9 +82,11 @@ def _tidy(folder: Path, step: int, keep: int) -> None:
     for one in set(there) - set(kept) if rank == 0 else ():
         _remove(_shared(folder, one))
     mine = {_own(folder, rank, ranks, one) for one in kept}
-    for path in set(folder.glob(f"own-{rank}-of-*.step-*.p*")) - mine:  # also what a kill left half written: .partial
+    for path in set(folder.glob(f"own-{rank}-of-*.step-*.pt")) - mine:
         _remove(path)
-    for path in folder.glob("learner.step-*.partial") if rank == 0 else ():
+    for path in folder.glob(f".own-{rank}-of-*.step-*.part"):  # what a kill left half written
+        _remove(path)
+    for path in folder.glob(".learner.step-*.part") if rank == 0 else ():
         _remove(path)
 
 
@@ -139,7 +141,7 @@ def _together(folder: Path, work: Callable[[], object]) -> None:
 
 
 def _write(path: Path, state: Mapping[str, Any]) -> None:
-    with whole_file(path) as file:
+    with replacing(path, durable=True) as file:
         torch.save(dict(state), file)
 
 

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wilkins.atomic import replacing
 from wilkins.tasks.continual.errors import BadSample, CheckpointError
 from wilkins.tasks.continual.rehearsal.arrays import Kind, unpack
 from wilkins.tasks.continual.rehearsal.exchange import Exchange
 from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.rounds import Drawn
 from wilkins.tasks.continual.rehearsal.statistics import Statistics
-from wilkins.tasks.whole import whole_file
 
 FORMAT = 1
 _NAME = re.compile(r"rank-(?P<rank>\d+)-of-(?P<ranks>\d+)\.step-(?P<step>\d+)\.(?P<token>[0-9a-f]{8})\.npz")
@@ -68,7 +68,7 @@ def save(folder: str | os.PathLike[str], saved: Saved, exchange: Exchange, keep:
     _raise_first(exchange.tell(trouble))
     others = [one for one in _sets(folder, exchange) if one.path.name != name]
     earlier = sorted((one for one in others if one.step < saved.step), reverse=True)
-    unfinished = folder.glob(f"rank-{exchange.rank}-of-{exchange.size}.step-*.partial")  # of kills while writing
+    unfinished = folder.glob(f".rank-{exchange.rank}-of-{exchange.size}.step-*.part")  # of kills while writing
     for path in {one.path for one in set(others) - set(earlier[: max(keep, 1) - 1])}.union(unfinished):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
@@ -87,7 +87,7 @@ def _write(path: Path, saved: Saved) -> None:
         "statistics": asdict(saved.statistics) | {"classes": {}},
     }
     arrays["values"] = np.frombuffer(json.dumps(values).encode(), np.uint8)
-    with whole_file(path) as file:
+    with replacing(path, durable=True) as file:
         np.savez(file, **arrays)
 
 
