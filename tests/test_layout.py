@@ -44,10 +44,11 @@ ROOMS = {
     "tasks/checkpoint/storage transport",
     "tasks/checkpoint": "atomic tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
     "tasks/checkpoint/storage",
-    "tasks/continual/errors": "tasks",
+    "tasks/continual/errors": "tasks tasks/checkpoint/errors",
     "tasks/continual/metrics": "tasks",
-    "tasks/continual/rehearsal": "atomic tasks/continual/errors",
-    "tasks/continual/learner": "atomic tasks/continual/errors tasks/continual/rehearsal",
+    "tasks/continual/rehearsal": "tasks/continual/errors tasks/checkpoint/ranks tasks/checkpoint/engine",
+    "tasks/continual/learner": "tasks/continual/errors tasks/continual/rehearsal tasks/checkpoint/ranks "
+    "tasks/checkpoint/engine",
     "tasks/continual/task": "errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
     "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",

@@ -8,7 +8,7 @@ of its own, and waiting sleeps rather than spins.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -150,6 +150,57 @@ class TorchRanks:
 
     def close(self) -> None:
         self._dist.destroy_process_group(self._group)
+
+
+class Silent:
+    """Ranks that say nothing else to each other until a version is there: what they have to tell texts serves for it.
+
+    They keep no partners.
+    """
+
+    def __init__(self, rank: int, size: int, tell: Callable[[str], list[str]]) -> None:
+        self.rank, self.size = rank, size
+        self._tell = tell
+
+    def tell(self, text: str) -> list[str]:
+        return self._tell(text)
+
+    def exchange(self, send: Mapping[int, Bytes], receive: Mapping[int, Bytes]) -> None:
+        assert not send and not receive
+
+    def another(self) -> Silent:
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+def first_trouble(told: Sequence[str]) -> str:
+    """The trouble of the first rank that has any, with its number if there are several; else nothing."""
+    found = next(((rank, one) for rank, one in enumerate(told) if one), None)
+    if found is None:
+        return ""
+    return f"rank {found[0]}: {found[1]}" if len(told) > 1 else found[1]
+
+
+def together(ranks: Ranks, act: Callable[[], object], named: Callable[[OSError], str]) -> None:
+    """Do something on all ranks, and go on when all have done it. Collective.
+
+    Args:
+        named: what to tell of the system's refusals.
+
+    Raises:
+        CheckpointError: it failed on one of them; the same on all.
+    """
+    trouble = ""
+    try:
+        act()
+    except CheckpointError as error:
+        trouble = str(error)
+    except OSError as error:
+        trouble = named(error)
+    if trouble := first_trouble(ranks.tell(trouble)):
+        raise CheckpointError(trouble)
 
 
 def make_ranks(ranks: Any) -> Ranks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wilkins.tasks.checkpoint.errors import CheckpointError as CheckpointError  # of saved learners and buffers, too
 from wilkins.tasks.errors import TaskError
 
 
@@ -42,10 +43,6 @@ class BadSample(RehearsalError):
 
 class RankFailed(RehearsalError):
     """Another rank stopped, closed its part of the buffer, or does not agree with this one."""
-
-
-class CheckpointError(RehearsalError):
-    """A saved buffer or learner cannot be written, or cannot be restored here."""
 
 
 def _told(who: str, reason: str, port: str, step: int | None, tensor: str) -> str:

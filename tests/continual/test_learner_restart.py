@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoint.rank_threads import on_ranks
 from continual.learning import BATCH, blobs, buffer_options, perceptron, sgd, torch, weights
+from kill_points import kill_at
 
 from support import MPIEXEC, run_tree
+from wilkins.cli import main
 from wilkins.tasks import continual
+from wilkins.tasks.checkpoint import Checkpointer
+from wilkins.tasks.checkpoint.engine.at_once import save_at_once
+from wilkins.tasks.checkpoint.storage import versions
 
 pytestmark = pytest.mark.needs("python:torch")
 
 PROGRAM = Path(__file__).resolve().parent.parent / "programs" / "rehearsal" / "learner.py"
 
 
-def train(folder: Path, ranks: int, *words: str) -> int:
-    """Run the trainer in a folder; its exit code."""
+def train(folder: Path, ranks: int, *words: str, kill: Mapping[str, str] | None = None) -> int:
+    """Run the trainer in a folder; its exit code. `kill`: see `kill_at`."""
     folder.mkdir(exist_ok=True)
     launcher = [MPIEXEC, "-n", str(ranks)] if ranks > 1 else []
     command = [*launcher, sys.executable, str(PROGRAM), str(folder), *words]
-    return run_tree(command, 150, folder, {"OMP_NUM_THREADS": "1"}).code
+    return run_tree(command, 150, folder, {"OMP_NUM_THREADS": "1", **(kill or {})}).code
 
 
 def steps_of(folder: Path, rank: int) -> dict[int, set[str]]:
@@ -50,9 +58,29 @@ def test_killed_and_restarted(tmp_path: Path, ranks: int, name: str) -> None:
         expected = steps_of(unbroken, rank)
         assert max(expected) >= 18
         assert steps_of(killed, rank) == expected
-    saved = sorted(path.name for path in (killed / "saved").glob("*.pt"))
-    assert len(saved) == 2 + 2 * ranks  # two saves, each of one file for all and one per rank
-    assert not list((killed / "saved").glob(".*.part"))
+    assert len(steps_in(killed / "saved")) == 2
+    assert sorted(path.name for path in (killed / "saved").glob(".*")) == [".lock"]
+
+
+@pytest.mark.nightly
+@pytest.mark.needs(MPIEXEC)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_killed_at_every_point_of_a_save(tmp_path: Path, ranks: int) -> None:
+    """One after the other, in one folder: by rank 0, which commits, where there are several."""
+    unbroken, killed = tmp_path / "unbroken", tmp_path / "killed"
+    assert train(unbroken, ranks, "der++") == 0
+    for point in ("flush.begun", "flush.synced", "commit.manifest", "commit.renamed", "commit.latest", "prune.hidden"):
+        assert train(killed, ranks, "der++", kill=kill_at(point, 1, 0)) != 0, point
+    assert train(killed, ranks, "der++") == 0
+    for rank in range(ranks):
+        assert steps_of(killed, rank) == steps_of(unbroken, rank)
+    assert len(steps_in(killed / "saved")) == 2
+    assert sorted(path.name for path in (killed / "saved").glob(".*")) == [".lock"]
+
+
+def steps_in(folder: Path) -> list[int]:
+    return [one.step for one in versions.versions(folder)]
 
 
 def learner_of(name: str = "rehearsal", **options: Any) -> Any:
@@ -118,13 +146,12 @@ def test_saves_of_a_course_that_was_given_up_go(tmp_path: Path) -> None:
         for step in range(5):
             learner.step(blobs(step)[0].as_batch())
             learner.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.glob("learner*")) == ["learner.step-4.pt", "learner.step-5.pt"]
-    for name in ("learner.step-6", "own-0-of-1.step-6"):  # of a kill while writing
-        (tmp_path / f".{name}.pt.part").write_bytes(b"half of it")
+    assert steps_in(tmp_path) == [4, 5]
+    (tmp_path / ".000006-step-6.0123abcd.new").mkdir()  # of a kill while writing
     with learner_of("incremental") as learner:  # from the beginning, in the same folder
         learner.step(blobs(0)[0].as_batch())
         learner.save(tmp_path, {"course": 2})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["learner.step-1.pt", "own-0-of-1.step-1.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "000006-step-1", "latest"]
     with learner_of("incremental") as learner:
         assert learner.load(tmp_path) == {"course": 2}
 
@@ -147,28 +174,83 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
             learner.load(tmp_path)
 
 
-def test_damaged_or_missing_files(tmp_path: Path) -> None:
-    saved(tmp_path)
-    shared, own = next(tmp_path.glob("learner.*")), next(tmp_path.glob("own-*"))
-    content = shared.read_bytes()
-    shared.write_bytes(content[: len(content) // 2])
-    with learner_of() as learner, pytest.raises(continual.CheckpointError, match="cannot restore a learner from"):
+def test_a_course_goes_back_to_an_earlier_save(tmp_path: Path) -> None:
+    """What was saved after that one stays until there is a save of the new course; the one it went back to stays on."""
+    with learner_of("incremental") as learner:
+        for step in range(5):
+            learner.step(blobs(step)[0].as_batch())
+            learner.save(tmp_path, {"course": 1}, keep=3)
+    with learner_of("incremental") as learner:
+        assert learner.load(tmp_path, 3) == {"course": 1} and learner.steps == 3
+        assert steps_in(tmp_path) == [3, 4, 5]
+        learner.step(blobs(3)[0].as_batch())
+        learner.save(tmp_path, {"course": 2}, keep=2)
+    assert steps_in(tmp_path) == [3, 4]
+    with learner_of("incremental") as learner:
+        assert learner.load(tmp_path) == {"course": 2} and learner.steps == 4
+
+
+def test_a_save_that_is_damaged(tmp_path: Path) -> None:
+    """No older one stands in for it: what was learned since would be lost unseen."""
+    with learner_of("incremental") as learner:
+        for step in range(2):
+            learner.step(blobs(step)[0].as_batch())
+            learner.save(tmp_path)
+    data = tmp_path / "latest" / "data-0.bin"
+    content = data.read_bytes()
+    data.write_bytes(content[: len(content) // 2])
+    with (
+        learner_of("incremental") as learner,
+        pytest.raises(continual.CheckpointError, match=r"no version .* verifies"),
+    ):
         learner.load(tmp_path)
-    shared.write_bytes(content)
-    own.rename(own.with_name(own.name.replace("of-1", "of-2")))
+    with learner_of("incremental") as learner:
+        assert learner.load(tmp_path, 1) == {} and learner.steps == 1
+
+
+def test_what_is_no_save_of_a_learner(tmp_path: Path) -> None:
+    on_ranks(2, lambda ranks: save_at_once(tmp_path / "of two", ranks, 1, {}, 2))
     with learner_of() as learner, pytest.raises(continual.CheckpointError, match="another number of ranks than 1"):
-        learner.load(tmp_path)
+        learner.load(tmp_path / "of two")
+    with Checkpointer(tmp_path / "other") as checkpointer:
+        checkpointer.save(1, {"model": {}})
+    with learner_of() as learner, pytest.raises(continual.CheckpointError, match="cannot restore a learner from"):
+        learner.load(tmp_path / "other")
 
 
-def test_a_file_that_would_run_code(tmp_path: Path) -> None:
-    saved(tmp_path)
-    path = next(tmp_path.glob("learner.*"))
-    torch().save({"format": 1, "model": print}, path)
-    with learner_of() as learner, pytest.raises(continual.CheckpointError, match="cannot restore"):
-        learner.load(tmp_path)
+def test_what_cannot_be_kept_exactly(tmp_path: Path) -> None:
+    with learner_of("incremental") as learner:
+        learner.save(tmp_path)
+        with pytest.raises(continual.CheckpointError, match=r"extra/these: a builtins\.set is not kept"):
+            learner.save(tmp_path, {"these": {1, 2}})
+        learner.save(tmp_path, {"these": [1, 2]})
+    assert len(steps_in(tmp_path)) == 1
+
+
+@pytest.mark.needs("python:safetensors")
+def test_looked_at_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A save is a version like any other: listed, verified, shown, exported and pruned."""
+    with learner_of("rehearsal") as learner:
+        for step in range(2):
+            learner.step(blobs(step)[0].as_batch())
+            learner.save(tmp_path / "saved")
+        state = learner.model.state_dict()
+    folder, file = str(tmp_path / "saved"), tmp_path / "model.safetensors"
+    for words in (["list"], ["verify"], ["show"], ["export", str(file), "--root", "model"]):
+        assert main(["ckpt", words[0], folder, *words[1:]]) == 0
+    out = capsys.readouterr().out
+    assert out.count("all right") == 2 and "buffer/arrays/rows" in out and "model/0.weight" in out
+    exported = importlib.import_module("safetensors.torch").load_file(file)
+    assert exported.keys() == state.keys() and all(torch().equal(exported[name], state[name]) for name in state)
+    assert main(["ckpt", "prune", folder, "--keep", "1"]) == 0 and steps_in(tmp_path / "saved") == [2]
+    with learner_of("rehearsal") as learner:
+        assert learner.load(folder) == {} and learner.steps == 2
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with learner_of("incremental") as learner, pytest.raises(continual.CheckpointError, match=r"cannot use .*file"):
+    with (
+        learner_of("incremental") as learner,
+        pytest.raises(continual.CheckpointError, match=r"cannot write .*file: Not a directory"),
+    ):
         learner.save(tmp_path / "file")

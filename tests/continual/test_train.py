@@ -222,7 +222,8 @@ def test_a_restart_point_is_told_with_each_save(tmp_path: Path, monkeypatch: pyt
         ("9", 1, 0),
         ("10", 2, 1),
     ]
-    assert [one.file for one in told] == [str(tmp_path / "saved" / f"learner.step-{one.label}.pt") for one in told]
+    names = [f"{number:06}-step-{one.label}" for number, one in enumerate(told, 1)]
+    assert [one.file for one in told] == [str(tmp_path / "saved" / name / "manifest.json") for name in names]
     assert all(Path(one.file).exists() for one in told)
 
 

@@ -58,6 +58,8 @@ class Restored:
     """
     skipped: tuple[str, ...]
     """Newer versions that do not verify, and why."""
+    ranks: int
+    """How many saved it."""
 
 
 class Elsewhere(Protocol):
@@ -84,6 +86,7 @@ def restore(
     only: Sequence[str] | None = None,
     allow_missing: Sequence[str] = (),
     elsewhere: Sequence[Elsewhere] = (),
+    older: bool = True,
 ) -> Restored | None:
     """The newest version that verifies on all ranks, or that of a step. Collective.
 
@@ -96,6 +99,7 @@ def restore(
         only: patterns of paths; all else is left out.
         allow_missing: patterns of paths of arrays that only `state` or only the version may hold. The former stay as
             they are and are told in `missing`, the latter are in the state that is returned.
+        older: whether an older version stands in for a newer one that does not verify.
 
     Raises:
         CheckpointError: there are versions and none verifies; there is none of that step; `state` has arrays of other
@@ -113,6 +117,8 @@ def restore(
         found = [one for one in found if one.step == step]
         if not found:
             raise CheckpointError(f"{folder} holds no version of step {step}; `wilkins ckpt list {folder}` lists them")
+    if not older:
+        found = [one for one in found if one.serial == found[-1].serial]
     skipped: list[str] = []
     for one in reversed(found):
         version, trouble = (one, "") if isinstance(one, Version) else one.fetch()
@@ -126,10 +132,24 @@ def restore(
             continue
         return _load(version, ranks, state, only, tuple(allow_missing), tuple(skipped))
     if skipped:
-        what = "the folder, and those in the nodes' memory," if elsewhere else "the folder,"
-        cure = f"; to begin anew, remove {what} or save into another" if step is None else ""
+        cure = ""
+        if step is None and older:
+            what = "the folder, and those in the nodes' memory," if elsewhere else "the folder,"
+            cure = f"; to begin anew, remove {what} or save into another"
+        elif step is None:
+            cure = "; remove it to go on from an older one"
         raise CheckpointError(f"no version in {folder} verifies: {'; '.join(skipped)}{cure}")
     return None
+
+
+def read_rank(path: Path, rank: int, only: Sequence[str] | None = None) -> Any:
+    """What a rank saved in a version, read by whoever asks; every byte of it is compared with its digest.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    with Contents(path) as contents:
+        return _Loader(contents, rank, contents.ranks, None, only).load()[0]
 
 
 def _verify(version: Version, ranks: Ranks) -> str:
@@ -158,11 +178,12 @@ def _load(
     allowed: tuple[str, ...],
     skipped: tuple[str, ...],
 ) -> Restored:
-    trouble, found = "", None
+    trouble, found, saved = "", None, 0
     missing: tuple[str, ...] = ()
     with contextlib.ExitStack() as stack:
         try:
             contents = stack.enter_context(Contents(version.path))
+            saved = contents.ranks
             loader = _Loader(contents, ranks.rank, ranks.size, state, only)
             trouble = "" if state is None else loader.misfit(allowed)
         except CheckpointError as error:
@@ -176,7 +197,7 @@ def _load(
             trouble = _agree(ranks, trouble)
     if trouble:
         raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
-    return Restored(version.step, version.path, found, missing, skipped)
+    return Restored(version.step, version.path, found, missing, skipped, saved)
 
 
 class _Loader:

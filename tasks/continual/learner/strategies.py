@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from wilkins.tasks.continual.errors import LearningError
+from wilkins.tasks.continual.errors import CheckpointError, LearningError
 from wilkins.tasks.continual.rehearsal.buffer import RehearsalBuffer
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
 from wilkins.tasks.continual.rehearsal.statistics import Statistics
@@ -90,15 +89,17 @@ class Strategy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a `state_dict`."""
 
-    def save(self, folder: str | PathLike[str], keep: int = 2) -> int | None:  # noqa: ARG002 - nothing to write without a buffer
-        """Save the buffer, all ranks together; the step by which it is found again. Without a buffer: None.
-
-        The newest `keep` saves stay.
-        """
+    def buffer_state(self) -> dict[str, Any] | None:
+        """This rank's part of the buffer, all ranks together: arrays and plain values. Without a buffer: None."""
         return None
 
-    def load(self, folder: str | PathLike[str], step: int | None) -> None:
-        """Restore the buffer, all ranks together, before the first step."""
+    def load_buffer_state(self, state: Mapping[str, Any]) -> None:  # noqa: ARG002 - there is no buffer
+        """Continue from a `buffer_state`, before the first step.
+
+        Raises:
+            CheckpointError: it does not fit.
+        """
+        raise CheckpointError(f"it was saved with a rehearsal buffer, which the strategy {self.name!r} has not")
 
     def __enter__(self) -> Strategy:
         return self
@@ -168,12 +169,11 @@ class Rehearsal(Strategy):
     def statistics(self) -> Statistics:
         return self.buffer.statistics()
 
-    def save(self, folder: str | PathLike[str], keep: int = 2) -> int:
-        self.buffer.save(folder, keep=keep)
-        return self.buffer.step
+    def buffer_state(self) -> dict[str, Any]:
+        return self.buffer.state_dict()
 
-    def load(self, folder: str | PathLike[str], step: int | None) -> None:
-        self.buffer.load(folder, step)
+    def load_buffer_state(self, state: Mapping[str, Any]) -> None:
+        self.buffer.load_state_dict(state)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

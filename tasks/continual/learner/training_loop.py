@@ -273,11 +273,12 @@ class Learner:
     ) -> None:
         """Write the learner and its buffer to a folder, all ranks together, between two steps.
 
-        A kill at any moment leaves a complete save, this one or the one before. `extra` is kept with it: each rank's
-        own, of plain values and tensors. The newest `keep` saves stay.
+        A save is a version of a checkpoint. A kill at any moment leaves a complete one, this one or the one before.
+        `extra` is kept with it: each rank's own, of plain values, tensors and arrays. The newest `keep` saves of this
+        course stay.
 
         Raises:
-            CheckpointError: a rank cannot write.
+            CheckpointError: a rank cannot write, or its state holds what cannot be kept exactly.
         """
         saved_learner.save(self, folder, dict(extra or {}), keep)
 

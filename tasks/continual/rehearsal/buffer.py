@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -193,33 +194,26 @@ class RehearsalBuffer:
         """What was done up to the representatives taken last."""
         return self._statistics
 
-    def save(self, folder: str | os.PathLike[str], *, keep: int = 2) -> None:
-        """Write this buffer's state to a folder, all ranks together: samples, random generators, what is drawn already.
-
-        Each rank writes a file whose name holds the step; older ones are removed once all ranks have written theirs,
-        except the `keep` newest. A kill at any moment leaves a complete set.
+    def state_dict(self) -> dict[str, Any]:
+        """This rank's part: arrays and plain values. Waits for what is being drawn, on all ranks.
 
         Raises:
-            CheckpointError: a rank cannot write its file, or nothing was offered yet.
+            CheckpointError: nothing was offered yet, or the buffer is closed.
         """
         drawn = self._result() if self._round is not None else None
         if self._ended or self._part.layout is None:
             raise CheckpointError(f"there is nothing to save: {self._ended or 'no batch was offered yet'}")
-        saved = saved_buffer.Saved(self._step, self._part, drawn, self._kinds, self._statistics)
-        saved_buffer.save(folder, saved, self._exchange, keep)
+        return saved_buffer.state_of(saved_buffer.Saved(self._step, drawn, self._kinds, self._statistics), self._part)
 
-    def load(self, folder: str | os.PathLike[str], step: int | None = None) -> int:
-        """Continue from the newest complete set of files in a folder, or that of a step; returns its step.
-
-        Comes before the first offer, on all ranks together, with as many of them and the same options as then.
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state_dict` of this rank's, before the first offer, with as many ranks and the same options.
 
         Raises:
-            CheckpointError: there is no complete set, or it does not fit this buffer, which is empty as before.
+            CheckpointError: it does not fit this buffer, which is empty as before.
         """
-        if self._step or self._ended:
-            raise CheckpointError("a saved buffer is loaded before the first batch is offered")
+        self._check_new()
         try:
-            loaded = saved_buffer.load(folder, step, self._part, self._exchange)
+            loaded = saved_buffer.restored(state, self._part)
         except CheckpointError:
             self._part = Part(self.options, self._exchange.rank, self._exchange.size)
             raise
@@ -227,6 +221,31 @@ class RehearsalBuffer:
         if loaded.drawn is not None:
             self._round = Future()
             self._round.set_result((loaded.drawn, loaded.statistics))
+
+    def _check_new(self) -> None:
+        if self._step or self._ended:
+            raise CheckpointError("a saved buffer is loaded before the first batch is offered")
+
+    def save(self, folder: str | os.PathLike[str], *, keep: int = 2) -> None:
+        """Make this buffer's state a version in a folder, all ranks together: samples, generators, what is drawn.
+
+        The newest `keep` versions stay. A kill at any moment leaves a complete one.
+
+        Raises:
+            CheckpointError: a rank cannot write, or nothing was offered yet.
+        """
+        saved_buffer.save(Path(folder), self._step, self.state_dict(), self._exchange, keep)
+
+    def load(self, folder: str | os.PathLike[str], step: int | None = None) -> int:
+        """Continue from the newest version in a folder, or that of a step; returns its step.
+
+        Comes before the first offer, on all ranks together, with as many of them and the same options as then.
+
+        Raises:
+            CheckpointError: there is none, or it does not fit this buffer, which is empty as before.
+        """
+        self._check_new()
+        saved_buffer.load(Path(folder), step, self.load_state_dict, self._exchange)
         return self._step
 
     def close(self) -> None:

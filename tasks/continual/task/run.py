@@ -350,7 +350,7 @@ class Training:
                 str(learner.steps),
                 {self._port: self._sequence + (not learner.position.begun)},
                 dict.fromkeys(self._outports, versions.from_here),
-                saved_learner.file_of(self._folder, learner.steps).resolve(),
+                saved_learner.file_of_newest(self._folder),
             )
 
     def _restore(self) -> bool:

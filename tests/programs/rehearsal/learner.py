@@ -1,7 +1,8 @@
 """Trains on a stream by the learner: `learner.py FOLDER STRATEGY [KILL RANK WHERE]`; goes on from what FOLDER holds.
 
-With KILL, rank RANK kills itself in that step: `train` after it, `save` while it saves, with its own file written but
-not that of all ranks. Appends to FOLDER/log-<rank> what was recalled in each step and a digest of the model after it.
+With KILL, rank RANK kills itself in that step: `train` after it, `save` while it saves, with its own part written, of
+which no version is made yet. Appends to FOLDER/log-<rank> what was recalled in each step and a digest of the model
+after it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from mpi4py import MPI
 
 from wilkins.tasks import continual
-from wilkins.tasks.continual.learner import saved_learner
+from wilkins.tasks.checkpoint.engine.flush import Flush
 from wilkins.tasks.continual.learner.training_loop import Step
 from wilkins.tasks.continual.scenarios import class_incremental
 
@@ -71,16 +73,15 @@ def main() -> None:
                     die()
                 if step.number % SAVE_EVERY == 0:
                     if doomed and where == "save":
-                        write = saved_learner._write
-                        saved_learner._write = dying(write, die)
+                        Flush._write = dying(Flush._write, die)  # type: ignore[method-assign]
                     learner.save(folder / "saved", {"logged": logged})
 
             for experience in stream[learner.position.experience :]:
                 learner.experience(experience.as_batch(), EPOCHS.get(name, 2), after_step=after)
 
 
-def dying(write: Callable[..., None], die: Callable[[], None]) -> Callable[..., None]:
-    """Writes this rank's own file, and dies before anything else."""
+def dying(write: Callable[..., Any], die: Callable[[], None]) -> Callable[..., Any]:
+    """Writes this rank's own part, and dies before anything else."""
 
     def write_once(*arguments: object) -> None:
         write(*arguments)
