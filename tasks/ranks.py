@@ -10,6 +10,7 @@ import termios
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wilkins.tasks.collectives import first_in_trouble
 from wilkins.tasks.errors import TaskError, ToldElsewhere
 
 if TYPE_CHECKING:
@@ -109,6 +110,6 @@ def agree(ranks: Ranks, trouble: str) -> None:
         ToldElsewhere: on the others then.
     """
     found = ranks.gather(trouble)
-    first = next((rank for rank, text in enumerate(found) if text), None)
+    first = first_in_trouble(found)
     if first is not None:
         raise TaskError(trouble) if first == ranks.rank else ToldElsewhere(f"rank {first} stopped: {found[first]}")

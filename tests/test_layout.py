@@ -34,21 +34,21 @@ ROOMS = {
     "tasks/analysis": "atomic tasks tasks/analysis/options transport",
     "tasks/checkpoint/errors": "errors tasks",
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
-    "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks/checkpoint/state",
-    "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state",
+    "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks/checkpoint/state tasks",
+    "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state tasks",
     "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state "
-    "tasks/checkpoint/storage",
+    "tasks/checkpoint/storage tasks",
     "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
-    "tasks/checkpoint/state tasks/checkpoint/storage",
+    "tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/stream": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
     "tasks/checkpoint/storage transport",
     "tasks/checkpoint": "atomic tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "
     "tasks/checkpoint/storage",
     "tasks/continual/errors": "tasks tasks/checkpoint/errors",
     "tasks/continual/metrics": "tasks",
-    "tasks/continual/rehearsal": "tasks/continual/errors tasks/checkpoint/ranks tasks/checkpoint/engine",
+    "tasks/continual/rehearsal": "tasks/continual/errors tasks/checkpoint/ranks tasks/checkpoint/engine tasks",
     "tasks/continual/learner": "tasks/continual/errors tasks/continual/rehearsal tasks/checkpoint/ranks "
-    "tasks/checkpoint/engine",
+    "tasks/checkpoint/engine tasks",
     "tasks/continual/task": "errors tasks tasks/analysis tasks/continual/errors tasks/continual/learner "
     "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",

@@ -106,7 +106,7 @@ def test_arrays_of_the_program_are_filled_in_place(opened: Opener) -> None:
         "b": {"c": np.zeros((3, 200_000), int)[:, ::2]},
         "new": np.ones(2),
     }
-    with pytest.raises(CheckpointError, match=r"rank 0 does not fit; the version does not hold for it: new\. Give a"):
+    with pytest.raises(CheckpointError, match=r"state does not fit; the version does not hold for it: new\. Give a"):
         checkpointer.restore(target)
     assert not target["a"].any()
     restored = checkpointer.restore(target, allow_missing=("new",))

@@ -231,7 +231,7 @@ def test_a_model_that_torch_shards(tmp_path: Path, saved: int, other: int) -> No
     words: list[str | Path] = [sys.executable, PROGRAM, tmp_path / "versions", "fsdp", str(saved), str(other)]
     told = must_run(tmp_path, *words, timeout=170)
     assert [f"rank {rank} of {saved} saved" in told for rank in range(saved)] == [True] * saved
-    trouble = f"the state of rank {other - 1} does not fit; the version does not hold for it: own. "
+    trouble = f"rank {other - 1}: the state does not fit; the version does not hold for it: own. "
     for rank in range(other):
         line = f"rank {rank} of {other} restored: the checkpoint 000001-step-3 cannot be restored: {trouble}"
         assert line in told, told

@@ -26,7 +26,7 @@ from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.partners.nodes import Nodes, find_nodes
 from wilkins.tasks.checkpoint.partners.parity import PIECE, NodeMemories
 from wilkins.tasks.checkpoint.partners.rescue import remembered
-from wilkins.tasks.checkpoint.ranks import make_ranks
+from wilkins.tasks.checkpoint.ranks import make_ranks, together
 from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.clearing import make_room, mend, recover
 from wilkins.tasks.checkpoint.storage.erasure import Partners
@@ -188,15 +188,11 @@ class Checkpointer:
         Raises:
             CheckpointError: it failed on one of them; raised on all.
         """
-        trouble = ""
-        try:
-            act()
-        except CheckpointError as error:
-            trouble = str(error)
-        except OSError as error:
-            trouble = f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
-        if trouble := next((one for one in self._ranks.tell(trouble) if one), ""):
-            raise CheckpointError(trouble)
+
+        def named(error: OSError) -> str:
+            return f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
+
+        together(self._ranks, act, named)
 
     def _open_storage(self) -> None:
         if self._ranks.rank != 0:

@@ -26,6 +26,7 @@ from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
 from wilkins.tasks.checkpoint.storage.regular_files import INDICES
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream
+from wilkins.tasks.collectives import first_trouble
 
 WRITERS = 2
 """Threads that digest and write: one writes while the other digests."""
@@ -114,7 +115,7 @@ class Flush:
             "trouble": job.trouble if job.plan is NOTHING else trouble, "newest": newest,
         }  # fmt: skip
         told = [json.loads(text) for text in self._ranks.tell(json.dumps(plan))]
-        if trouble := _first_trouble(told):
+        if trouble := first_trouble([one["trouble"] for one in told]):
             return trouble
         for name, what in (("step", "steps"), ("replicas", "replicated state")):
             if len({one[name] for one in told}) > 1:
@@ -161,7 +162,7 @@ class Flush:
             raw = text.encode()
             if len(raw) > INDICES:
                 raise CheckpointError(
-                    f"what the state of rank {rank} holds beside its arrays takes {len(raw):,} bytes as JSON, and may "
+                    f"what the state holds beside its arrays takes {len(raw):,} bytes as JSON, and may "
                     f"take {INDICES:,}; give what is large as arrays"
                 )
             versions.write_synced(path / index, text)
@@ -220,7 +221,7 @@ class Flush:
         """Rank 0 decides and tells the others."""
         trouble, manifest = "", None
         if self._ranks.rank == 0:
-            trouble = _first_trouble(answers)
+            trouble = first_trouble([one["trouble"] for one in answers])
             if not trouble and (dissents := compare([one["votes"] for one in answers])):
                 trouble = explain(dissents, _disputed(job, dissents, self._ring.block))
             if not trouble:
@@ -272,14 +273,6 @@ class Flush:
 def _text(manifest: Manifest | None, memories: NodeMemories | None) -> str:
     """What other nodes must know of a version."""
     return manifest.text() if manifest is not None and memories is not None else ""
-
-
-def _first_trouble(answers: list[dict[str, Any]]) -> str:
-    bad = [(rank, one["trouble"]) for rank, one in enumerate(answers) if one["trouble"]]
-    if not bad:
-        return ""
-    rank, trouble = bad[0]
-    return f"rank {rank}: {trouble}" if len(answers) > 1 else str(trouble)
 
 
 def _disputed(job: Job, dissents: list[Dissent], block: int) -> list[str]:

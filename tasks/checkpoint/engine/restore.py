@@ -32,6 +32,7 @@ from wilkins.tasks.checkpoint.state.tree import MISSING, arrays_in, decode
 from wilkins.tasks.checkpoint.storage.clearing import misnamed
 from wilkins.tasks.checkpoint.storage.contents import Contents, Entry, Index
 from wilkins.tasks.checkpoint.storage.versions import Version, versions
+from wilkins.tasks.collectives import first_trouble
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 
@@ -123,7 +124,7 @@ def restore(
     for one in reversed(found):
         version, trouble = (one, "") if isinstance(one, Version) else one.fetch()
         if version is not None:
-            trouble = _agree(ranks, _verify(version, ranks))
+            trouble = first_trouble(ranks.tell(_verify(version, ranks)))
         if version is None or trouble:
             skipped.append(f"{one.name}: {trouble}")
             if ranks.rank == 0:
@@ -166,10 +167,6 @@ def _verify(version: Version, ranks: Ranks) -> str:
     return ""
 
 
-def _agree(ranks: Ranks, trouble: str) -> str:
-    return next((one for one in ranks.tell(trouble) if one), "")
-
-
 def _load(
     version: Version,
     ranks: Ranks,
@@ -188,13 +185,13 @@ def _load(
             trouble = "" if state is None else loader.misfit(allowed)
         except CheckpointError as error:
             trouble = str(error)
-        trouble = _agree(ranks, trouble)  # before any rank has changed anything
+        trouble = first_trouble(ranks.tell(trouble))  # before any rank has changed anything
         if not trouble:
             try:
                 found, missing = loader.load()
             except CheckpointError as error:
                 trouble = str(error)
-            trouble = _agree(ranks, trouble)
+            trouble = first_trouble(ranks.tell(trouble))
     if trouble:
         raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
     return Restored(version.step, version.path, found, missing, skipped, saved)
@@ -234,7 +231,7 @@ class _Loader:
         if not told:
             return ""
         return (
-            f"the state of rank {self._rank} does not fit; {'; '.join(told)}. Give a state with the same arrays as the "
+            f"the state does not fit; {'; '.join(told)}. Give a state with the same arrays as the "
             "one that was saved, or name in allow_missing= what may be in one of them only"
         )
 

@@ -30,6 +30,7 @@ from wilkins.tasks.checkpoint.storage.layout import names_of
 from wilkins.tasks.checkpoint.storage.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import LATEST, Manifest, Version
+from wilkins.tasks.collectives import first_trouble
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 PIECE = 1 << 20
@@ -110,7 +111,7 @@ class NodeMemories:
         trouble = ""
         if self.nodes.is_agent:
             trouble = self._prepared(path, manifest, ranks, pace, due=due)
-        if trouble := _first(ranks.tell(trouble)):
+        if trouble := first_trouble(ranks.tell(trouble)):
             if self.nodes.is_agent:
                 versions.drop(path)
             return trouble
@@ -119,7 +120,7 @@ class NodeMemories:
                 self._rename(path, versions.name_of(manifest.serial, manifest.step))
             except OSError as error:
                 trouble = cannot(error, path)
-        trouble = _first(ranks.tell(trouble))
+        trouble = first_trouble(ranks.tell(trouble))
         if self.nodes.is_agent and not trouble:
             tidied(self.folder, keep)
         return trouble
@@ -293,8 +294,3 @@ class _Coding:
 
 def _cut(buffers: Sequence[Bytes], size: int) -> list[Bytes]:
     return [one[:size] for one in buffers]
-
-
-def _first(told: list[str]) -> str:
-    """The trouble of the first rank that has any."""
-    return next((f"rank {rank}: {one}" for rank, one in enumerate(told) if one), "")

@@ -31,6 +31,7 @@ from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, led_by, names_of, places, up
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
 from wilkins.tasks.checkpoint.storage.versions import Manifest, read_manifest
+from wilkins.tasks.collectives import first_trouble
 
 MEMORY = Path("/dev/shm")
 _WHERE = ".memory"
@@ -155,8 +156,7 @@ def copy(
         trouble = f"the version in memory has changed: {error}"
     except Exception as error:
         trouble = cannot(error, new)
-    told = ranks.tell(trouble)
-    trouble = next((one for one in told if one), "")
+    trouble = first_trouble(ranks.tell(trouble))
     if ranks.rank == 0:
         if not trouble and manifest is not None:
             try:

@@ -16,7 +16,7 @@ from wilkins.tasks.checkpoint.engine.restore import read_rank
 from wilkins.tasks.checkpoint.ranks import Silent, together
 from wilkins.tasks.continual.errors import CheckpointError
 from wilkins.tasks.continual.learner.strategies import Strategy
-from wilkins.tasks.continual.learner.world import gathered, rank_and_size
+from wilkins.tasks.continual.learner.world import telling
 
 KEPT = 2
 """How many saves stay, the newest ones."""
@@ -85,4 +85,4 @@ def load(learner: Saved, folder: str | PathLike[str], only: int | None = None) -
 
 def _ranks() -> Silent:
     """Nothing else goes between the ranks of the process group while a learner is saved or restored."""
-    return Silent(*rank_and_size(), gathered)
+    return Silent(telling())

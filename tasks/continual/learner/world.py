@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from wilkins.tasks.collectives import Alone, OverTorch, Telling
 from wilkins.tasks.continual.errors import LearningError
 
 if TYPE_CHECKING:
@@ -97,16 +98,9 @@ def greatest(number: int) -> int:
     return int(value)
 
 
-def gathered(text: str) -> list[str]:
-    """Every rank's text."""
-    ranks = rank_and_size()[1]
-    if ranks == 1:
-        return [text]
-    mine = torch.frombuffer(bytearray(text.encode() + b"\0"), dtype=torch.uint8)
-    longest = greatest(len(mine))
-    every = [torch.empty(longest, dtype=torch.uint8) for _ in range(ranks)]
-    dist.all_gather(every, nn.functional.pad(mine, (0, longest - len(mine))))
-    return [bytes(one.tolist()).rstrip(b"\0").decode() for one in every]
+def telling() -> Telling:
+    """What lets the ranks tell each other texts, while nothing else goes between them."""
+    return OverTorch() if rank_and_size()[1] > 1 else Alone()
 
 
 class _OrNothing(nn.Module):

@@ -108,4 +108,4 @@ def load(folder: Path, step: int | None, restore: Callable[[Mapping[str, Any]], 
 
 def _ranks(exchange: Exchange) -> Silent:
     """No round is played while a buffer is saved or restored."""
-    return Silent(exchange.rank, exchange.size, exchange.tell)
+    return Silent(exchange)
