@@ -58,7 +58,8 @@ ROOMS = {
     "launch": "atomic errors names schema terminal plan flow transport",
     "report": "errors names schema terminal spec plan launch flow tasks transport",
     "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
-    "wilkins": "errors schema terminal spec plan launch report resume tasks/checkpoint transport",
+    "submit": "errors schema terminal plan launch transport",
+    "wilkins": "errors schema terminal spec plan launch report resume submit tasks/checkpoint transport",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

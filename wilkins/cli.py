@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wilkins.errors import UsageError, WilkinsError, count_of
+from wilkins.submit import arguments
 from wilkins.terminal import streams
+from wilkins.terminal.arguments import count
 from wilkins.terminal.reporting import VARIABLE, report, show_tracebacks
 from wilkins.transport.plan_table import RANK_VARIABLES
 
 if TYPE_CHECKING:
     from wilkins.launch.options import Planned
-    from wilkins.plan.plan import Launch
+    from wilkins.plan.plan import Launch, Plan
 
 _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
 """Of an MPI job's ranks. (A batch script has a SLURM_PROCID outside of any job step.)"""
@@ -84,16 +86,8 @@ def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path |
 
 def _resume(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
-    from wilkins.launch.rundir import named
 
-    given = [
-        word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin), ("--set", parsed.set)) if value
-    ]
-    if parsed.files:
-        given.append("--files")
-    if given:
-        raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
-    run = named(parsed.resume)
+    run = _run_to_resume(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
         from wilkins.launch import onejob
@@ -106,10 +100,56 @@ def _resume(parsed: argparse.Namespace) -> int:
     return launch.run(planned.plan, replace(options, resumption=planned.record))
 
 
+def _run_to_resume(parsed: argparse.Namespace) -> Path:
+    """The directory that ``--resume`` names, with no other workflow beside it."""
+    from wilkins.launch.rundir import named
+
+    given = [
+        word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin), ("--set", parsed.set)) if value
+    ]
+    if parsed.files:
+        given.append("--files")
+    if given:
+        raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
+    return named(parsed.resume)
+
+
 def _resumed(run: Path, how: Launch) -> Planned:
     from wilkins.resume.resumption import resume
 
     return resume(run, how)
+
+
+def _submit(parsed: argparse.Namespace) -> int:
+    from wilkins.submit import command
+    from wilkins.submit.request import gpus_dealt, job_request
+
+    _seconds(parsed.timeout)
+    options = arguments.options(parsed)
+    run = None if parsed.resume is None else _run_to_resume(parsed).resolve()
+    if run is None:
+        plan, gpus = _planned_for_job(parsed)
+    else:
+        plan = _resumed(run, "alone").plan
+        gpus = parsed.gpus or gpus_dealt(plan)
+    for note in plan.notes:
+        streams.tell(note)
+    job = job_request(plan, options, arguments.run_words(parsed, run), Path.cwd(), gpus)
+    command.submit(plan, job, parsed.scheduler, parsed.run_dir, dry=parsed.dry_run)
+    return 0
+
+
+def _planned_for_job(parsed: argparse.Namespace) -> tuple[Plan, int]:
+    """The plan for a machine with the GPUs that the job asks for, and their number."""
+    from wilkins.plan.gpus import Machine
+    from wilkins.plan.graph import wire
+    from wilkins.plan.planner import make_plan
+    from wilkins.spec.load import load
+
+    file, folder = _workflow(parsed)
+    document = load(file, parsed.set)
+    gpus = parsed.gpus or sum((task.gpus or 0) * task.taskCount for task in document.workflow.tasks)
+    return make_plan(document, wire(document, files=parsed.files), folder=folder, machine=Machine(gpus)), gpus
 
 
 def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
@@ -274,12 +314,6 @@ def _seconds(text: str | None) -> float | None:
         raise UsageError(f"--timeout must be a time such as 90, 30s, 10min or 2h, not {text!r}") from None
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text!r}")
-    return int(text)
-
-
 class _Parser(argparse.ArgumentParser):
     """Writes its help and its errors as everything else is written."""
 
@@ -335,22 +369,31 @@ def _parser() -> argparse.ArgumentParser:
         child.add_argument("--format", choices=formats, help="left out: what the name of FILE says, else text")
         child.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
 
+    def add_run(child: argparse.ArgumentParser) -> None:
+        child.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
+        child.add_argument(
+            "--resume",
+            metavar="RUN",
+            type=Path,
+            help="go on with a run that was killed or failed: its directory, or its name in wilkins-runs, "
+            "such as latest",
+        )
+        child.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
+        child.add_argument(
+            "--strict",
+            action="store_true",
+            help="exit with 1 if a task has not read every step that its policy gives it, and does not say "
+            "`enough: true`",
+        )
+
     run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
     add_file(run)
-    run.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
-    run.add_argument(
-        "--resume",
-        metavar="RUN",
-        type=Path,
-        help="go on with a run that was killed or failed: its directory, or its name in wilkins-runs, such as latest",
-    )
-    run.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
+    add_run(run)
     run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
-    run.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit with 1 if a task has not read every step that its policy gives it, and does not say `enough: true`",
-    )
+    submit = add("submit", _submit, "run a workflow as a batch job of Slurm, PBS, Flux or LSF")
+    add_file(submit)
+    add_run(submit)
+    arguments.add_to(submit)
     add_file(add("check", _check, "say what is wrong in a workflow file, and how to mend it"))
     add_file(add("plan", _plan, "show what would be started: tasks, ranks, channels, memory"))
     graph = add("graph", _graph, "show the task graph")
@@ -402,7 +445,7 @@ def _parser() -> argparse.ArgumentParser:
         add_debug(child)
         child.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
         if action == "prune":
-            child.add_argument("--keep", metavar="K", type=_count, required=True, help="how many to keep")
+            child.add_argument("--keep", metavar="K", type=count, required=True, help="how many to keep")
         elif action == "export":
             child.add_argument("file", metavar="FILE", type=Path, help="what to write: model.safetensors")
             child.add_argument("--version", metavar="VERSION", help="its name or step; left out: the newest")

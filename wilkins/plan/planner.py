@@ -20,6 +20,7 @@ from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import callbacks, devices
 from wilkins.plan.gpu_count import gpus_here
+from wilkins.plan.gpus import Machine
 from wilkins.plan.graph import PortRef, Wiring, closing, instance_name, wire
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan.plan import START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
@@ -75,8 +76,18 @@ def plan_file(
     return make_plan(document, wire(document, files=files), launch, folder)
 
 
-def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", folder: Path | None = None) -> Plan:
+def make_plan(
+    document: Document,
+    wiring: Wiring,
+    launch: Launch = "alone",
+    folder: Path | None = None,
+    machine: Machine | None = None,
+) -> Plan:
     """The plan of a workflow that was read and wired.
+
+    Args:
+        folder: where the tasks run and records go, if that is not the file's folder.
+        machine: the GPUs to plan for; None: this machine's.
 
     Raises:
         WorkflowError: a program, folder or launcher is missing or cannot be used.
@@ -186,7 +197,7 @@ def make_plan(document: Document, wiring: Wiring, launch: Launch = "alone", fold
         folder=folder,
         digest=hashlib.sha256(document.path.read_bytes()).hexdigest(),
     )
-    return devices.place(plan, workflow, gpus_here()) if devices.asks(workflow) else plan
+    return devices.place(plan, workflow, machine or gpus_here()) if devices.asks(workflow) else plan
 
 
 def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:
