@@ -132,7 +132,7 @@ class Start:
             return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin)
         layer = self._board.environment(task.index, None) if coupled else {}
         world = env.world_variables(task.nprocs, rank=None, local_rank=None, port=port)
-        base = {**self._base, **world, **own}
+        base = {**env.MPIEXEC_DEFAULTS, **self._base, **world, **own}
         ranks = env.merged(base, {}, layer)
         words = env.mpi_words(task, {name: ranks[name] for name in (*layer, *world)}, filename)
         return process.start(words, base, task.cwd, task.stdin)

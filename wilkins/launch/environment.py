@@ -33,6 +33,10 @@ _JOB_NAMES = frozenset(
 )
 _KEPT_PREFIXES = ("OMPI_ALLOW_RUN_AS_ROOT",)
 
+MPIEXEC_DEFAULTS = {"HYDRA_LAUNCHER": "fork"}
+"""What an mpiexec finds unless the user says otherwise: MPICH's starts ranks as its children. Within Slurm it would ask
+for a job step, and the step of one task would wait until that of another has ended."""
+
 
 def without_mpi_job(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of a process that is not a rank of the MPI job this process belongs to.
