@@ -18,8 +18,8 @@ SYSTEM_FOLDERS = "/usr/sbin:/sbin"
 _LIMIT_S = 30.0
 """Seconds for Slurm to come up, and for a command of its."""
 
-# The namespaces hide the network, the processes and the shared memory; they end with this process. Slurm resolves no name
-# where there is only the loopback device.
+# The namespaces hide the network, the processes and the shared memory; they end with this process.
+# Slurm resolves no name where there is only the loopback device.
 _FIRST = """set -e
 hostname node0
 mount -t tmpfs shm /dev/shm

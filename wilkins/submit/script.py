@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from wilkins.submit.request import JobRequest
 from wilkins.transport.plan_table import RANK_VARIABLES
 
-_RANK_VARIABLES = tuple(name for name in RANK_VARIABLES if name != "SLURM_PROCID")
-"""Slurm sets its own in a batch script, which is a rank of nothing."""
-
 
 def launch_words(job: JobRequest) -> list[str]:
     """The command that runs the workflow, as words of a shell.
@@ -22,8 +19,9 @@ def launch_words(job: JobRequest) -> list[str]:
 
 def _commands(job: JobRequest) -> str:
     lines = [
-        # Of a shell that is a rank itself and hands its variables on with the job.
-        f"unset {' '.join((*_RANK_VARIABLES, 'SLURM_STEP_NUM_TASKS'))}",
+        # The job is a rank of nothing: neither Slurm's, which calls a batch script one, nor that of a shell which is a
+        # rank and submits the job with its variables.
+        f"unset {' '.join((*RANK_VARIABLES, 'SLURM_STEP_NUM_TASKS'))}",
         "set -e",
         *job.setup,
         f"cd {shlex.quote(str(job.folder))}",
