@@ -1,0 +1,167 @@
+"""``wilkins submit`` on a real Slurm: jobs that end well, that fail, that are cancelled and go on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import pytest
+from hosts.slurm import NEEDS, Slurm
+from resuming import SIMULATION, SUMS
+
+from support import WILKINS, must_run, wait_for, write_program
+
+pytestmark = [pytest.mark.needs(*NEEDS, "python:psij"), pytest.mark.timeout(120)]
+
+QUICKSTART = Path(__file__).resolve().parents[2] / "examples/quickstart"
+JOB_S = 60.0
+SUMMED = """
+tasks:
+  - func: ./simulation.py
+    args: ["{steps}", "{pause}"]
+    outports: [{{filename: "u*.h5"}}]
+    restart: {{files: state.h5}}
+  - func: ./sums.py
+    inports: [{{filename: "u*.h5"}}]
+    restart: {{files: sums.h5}}
+"""
+MPI_TASK = """
+from mpi4py import MPI
+import h5py
+world = MPI.COMM_WORLD
+for step in range(2):
+    total = world.allreduce(world.rank + 1)
+    if TASK == "writer":
+        if world.rank == 0:
+            with h5py.File(f"s{step}.h5", "w") as file:
+                file["x"] = total + step
+    else:
+        with h5py.File(f"s{step}.h5") as file:
+            assert int(file["x"][()]) == total + step
+if world.rank == 0:
+    open(f"{TASK}.txt", "w").write(f"{world.size} ranks")
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    """A Slurm for the tests of this file."""
+    with Slurm() as one:
+        yield one
+
+
+def submitted(slurm: Slurm, folder: Path, *options: str | Path) -> str:
+    """The number of a job that is submitted in a folder."""
+    said = slurm.run(*WILKINS, "submit", *options, cwd=folder)
+    assert said.returncode == 0, said.stdout + said.stderr
+    return said.stdout.split()[1]
+
+
+def output(folder: Path, number: str) -> str:
+    """What a job has printed."""
+    return (folder / "wilkins-jobs" / f"{number}.out").read_text()
+
+
+def summed(folder: Path, steps: int, pause: float) -> Path:
+    """A folder with a simulation, and a program that sums up what it makes; both can be restarted."""
+    folder.mkdir()
+    write_program(folder / "simulation.py", SIMULATION)
+    write_program(folder / "sums.py", SUMS)
+    (folder / "workflow.yaml").write_text(SUMMED.format(steps=steps, pause=pause))
+    return folder
+
+
+def steps_summed(folder: Path) -> int:
+    """How many steps the newest checkpoint of the sums holds."""
+    if not (folder / "sums.h5").exists():
+        return 0
+    with h5py.File(folder / "sums.h5") as file:
+        return len(file["seen"])
+
+
+def test_the_quickstart_is_run_by_a_job(slurm: Slurm, tmp_path: Path) -> None:
+    """In a folder with a blank and a letter that is not ASCII; with the result of a run without a job."""
+    folder, here = tmp_path / "heat März", tmp_path / "here"
+    for copy in (folder, here):
+        shutil.copytree(QUICKSTART, copy, ignore=shutil.ignore_patterns("cuts*", "wilkins-*"))
+    must_run(here, *WILKINS, "run", "workflow.yaml")
+    number = submitted(slurm, folder, "workflow.yaml", "--name", "heat", "--environment", "export GREETING='a b'")
+    job = slurm.await_job(number, JOB_S)
+    printed = output(folder, number)
+    assert (job["JobState"], job["ExitCode"], job["JobName"]) == ("COMPLETED", "0:0", "heat"), printed
+    assert (job["NumNodes"], job["NumCPUs"], job["TimeLimit"]) == ("1", "2", "01:00:00")
+    assert (folder / "cuts.csv").read_text() == (here / "cuts.csv").read_text()
+    assert "consumer | step 4:" in printed
+    assert slurm.run("ls", "-A", "/dev/shm").stdout == ""
+
+
+def test_a_job_exits_with_what_its_run_exits_with(slurm: Slurm, tmp_path: Path) -> None:
+    write_program(tmp_path / "fails.py", "raise SystemExit(7)\n")
+    (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./fails.py}]\n")
+    number = submitted(slurm, tmp_path, "workflow.yaml")
+    job = slurm.await_job(number, JOB_S)
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "1:0"), output(tmp_path, number)
+
+
+def test_lines_before_the_run_that_fail_end_the_job(slurm: Slurm, tmp_path: Path) -> None:
+    write_program(tmp_path / "program.py", "open('ran', 'w')\n")
+    (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./program.py}]\n")
+    (tmp_path / "setup.sh").write_text("echo before\n(exit 5)\n")
+    number = submitted(slurm, tmp_path, "workflow.yaml", "--setup", "setup.sh")
+    job = slurm.await_job(number, JOB_S)
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "5:0")
+    assert output(tmp_path, number) == "before\n"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "told"])
+def test_a_job_that_was_ended_goes_on_in_another(slurm: Slurm, tmp_path: Path, ends: str) -> None:
+    """Cancelled, or told by a signal to its script, as it is before its time is over: the run ends in order."""
+    calm = summed(tmp_path / "calm", 24, 0.0)
+    must_run(calm, *WILKINS, "run", "workflow.yaml")
+    folder = summed(tmp_path / "job", 24, 0.25)
+    first = submitted(slurm, folder, "workflow.yaml")
+    wait_for(lambda: steps_summed(folder) >= 6, JOB_S, "the sums have a checkpoint after the simulation's first one")
+    words = ["scancel"] if ends == "cancelled" else ["scancel", "--signal=TERM", "--batch"]
+    assert slurm.run(*words, first).returncode == 0
+    job = slurm.await_job(first, JOB_S)
+    assert job["JobState"] == {"cancelled": "CANCELLED", "told": "FAILED"}[ends], job
+    if ends == "told":
+        assert job["ExitCode"] == "143:0"
+        assert "to go on with this run" in output(folder, first)
+    assert not (folder / "result.txt").exists()
+    second = submitted(slurm, folder, "--resume", "latest")
+    assert slurm.await_job(second, JOB_S)["JobState"] == "COMPLETED", output(folder, second)
+    assert re.search(r"restarted at (4|8|12)\b", output(folder, second))
+    assert re.search(r"restarted after (6|9|12)\b", output(folder, second))
+    assert (folder / "result.txt").read_text() == (calm / "result.txt").read_text()
+    assert slurm.run("ls", "-A", "/dev/shm").stdout == ""
+
+
+@pytest.mark.mpi
+@pytest.mark.needs("mpiexec")
+def test_two_mpi_tasks_of_a_job_run_at_once(slurm: Slurm, tmp_path: Path) -> None:
+    """Neither waits for a job step of the other."""
+    for task in ("writer", "reader"):
+        write_program(tmp_path / f"{task}.py", f"TASK = {task!r}\n{MPI_TASK}")
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        "  - {func: ./writer.py, nprocs: 2, threads: 2, outports: [{filename: 's*.h5', queue: 1}]}\n"
+        "  - {func: ./reader.py, nprocs: 2, inports: [{filename: 's*.h5'}]}\n"
+    )
+    number = submitted(slurm, tmp_path, "workflow.yaml", "--timeout", "30")
+    job = slurm.await_job(number, JOB_S)
+    assert (job["JobState"], job["NumCPUs"]) == ("COMPLETED", "6"), output(tmp_path, number)
+    assert [(tmp_path / f"{task}.txt").read_text() for task in ("writer", "reader")] == ["2 ranks", "2 ranks"]
+
+
+def test_what_slurm_refuses_is_told(slurm: Slurm, tmp_path: Path) -> None:
+    write_program(tmp_path / "program.py", "")
+    (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./program.py}]\n")
+    said = slurm.run(*WILKINS, "submit", "workflow.yaml", "--queue", "nowhere", cwd=tmp_path)
+    assert said.returncode == 3
+    assert "invalid partition specified: nowhere" in said.stderr
+    assert "Slurm did not take the job: sbatch" in said.stderr
