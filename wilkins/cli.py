@@ -121,6 +121,7 @@ def _resumed(run: Path, how: Launch) -> Planned:
 
 
 def _submit(parsed: argparse.Namespace) -> int:
+    from wilkins.resume import record
     from wilkins.submit import command
     from wilkins.submit.request import gpus_dealt, job_request
 
@@ -131,6 +132,7 @@ def _submit(parsed: argparse.Namespace) -> int:
         plan, gpus = _planned_for_job(parsed)
     else:
         plan = _resumed(run, "alone").plan
+        record.let_go()  # the job goes on with it
         gpus = parsed.gpus or gpus_dealt(plan)
     for note in plan.notes:
         streams.tell(note)

@@ -21,7 +21,7 @@ _LOCK_WAIT = 10.0
 """Seconds that what watches over a killed run may take to end what is left of it."""
 
 _held: list[int] = []
-"""Locks of the runs that this process goes on with, until it ends."""
+"""Locks of the runs that this process goes on with, until it ends or lets them go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,12 @@ def load(folder: Path) -> OldRun:
         events = error.before
     before, runs, loops = _before(path, plan)
     return OldRun(path, plan, events, before, [str(path), *runs], loops)
+
+
+def let_go() -> None:
+    """Let other processes go on with the runs that this one has loaded."""
+    while _held:
+        os.close(_held.pop())
 
 
 def _take(lock: int, folder: Path) -> None:
