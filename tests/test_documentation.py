@@ -16,7 +16,11 @@ from wilkins.terminal import help as topics
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = [page for page in pages.pages() if any(block.kind == "console" for block in pages.blocks(page))]
-NEEDS = {"learn/own-programs.md": ("h5cc", "mpiexec", "python:mpi4py"), "learn/learning.md": ("python:torch",)}
+NEEDS = {
+    "learn/own-programs.md": ("h5cc", "mpiexec", "python:mpi4py"),
+    "learn/learning.md": ("python:torch",),
+    "guides/submit.md": ("python:psij",),
+}
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
 
 
