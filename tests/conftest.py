@@ -33,8 +33,8 @@ def missing(thing: str) -> bool:
     """Whether the machine lacks a thing: a program, ``python:MODULE``, ``system-python:MODULE``,
     ``header:FILE``, or a right.
 
-    Rights are those of ``root``, and to make a ``tmpfs`` that nobody else sees. ``hooks`` and ``newer-hdf5`` are what
-    `tools/hooks` and `tools/newer-hdf5` bring.
+    Rights are those of ``root``, to make a ``tmpfs`` that nobody else sees, and ``namespaces`` as a host has. ``hooks``
+    and ``newer-hdf5`` are what `tools/hooks` and `tools/newer-hdf5` bring.
     """
     if thing == "newer-hdf5":
         return not NEWER.exists()
@@ -44,6 +44,9 @@ def missing(thing: str) -> bool:
         return os.geteuid() != 0
     if thing == "tmpfs":
         made = [*OWN_MOUNTS, "mount", "-t", "tmpfs", "none", "/mnt"]
+        return shutil.which("unshare") is None or subprocess.run(made, check=False, capture_output=True).returncode != 0
+    if thing == "namespaces":
+        made = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "ip", "link"]
         return shutil.which("unshare") is None or subprocess.run(made, check=False, capture_output=True).returncode != 0
     kind, _, name = thing.rpartition(":")
     if kind == "header":

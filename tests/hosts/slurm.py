@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-NEEDS = ("root", "sbatch", "slurmd", "slurmctld", "munged", "unshare", "nsenter", "setpriv", "ip")
+NEEDS = ("root", "sbatch", "slurmd", "slurmctld", "munged", "nsenter", "setpriv", "ip", "namespaces")
 SYSTEM_FOLDERS = "/usr/sbin:/sbin"
 
 _LIMIT_S = 30.0
@@ -71,14 +71,15 @@ class Slurm:
         self._write()
         path = f"{os.environ['PATH']}:{SYSTEM_FOLDERS}"
         namespaces = ("--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
-        self._parent = subprocess.Popen(
-            ["unshare", *namespaces, "--propagation", "private", "sh", "-c", _FIRST, str(self._state)],
-            env={**os.environ, "PATH": path, "SLURM_CONF": str(self._state / "slurm.conf")},
-            stdin=subprocess.DEVNULL,
-            stdout=(self._state / "first.log").open("wb"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with (self._state / "first.log").open("wb") as log:
+            self._parent = subprocess.Popen(
+                ["unshare", *namespaces, "--propagation", "private", "sh", "-c", _FIRST, str(self._state)],
+                env={**os.environ, "PATH": path, "SLURM_CONF": str(self._state / "slurm.conf")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         try:
             self._await_node()
         except BaseException:

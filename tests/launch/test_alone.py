@@ -224,6 +224,20 @@ def test_clean_says_what_it_removed(case: Case) -> None:
     assert Path("/dev/shm").is_dir()
 
 
+@pytest.mark.parametrize(("given", "found"), [({}, "fork"), ({"HYDRA_LAUNCHER": "ssh"}, "ssh")])
+def test_an_mpiexec_starts_ranks_itself_unless_the_user_says_otherwise(
+    case: Case, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], found: str
+) -> None:
+    """MPICH's would ask Slurm for a job step, and those of two tasks wait for each other."""
+    monkeypatch.delenv("HYDRA_LAUNCHER", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    case.program("mpiexec.sh", '#!/bin/sh\necho "by $HYDRA_LAUNCHER"\n')
+    case.workflow("tasks: [{name: ranks, func: ./mpiexec.sh, nprocs: 2, mpiexec: ./mpiexec.sh}]\n")
+    assert case.run().code == 0
+    assert case.log("ranks") == f"by {found}\n"
+
+
 def test_two_ranks_that_create_one_name(case: Case, mpiexec: str) -> None:
     # None closes it before both have created it: what is closed may be read, and its name be free again.
     opened = "from mpi4py import MPI\nimport h5py\nfile = h5py.File('step0.h5', 'w')\n"
