@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from support import WILKINS, Finished, run_tree, write_program
+from wilkins.submit.batch import script_of
+from wilkins.submit.request import JobRequest
+from wilkins.submit.schedulers import SCHEDULERS
 
 pytestmark = pytest.mark.needs("python:psij")
 
@@ -238,6 +241,21 @@ def test_a_job_gets_the_gpus_of_its_tasks(site: Site) -> None:
     dry = site.submit("heat.yaml", "--scheduler", "slurm", "--dry-run")
     assert "#SBATCH --gpus-per-node=3\n" in dry.out
     assert dry.err == ""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "lines"),
+    [
+        ("slurm", ["#SBATCH --nodes=2", "#SBATCH --ntasks=10", "#SBATCH --ntasks-per-node=5", "#SBATCH --mem=1024K"]),
+        ("pbs", ["#PBS -l select=2:ncpus=5:mpiprocs=5:mem=1048576"]),
+        ("flux", ["# flux: --nodes=2", "# flux: --nslots=2", "# flux: --cores-per-slot=5"]),
+        ("lsf", ["#BSUB -nnodes 2", "#BSUB -n 10", "#BSUB -M 1024KB"]),
+    ],
+)
+def test_a_job_may_have_several_nodes(scheduler: str, lines: list[str]) -> None:
+    job = JobRequest("x", ("true",), Path("/here"), Path("/out"), cores=9, nodes=2, memory=2**20)
+    script = script_of(job, SCHEDULERS[scheduler]).splitlines()
+    assert [line for line in lines if line not in script] == []
 
 
 def test_the_python_is_the_one_that_submits(site: Site) -> None:

@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -38,14 +37,7 @@ def script_of(job: JobRequest, scheduler: Scheduler) -> str:
     Raises:
         UsageError: PSI/J is missing.
     """
-    batch, described = _described(job, scheduler)
-    written = io.StringIO()
-    context: Mapping[str, Any] = {
-        "job": described,
-        "psij": {"launch_command": launch_words(job), "script_dir": within_quotes(str(job.output))},
-    }
-    batch.generate_submit_script(described, dict(context), written)
-    return with_options(written.getvalue(), scheduler.marker, [*scheduler.options(job), *job.lines])
+    return _script(job, scheduler, *_described(job, scheduler))
 
 
 def submit(job: JobRequest, scheduler: Scheduler) -> str:
@@ -55,8 +47,8 @@ def submit(job: JobRequest, scheduler: Scheduler) -> str:
         ResourceError: the script cannot be written, or the scheduler does not take it.
         UsageError: PSI/J is missing.
     """
-    path = _written(job, script_of(job, scheduler))
     batch, described = _described(job, scheduler)
+    path = _written(job, _script(job, scheduler, batch, described))
     command = batch.get_submit_command(described, path)
     if scheduler.reads_input:
         command = [word for word in command if word != str(path)]
@@ -96,6 +88,13 @@ def _described(job: JobRequest, scheduler: Scheduler) -> tuple[Batch, Any]:
     resources = psij.ResourceSpecV1(node_count=job.nodes, processes_per_node=job.cores_per_node, memory=job.memory)
     attributes = psij.JobAttributes(timedelta(minutes=job.minutes), queue_name=job.queue, account=job.account)
     return executor, psij.Job(psij.JobSpec(name=job.name, resources=resources, attributes=attributes))
+
+
+def _script(job: JobRequest, scheduler: Scheduler, batch: Batch, described: Any) -> str:
+    written = io.StringIO()
+    psij = {"launch_command": launch_words(job), "script_dir": within_quotes(str(job.output))}
+    batch.generate_submit_script(described, {"job": described, "psij": psij}, written)
+    return with_options(written.getvalue(), scheduler.marker, [*scheduler.options(job), *job.lines])
 
 
 def _written(job: JobRequest, script: str) -> Path:
