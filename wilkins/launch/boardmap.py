@@ -141,5 +141,5 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -
             raise ResourceError(f"{error.filename}: {error.strerror}") from error
         raise ResourceError(
             f"{error.filename or '/dev/shm'}: cannot set up shared memory for the run: {error.strerror}; "
-            "look at `df /dev/shm`, and remove what dead runs left with `wilkins clean`"
+            "look at `df /dev/shm`, and remove what dead runs left with `wilkins clean` (`wilkins help containers`)"
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wilkins.launch import summary
+from wilkins.launch import further, summary
 from wilkins.launch.account import Account
 from wilkins.launch.datasets import missing_datasets
 from wilkins.launch.layerlog import useful_lines
@@ -69,7 +69,8 @@ def conclude(
         records.drop_kept()
     told = [*summary.hints(plan, report), *summary.resumed_hints(plan, report, records.path), *unread, *datasets]
     lines = useful_lines(records.layer_log, [*told, reason or ""])
-    for message in (*told, *map(paragraphs, lines)):
+    more = further.pages([*told, *lines])
+    for message in (*told, *map(paragraphs, lines), *([more] if more else [])):
         terminal.say(message)
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, account=account.table()))
     for line in summary.how_to_go_on(plan, report, code, records.path):

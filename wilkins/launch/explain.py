@@ -101,11 +101,14 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
         found = inspect(run.plan.executable)
     if found is not None and (found.static or found.guarded):
         why = "a static executable" if found.static else "run with other rights than yours"
-        return f"{run.plan.executable} is {why}, which the layer cannot reach"
+        return f"{run.plan.executable} is {why}, which the layer cannot reach (`wilkins help static-programs`)"
     words = "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
     if found is None or found.kind == "elf":
         return words
-    return f"{words}; a program that it starts, and that is static or runs with other rights, cannot be reached"
+    return (
+        f"{words}; a program that it starts, and that is static or runs with other rights, cannot be reached "
+        "(`wilkins help static-programs`)"
+    )
 
 
 def waits(report: dict[str, Any]) -> list[str]:

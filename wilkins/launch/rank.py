@@ -101,7 +101,7 @@ def _starter(environment: Mapping[str, str]) -> int:
                 "the ranks of this job cannot meet: each is in a PID namespace of its own (a container per rank?), "
                 "where what started it cannot be seen, and no variable of its launcher names the job; start all ranks "
                 f"in one PID namespace, or set {JOB_ID} to a word that all ranks of this job have and no other job, "
-                f"as in: {JOB_ID}=$(uuidgen) mpiexec -n N CONTAINER wilkins run FILE"
+                f"as in: {JOB_ID}=$(uuidgen) mpiexec -n N CONTAINER wilkins run FILE (`wilkins help containers`)"
             )
         pid = _parent(pid)
     return pid

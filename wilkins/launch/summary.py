@@ -82,7 +82,7 @@ def hints(plan: Plan, report: dict[str, Any]) -> list[str]:
     unseen = [
         f"{report['tasks'][port['task']]['name']}: did not do with {count_of(port['unseen'], 'file')} of "
         f"{port['pattern']!r} what its `publish:` waits for, so each was published only at its last close or when the "
-        "program ended; compare `publish:` with how the program writes (`wilkins help publishing`)"
+        "program ended; compare `publish:` with how the program writes"
         for port in report["ports"]
         if port["unseen"]
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from wilkins.launch import explain, process
+from wilkins.launch import explain, further, process
 from wilkins.launch.decide import Verdict
 from wilkins.launch.leftovers import Segments
 from wilkins.launch.output import Stream, Terminal
@@ -380,7 +380,10 @@ class Supervisor:
     def _check_run(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:
             self.stop(
-                4, "\n".join([f"the run took longer than --timeout {self._timeout:g} s; stopped", *self._waits()])
+                4,
+                "\n".join(
+                    [f"the run took longer than --timeout {self._timeout:g} s; stopped", *self._waits(), further.STUCK]
+                ),
             )
             return
         try:
@@ -392,7 +395,7 @@ class Supervisor:
                     self.stop(1, failure)
                 elif stuck := self._board.stuck():
                     cures = explain.cures(self._board.report())
-                    self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures]))
+                    self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures, further.STUCK]))
                 self._held, self._held_since = None, float("inf")
             if now >= self._next_moved and self._stop is None:
                 self._next_moved = now + self._check_moved_s
@@ -451,7 +454,7 @@ class Supervisor:
             self._explained = True
             waits = explain.waits(report)
             if waits:
-                self._terminal.say("\n".join([f"nothing has moved for {_QUIET_FOR:g} s:", *waits]))
+                self._terminal.say("\n".join([f"nothing has moved for {_QUIET_FOR:g} s:", *waits, further.STUCK]))
 
     def _strays(self) -> list[int]:
         own = process.children() - self._foreign

@@ -394,13 +394,13 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
         if couples and program.static:
             raise ValueError(
                 f"{str(program.path)!r} is a static executable, which the layer cannot reach; link it "
-                "dynamically (without -static)"
+                "dynamically (without -static), or give its files to it by a script (`wilkins help static-programs`)"
             )
         if couples and program.guarded:
             raise ValueError(
                 f"{str(program.path)!r} runs with another user's rights (setuid or setgid), so the layer "
                 "cannot reach it; "
-                f"run: chmod ug-s {program.path}"
+                f"run: chmod ug-s {program.path} (`wilkins help static-programs`)"
             )
     except ValueError as error:
         problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))

@@ -166,7 +166,8 @@ def warnings(found: Sequence[Footprint], folder: Path = SHARED_MEMORY) -> list[s
         said.append(
             f"warning: the steps take up to {size(total)} of shared memory at once, and {folder} has "
             f"{size(free)} free; most is that of task {task!r}, port {pattern!r}, with "
-            f"{count_of(largest.steps, 'step')} of {size(largest.size)}: give it {cures}, or enlarge {folder}"
+            f"{count_of(largest.steps, 'step')} of {size(largest.size)}: give it {cures}, or enlarge {folder} "
+            "(`wilkins help containers`)"
         )
     return said
 

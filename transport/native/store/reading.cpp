@@ -73,7 +73,7 @@ void hint_at_opens(const Process& p, const char* name) {
         if (port.task != p.context.task || port.direction != Direction::in || !port.again) continue;
         port.again = 0;
         log_line("hint: task '%s' rank %d opened '%s' again, of which it had read the only step, found none, and went on to '%s'; if it opens the "
-                 "same file several times, give the in-port '%s' 'opens_per_step' with a number as high",
+                 "same file several times, give the in-port '%s' 'opens_per_step:' with a number as high",
                  p.task_name(), p.context.rank, port.pattern, name, port.pattern);
     }
 }

@@ -135,7 +135,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
             else
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
-                         "larger, or write smaller steps",
+                         "larger, or give the port 'mode: file' (`wilkins help containers`)",
                          p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
         }
         return fail(state, error == EDQUOT ? ENOSPC : error);
