@@ -19,6 +19,8 @@ SHOWN = [page for page in pages.pages() if any(block.kind == "console" for block
 NEEDS = {
     "learn/own-programs.md": ("h5cc", "mpiexec", "python:mpi4py"),
     "learn/learning.md": ("python:torch",),
+    "guides/static-programs.md": ("cc",),
+    "guides/mpi.md": ("mpiexec", "python:mpi4py"),
     "guides/submit.md": ("python:psij",),
 }
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
