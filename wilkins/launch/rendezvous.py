@@ -99,7 +99,8 @@ class Rendezvous:
             if time.monotonic() > until:
                 raise ResourceError(
                     f"rank {self.rank}: rank 0 of the job did not set up the run within {_PATIENCE:g} s; "
-                    "are all ranks started by one mpiexec, on one node, and with the same /dev/shm (`wilkins help containers`)?"
+                    "are all ranks started by one mpiexec, on one node, and with the same /dev/shm "
+                    "(`wilkins help containers`)?"
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.05)

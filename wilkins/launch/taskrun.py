@@ -272,5 +272,5 @@ def _started_again(name: str) -> str:
     return (
         f"{name}: listed a folder, read steps that it was shown and ended; it is started again for those that "
         "came meanwhile. If it needs all of them at once, give its in-port `listing: end`; if it is done, give it "
-        "`rerun: never`"
+        "`rerun: never` (`wilkins help looking-at-files`)"
     )
