@@ -457,6 +457,18 @@ def test_a_file_that_is_written_once_and_opened_with_each_step(tmp_path: Path, p
     assert ("hint: task 'reader'" in ran.err) == ("'opens_per_step:'" in flow.log()) == (not port)
 
 
+@pytest.mark.parametrize("on_failure", ["stop", "continue"])
+def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on_failure: str) -> None:
+    """Its own error says only that the file is missing."""
+    writer(workflow, count=9)
+    names = [f"plt{step:04d}.h5" for step in (8, 7, 6, 5, 4, 3, 2, 1, 0)]
+    workflow.task("ana", read(*names), inports=[{"filename": "plt*.h5", "reorder": 3}], on_failure=on_failure)
+    told = said(workflow.run(1))
+    assert told.count("ana: failed, and had lost steps of 'plt*.h5' before") == 1
+    assert "let ana read in the order in which the files are written" in told and "`reorder:`" in told
+    assert "more about this: `wilkins help looking-at-files`" in told
+
+
 def test_steps_let_go_for_a_file_that_is_opened_with_each(tmp_path: Path) -> None:
     """The program fails at its second open of the file: what mends it is told with what was let go."""
     flow = Workflow(tmp_path)

@@ -176,10 +176,14 @@ class Account:
         rows = [account for account in self.channels if account.read < account.published]
         return rows_of([asdict(account) for account in rows])
 
-    def told(self, outcomes: Sequence[str]) -> list[str]:
+    def told(self, outcomes: Sequence[str], *, stopped: bool) -> list[str]:
         """What users should know of the steps that tasks did not read, a message for each in-port. `outcomes`: how the
-        tasks have ended."""
-        messages = _together(self._lossy(outcomes), _message)
+        tasks have ended. `stopped`: the run was, so that only steps count which a task had lost before it failed."""
+        failed = [one for one in self._readers if outcomes[one.task.index] == "failed" and one.let_go]
+        messages = _together(failed, _message_of_failed)
+        if stopped:
+            return messages
+        messages += _together(self._lossy(outcomes), _message)
         well = [reader for reader in self._readers if outcomes[reader.task.index] in _WENT_WELL]
         return [*messages, *_together(well, _no_step)]
 
@@ -353,6 +357,11 @@ def _remedies(reader: Reader) -> Iterable[str]:
                 "then waits for all steps"
             )
     yield f"if {name} ends before its input does on purpose, give the task `enough: true`"
+
+
+def _message_of_failed(reader: Reader) -> Message:
+    """The task failed after steps had been let go: perhaps it wanted one of these."""
+    return f"failed, and had lost steps of {reader.port.pattern!r} before", next(iter(_remedies(reader)))
 
 
 def _asked_in_vain(reader: Reader) -> Iterable[str]:

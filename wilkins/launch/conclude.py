@@ -51,7 +51,7 @@ def conclude(
     reason, peak = stop.reason if stop else None, report["memory_peak_bytes"]
     outcomes = [end.outcome for end in ends]
     account = Account(plan, report, [end.starts for end in ends], records.trace)
-    unread = [] if stop else account.told(outcomes)
+    unread = account.told(outcomes, stopped=stop is not None)
     fails = strict and code == 0 and account.loses(outcomes)
     tasks = summary.task_summaries(report, ends)
     records.write_json(
