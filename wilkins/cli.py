@@ -18,6 +18,7 @@ from wilkins.terminal.reporting import VARIABLE, report, show_tracebacks
 from wilkins.transport.plan_table import RANK_VARIABLES
 
 if TYPE_CHECKING:
+    from wilkins.flow.placement import Host
     from wilkins.launch.options import Planned
     from wilkins.plan.plan import Launch, Plan
 
@@ -188,6 +189,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 def _plan(parsed: argparse.Namespace) -> int:
     from wilkins.plan.graph import wire
+    from wilkins.plan.placing import placed
     from wilkins.plan.planner import make_plan
     from wilkins.report.shared_memory import footprints, told, warnings
     from wilkins.report.show import plan_table
@@ -196,13 +198,27 @@ def _plan(parsed: argparse.Namespace) -> int:
     file, folder = _workflow(parsed)
     document = load(file, parsed.set)
     wiring = wire(document, files=parsed.files)
-    streams.show(plan_table(make_plan(document, wiring, folder=folder)))
+    plan = make_plan(document, wiring, folder=folder)
+    if hosts := _hosts(parsed):
+        plan = placed(plan, document, hosts)
+    streams.show(plan_table(plan))
     found, unknown = footprints(document, wiring)
     if text := told(found, unknown):
         streams.show(f"\n{text}")
     for warning in warnings(found):
         streams.tell(warning)
     return 0
+
+
+def _hosts(parsed: argparse.Namespace) -> tuple[Host, ...]:
+    """The hosts that the command line names; none: this machine."""
+    from wilkins.plan import hosts
+
+    if parsed.hosts is not None and parsed.hostfile is not None:
+        raise UsageError("give --hosts or --hostfile, not both")
+    if parsed.hosts is not None:
+        return hosts.from_words(parsed.hosts)
+    return () if parsed.hostfile is None else hosts.from_file(parsed.hostfile)
 
 
 def _graph(parsed: argparse.Namespace) -> int:
@@ -367,6 +383,10 @@ def _parser() -> argparse.ArgumentParser:
             "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
         )
 
+    def add_hosts(child: argparse.ArgumentParser) -> None:
+        child.add_argument("--hosts", metavar="HOST:N,...", help="run on these hosts, so many ranks on each at most")
+        child.add_argument("--hostfile", metavar="HOSTS", type=Path, help="run on the hosts of this file, one a line")
+
     def add_output(child: argparse.ArgumentParser, formats: Sequence[str]) -> None:
         child.add_argument("--format", choices=formats, help="left out: what the name of FILE says, else text")
         child.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
@@ -397,7 +417,9 @@ def _parser() -> argparse.ArgumentParser:
     add_run(submit)
     arguments.add_to(submit)
     add_file(add("check", _check, "say what is wrong in a workflow file, and how to mend it"))
-    add_file(add("plan", _plan, "show what would be started: tasks, ranks, channels, memory"))
+    plan = add("plan", _plan, "show what would be started: tasks, ranks, channels, memory, hosts")
+    add_file(plan)
+    add_hosts(plan)
     graph = add("graph", _graph, "show the task graph")
     add_file(graph)
     add_output(graph, GRAPHS)

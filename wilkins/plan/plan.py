@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import wilkins.tasks
+from wilkins.flow.placement import Host, Share
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.transport.devices.ports import Path as DevicePath
@@ -88,6 +89,8 @@ class TaskPlan:
     """What it can be restarted from; None: nothing that the workflow file tells."""
     resumed: Resumed | None = None
     """In a run that goes on with another one: what the task goes back to."""
+    share: Share = ()
+    """Of a plan for several hosts: where the ranks run, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,8 @@ class Plan:
     """Of the workflow file, by SHA-256."""
     resumes: Path | None = None
     """The directory of the run that this one goes on with."""
+    hosts: tuple[Host, ...] = field(default=())
+    """On which it runs; empty: on this machine."""
 
     @property
     def can_resume(self) -> bool:

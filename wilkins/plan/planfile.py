@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from wilkins.flow.placement import Host
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form
@@ -15,11 +16,14 @@ from wilkins.transport.plan_table import ReadKeys
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
 _TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets")
+_PAIRS = ("rests", "share")
 _EARLIER: dict[str, Any] = {
     "offset": 0,
     "dsets": (),
     "enough": False,
     "looks": "wait",
+    "share": (),
+    "hosts": (),
     **{field.name: field.default for field in fields(ReadKeys)},
 }
 """What fields that plans of earlier versions do not have are in those."""
@@ -74,7 +78,9 @@ def _restore(kind: Any, data: dict[str, Any]) -> Any:
             value = _restore(PublishRule, value)
         elif field.name in _SECTIONS and value is not None:
             value = _restore(_SECTIONS[field.name], value)
-        elif field.name == "rests":
-            value = tuple((first, offered) for first, offered in value)
+        elif field.name in _PAIRS:
+            value = tuple((first, second) for first, second in value)
+        elif field.name == "hosts":
+            value = tuple(Host(**host) for host in value)
         values[field.name] = value
     return kind(**values)

@@ -16,9 +16,10 @@ from typing import Literal
 
 import wilkins.transport
 from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.flow.placement import Host
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
-from wilkins.plan import callbacks, devices
+from wilkins.plan import callbacks, devices, placing
 from wilkins.plan.gpu_count import gpus_here
 from wilkins.plan.gpus import Machine
 from wilkins.plan.graph import PortRef, Wiring, closing, instance_name, wire
@@ -62,18 +63,22 @@ def plan_file(
     folder: Path | None = None,
     *,
     files: bool = False,
+    hosts: Sequence[Host] = (),
 ) -> Plan:
     """The plan of a workflow file.
 
     Args:
         folder: where the tasks run and records go, if that is not the file's folder.
         files: every coupled port in mode ``file``.
+        hosts: on which it runs; none: on this machine.
 
     Raises:
         WorkflowError: with everything found wrong.
+        ResourceError: the hosts have too few slots.
     """
     document = load(path, overrides)
-    return make_plan(document, wire(document, files=files), launch, folder)
+    plan = make_plan(document, wire(document, files=files), launch, folder)
+    return placing.placed(plan, document, hosts) if hosts else plan
 
 
 def make_plan(
@@ -94,7 +99,7 @@ def make_plan(
     """
     workflow = document.workflow
     home = document.path.resolve().parent
-    problems: list[Problem] = []
+    problems = placing.problems(document)
     tasks: list[TaskPlan] = []
     ports: list[PortPlan] = []
     index: dict[tuple[PortRef, int], int] = {}

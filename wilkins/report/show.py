@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
+from wilkins.report.placed import hosts_table, ways_table
 from wilkins.schema.kinds import words_of
 from wilkins.spec.ensemble import braced, joins, numbers_text
 from wilkins.tasks.registry import PREFIX
@@ -43,6 +44,10 @@ def plan_table(plan: Plan) -> str:
     if channels:
         rows = [_channel_row(plan, group) for group in channels]
         parts.append(text_table(("channel", "files", "ranks", "steps", "queue", "when full", "mode", "memory"), rows))
+    if plan.hosts:
+        parts.append(hosts_table(plan))
+        if channels:
+            parts.append(ways_table(plan, channels, _between))
     if paths := [channel for channel in plan.channels if channel.why]:
         parts.append(text_table(("channel", "files", "path", "why"), _path_rows(plan, paths)))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from wilkins.flow.placement import Rule
 from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
@@ -33,6 +34,7 @@ from wilkins.schema.kinds import (
 from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import Section, SectionList, SectionMap
 from wilkins.spec.ensemble import INSTANCE, Arguments, Numbers, PerInstance
+from wilkins.spec.placements import Placement
 from wilkins.spec.restarts import Restart
 from wilkins.tasks.registry import PREFIX, sections
 from wilkins.transport.plan_table import ReadKeys
@@ -295,6 +297,13 @@ class Task:
         default=None,
         doc="Durations and sizes for `wilkins simulate`, such as `{step: 0.2s, steps: 10, size: 8MiB}`; a run does "
         "not look at them.",
+    )
+    placement: Rule = key(
+        Placement(),
+        default=Rule(),
+        doc="On which hosts the ranks run (`wilkins help hosts`): `together`, hosts filled in the order of the file; "
+        "`spread`, each rank on the host with the most room; a list of hosts to use; a list of numbers of ranks, by "
+        "host; `{with: TASK}`, rank by rank on the hosts of another task, so that its steps stay in shared memory.",
     )
     nwriters: int | None = key(
         integer(1), default=None, doc="Ranks that write.", unused="the ranks that write are recognised as they do"

@@ -1,0 +1,126 @@
+"""The hosts of a run: as the command line, a host file, or the allocation of a scheduler tells them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from wilkins.errors import UsageError
+from wilkins.flow.placement import UNTOLD, Host
+
+_HOST = re.compile(r"(?P<name>[^\s:=,]+)(?::(?P<count>\d+))?")
+_SLOTS = re.compile(r"(?:slots|max[-_]slots)\s*=\s*(?P<count>\d+)")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_GROUP = re.compile(r"((?:[^,\[]|\[[^\]]*\])+)(?:,|$)")
+_REPEATED = re.compile(r"(?P<count>\d+)(?:\(x(?P<times>\d+)\))?")
+
+
+def from_words(text: str) -> tuple[Host, ...]:
+    """Hosts as on the command line: ``node0:8,node1:8``, or ``node0,node1``.
+
+    Raises:
+        UsageError: the text is something else.
+    """
+    found = []
+    for word in text.split(","):
+        match = _HOST.fullmatch(word.strip())
+        if not match:
+            raise UsageError(f"--hosts must be names with numbers of ranks, such as node0:8,node1:8, not {text!r}")
+        found.append(Host(match["name"], int(match["count"] or UNTOLD)))
+    return _checked(found, "--hosts")
+
+
+def from_file(path: Path) -> tuple[Host, ...]:
+    """Hosts of a file, one a line, as MPICH (``node0:8``) or Open MPI (``node0 slots=8``) read them.
+
+    A name that stands on several lines, as in the file that PBS makes, has a slot for each.
+
+    Raises:
+        UsageError: it cannot be read, or holds something else.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise UsageError(
+            f"the host file {path} cannot be read: {reason}; give a file with a host on each line"
+        ) from error
+    found: list[Host] = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split(None, 1)
+        if not words:
+            continue
+        match, slots = _HOST.fullmatch(words[0]), _SLOTS.fullmatch(words[1].strip()) if len(words) > 1 else None
+        if not match or (len(words) > 1 and not slots):
+            raise UsageError(
+                f"{path}:{number}: must be a host such as 'node0:8' or 'node0 slots=8', not {line.strip()!r}"
+            )
+        found.append(Host(match["name"], int((slots or match)["count"] or UNTOLD)))
+    if not found:
+        raise UsageError(f"{path}: the host file names no host; write one on each line")
+    return _checked(_joined(found), str(path))
+
+
+def from_allocation(environment: Mapping[str, str]) -> tuple[Host, ...]:
+    """Hosts that a scheduler has given to this process: Slurm's, PBS's or LSF's; none outside of an allocation.
+
+    Raises:
+        UsageError: what the scheduler says cannot be understood.
+    """
+    if nodes := environment.get("SLURM_JOB_NODELIST"):
+        counts = environment.get("SLURM_TASKS_PER_NODE") or environment.get("SLURM_JOB_CPUS_PER_NODE") or ""
+        names = expanded(nodes)
+        slots = [int(one["count"]) for one in _REPEATED.finditer(counts) for _ in range(int(one["times"] or 1))]
+        if len(slots) != len(names):
+            raise UsageError(f"Slurm names {len(names)} hosts ({nodes}) and tells {counts!r} of them; give --hosts")
+        return _checked([Host(*pair) for pair in zip(names, slots, strict=True)], "SLURM_JOB_NODELIST")
+    if file := environment.get("PBS_NODEFILE"):
+        return from_file(Path(file))
+    if words := environment.get("LSB_MCPU_HOSTS", "").split():
+        return _checked([Host(name, int(count)) for name, count in zip(words[::2], words[1::2], strict=True)], "LSF")
+    return ()
+
+
+def expanded(nodes: str) -> list[str]:
+    """Names of a list as Slurm writes it: ``node[0-2,7],login1`` gives node0, node1, node2, node7, login1."""
+    return [name for group in _GROUP.findall(nodes) for name in _expanded(group)]
+
+
+def _expanded(group: str) -> Iterable[str]:
+    head, bracket, rest = group.partition("[")
+    if not bracket:
+        return [group]
+    inner, _, tail = rest.partition("]")
+    numbers: list[str] = []
+    for part in inner.split(","):
+        first, _, last = part.partition("-")
+        numbers += [f"{number:0{len(first)}d}" for number in range(int(first), int(last or first) + 1)]
+    return (
+        [head + number + end for number in numbers for end in _expanded(tail)] if tail else [head + n for n in numbers]
+    )
+
+
+def _joined(hosts: Iterable[Host]) -> list[Host]:
+    slots: dict[str, int] = {}
+    times: dict[str, int] = {}
+    for host in hosts:
+        times[host.name] = times.get(host.name, 0) + 1
+        slots[host.name] = slots.get(host.name, 0) + (host.slots or 1)
+    told = any(host.slots for host in hosts) or any(count > 1 for count in times.values())
+    return [Host(name, count if told else UNTOLD) for name, count in slots.items()]
+
+
+def _checked(hosts: list[Host], source: str) -> tuple[Host, ...]:
+    seen: set[str] = set()
+    for host in hosts:
+        if not _NAME.fullmatch(host.name):
+            raise UsageError(f"{source}: {host.name!r} is not the name of a host")
+        if host.name in seen:
+            raise UsageError(f"{source}: the host {host.name!r} stands there twice; give all its ranks at once")
+        seen.add(host.name)
+    told = [host for host in hosts if host.slots]
+    if told and len(told) < len(hosts):
+        bare = next(host.name for host in hosts if not host.slots)
+        raise UsageError(f"{source}: {bare!r} has no number of ranks, and others have; give all of them one, or none")
+    return tuple(hosts)
