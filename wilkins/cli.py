@@ -73,6 +73,10 @@ def _run(parsed: argparse.Namespace) -> int:
 
         return onejob.main(file, options, lambda: _planned(parsed, "one-job", file, folder))
     planned = _planned(parsed, "alone", file, folder)
+    if planned.plan.hosts:
+        from wilkins.launch.hosts import head
+
+        return head.run(planned.plan, options)
     from wilkins import launch
 
     return launch.run(planned.plan, options)
@@ -82,7 +86,7 @@ def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path |
     from wilkins.launch.options import Planned
     from wilkins.plan.planner import plan_file
 
-    return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files))
+    return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files, hosts=_hosts(parsed)))
 
 
 def _resume(parsed: argparse.Namespace) -> int:
@@ -411,6 +415,7 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
     add_file(run)
     add_run(run)
+    add_hosts(run)
     run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
     submit = add("submit", _submit, "run a workflow as a batch job of Slurm, PBS, Flux or LSF")
     add_file(submit)

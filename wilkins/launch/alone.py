@@ -110,6 +110,10 @@ class Start:
     def _points(self, task: TaskPlan) -> Path | None:
         return self._records.points_path(task.name) if self._can_resume else None
 
+    def extras(self, _task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
+        """Variables and open descriptors that a program needs beside the usual."""
+        return {}, ()
+
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
         """Start a task's program; the layer goes only into tasks that have a memory port.
 
@@ -124,12 +128,13 @@ class Start:
             )
         coupled = bool(self._ports.of(task.index))
         port = env.free_port()
-        own = env.started_env(task, self._points(task))
+        more, descriptors = self.extras(task)
+        own = env.started_env(task, self._points(task)) | more
         if task.kind == "plain":
             layer = self._board.environment(task.index, 0) if coupled else {}
             world = env.world_variables(1, rank=0, local_rank=0, port=port)
             variables = env.merged({**self._base, **world}, own, layer)
-            return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin)
+            return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin, descriptors)
         layer = self._board.environment(task.index, None) if coupled else {}
         world = env.world_variables(task.nprocs, rank=None, local_rank=None, port=port)
         base = {**env.MPIEXEC_DEFAULTS, **self._base, **world, **own}

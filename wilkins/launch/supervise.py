@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from wilkins.launch import explain, further, process
 from wilkins.launch.decide import Verdict
@@ -59,6 +59,16 @@ def last_report(board: Board) -> dict[str, Any]:
         with contextlib.suppress(BoardHeldError):
             return board.report()
     return board.report()
+
+
+class Inbox(Protocol):
+    """What another launcher of the run says."""
+
+    def fileno(self) -> int:
+        """Readable when there is something to notice."""
+
+    def notice(self) -> bool:
+        """Hear it; False: there will be no more."""
 
 
 class Signals:
@@ -117,11 +127,12 @@ class Supervisor:
         on_segment: Callable[[Path], None] | None = None,
         hints: Callable[[dict[str, Any]], list[str]] | None = None,
         polls: Polls | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
         when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
         finds in a report what the user should be told while the run goes on, once; `polls` finds programs that do
-        nothing but ask for what will not come, which are ended."""
+        nothing but ask for what will not come, which are ended; `inbox` is what another launcher of the run says."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -148,6 +159,7 @@ class Supervisor:
         self._inherited = False
         self._hints = hints
         self._polls = polls
+        self._inbox = inbox
         self._next_polls = time.monotonic() + (polls.every_s if polls else 0.0)
         self._hinted: set[str] = set()
         self._ranks: dict[int, Ranks] = {}
@@ -169,6 +181,8 @@ class Supervisor:
         self._foreign = process.children()
         with Signals() as signals:
             self._selector.register(signals.reader, selectors.EVENT_READ)
+            if self._inbox is not None:
+                self._selector.register(self._inbox, selectors.EVENT_READ, self._inbox)
             if self._segments.created >= 0:
                 self._selector.register(self._segments.created, selectors.EVENT_READ, self._segments)
             try:
@@ -268,6 +282,9 @@ class Supervisor:
         for key, _ in self._selector.select(max(0.0, min(due) - now)):
             if isinstance(key.data, Stream):
                 self._pump(key.data)
+            elif self._inbox is not None and key.data is self._inbox:
+                if not self._inbox.notice():
+                    self._selector.unregister(self._inbox)
             elif isinstance(key.data, Segments):
                 key.data.notice(now)
             else:

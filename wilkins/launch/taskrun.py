@@ -260,9 +260,11 @@ class TaskRun:
             listed=self._board.listed(self.plan.index),
             at_end=self._board.saw_end(self.plan.index),
             met_failure=self._board.met_failure(self.plan.index),
-            # What is left of a resumed task may need none of a port.
+            # What is left of a resumed task may need none of a port; a relay's producer answers for itself.
             untouched=tuple(
-                pattern for port, pattern in self._ports.items() if not (is_part or self._board.touched(port))
+                pattern
+                for port, pattern in self._ports.items()
+                if not (is_part or self.plan.is_relay or self._board.touched(port))
             ),
         )
 

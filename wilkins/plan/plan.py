@@ -91,6 +91,8 @@ class TaskPlan:
     """In a run that goes on with another one: what the task goes back to."""
     share: Share = ()
     """Of a plan for several hosts: where the ranks run, in their order."""
+    is_relay: bool = False
+    """It is a half of a relay, by which steps get to another host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _EARLIER: dict[str, Any] = {
     "enough": False,
     "looks": "wait",
     "share": (),
+    "is_relay": False,
     "hosts": (),
     **{field.name: field.default for field in fields(ReadKeys)},
 }

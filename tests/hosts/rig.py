@@ -1,0 +1,166 @@
+"""Several hosts on one machine, of namespaces: each has a name, an address, processes, an empty /dev/shm and an sshd.
+
+Needs root, and Debian's openssh-server, openssh-client and iproute2. Several rigs may be up at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+NEEDS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter")
+
+# /sys is mounted anew, or MPI's libraries see the machine's network and not the host's.
+_FIRST = """
+set -e
+hostname "$0"
+mount --rbind /sys/fs/cgroup /mnt && mount -t sysfs sys /sys && mount --rbind /mnt /sys/fs/cgroup
+mount -t tmpfs shm /dev/shm
+mkdir -p /run/sshd
+mount --bind "$1/hosts" /etc/hosts
+ip link set lo up
+while ! ip -br link show e0 up 2> /dev/null | grep -q UP; do sleep 0.02; done
+exec "$2" -D -f "$1/sshd_config"
+"""
+
+
+def missing() -> str:
+    """Why there can be no rig on this machine; empty if there can."""
+    if os.geteuid() != 0:
+        return "hosts of namespaces need root"
+    lacking = [name for name in NEEDS if _tool(name) is None]
+    return f"missing: {', '.join(lacking)}" if lacking else ""
+
+
+def _tool(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+class Rig:
+    """Hosts node0, node1 and so on, up while the block lasts."""
+
+    def __init__(self, count: int) -> None:
+        self.names = [f"node{number}" for number in range(count)]
+        self._tag = f"{os.getpid() % 100000:05d}{int(time.monotonic() * 1000) % 1000:03d}"
+        self._parents: dict[str, subprocess.Popen[bytes]] = {}
+        self._first: dict[str, int] = {}
+
+    def __enter__(self) -> Rig:
+        self._state = Path(tempfile.mkdtemp(prefix="wilkins-rig-"))
+        try:
+            self._make_keys()
+            self._up()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _make_keys(self) -> None:
+        for name in ("key", "hostkey"):
+            _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._state / name)
+        (self._state / "sshd_config").write_text(
+            f"HostKey {self._state}/hostkey\nAuthorizedKeysFile {self._state}/key.pub\nPermitRootLogin yes\n"
+            "StrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\n"
+        )
+        (self._state / "ssh_config").write_text(
+            f"Host node*\n IdentityFile {self._state}/key\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n"
+            " LogLevel ERROR\n"
+        )
+        ssh = self._state / "ssh"
+        ssh.write_text(f'#!/bin/sh\nexec {_tool("ssh")} -F {self._state}/ssh_config "$@"\n')
+        ssh.chmod(0o755)
+        names = [f"10.77.0.{place + 1} {name}" for place, name in enumerate(self.names)]
+        (self._state / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
+
+    def _up(self) -> None:
+        bridge = f"wkb{self._tag}"
+        _do("ip", "link", "add", bridge, "type", "bridge")
+        _do("ip", "link", "set", bridge, "up")
+        for place, name in enumerate(self.names):
+            parent = subprocess.Popen(
+                [
+                    *("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"),
+                    *("--mount-proc", "--propagation", "private", "sh", "-c", _FIRST, name),
+                    *(str(self._state), str(_tool("sshd"))),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=(self._state / f"{name}.log").open("wb"),
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._parents[name] = parent
+            first = self._first[name] = _child_of(parent.pid)
+            link = self._link(name)
+            _do("ip", "link", "add", link, "type", "veth", "peer", "name", "e0", "netns", str(first))
+            _do("ip", "link", "set", link, "master", bridge, "up")
+            address = f"ip addr add 10.77.0.{place + 1}/24 dev e0; ip link set e0 up"
+            _do("nsenter", "-t", str(first), "-n", "sh", "-c", address)
+        until = time.monotonic() + 20
+        for name in self.names:
+            while subprocess.run(self.on(self.names[0], "ssh", name, "true"), capture_output=True).returncode:
+                if time.monotonic() > until:
+                    raise TimeoutError(f"{name} does not come up: {(self._state / f'{name}.log').read_text()}")
+                time.sleep(0.05)
+
+    def _link(self, name: str) -> str:
+        return f"wkv{self._tag}{name.removeprefix('node')}"
+
+    def on(self, host: str, *words: str | Path) -> list[str]:
+        """The command that runs a program on a host, in this process's folder."""
+        path = f"{self._state}:{os.environ['PATH']}"
+        inside = ["nsenter", "-t", str(self._first[host]), "-m", "-u", "-n", "-i", "-p", f"-w{Path.cwd()}", "--"]
+        return [*inside, "env", f"PATH={path}", *map(str, words)]
+
+    def cut(self, host: str) -> None:
+        """Take a host's network away."""
+        _do("ip", "link", "set", self._link(host), "down")
+
+    def kill(self, host: str, pattern: str) -> None:
+        """Kill the programs on a host whose command line matches."""
+        subprocess.run(self.on(host, "pkill", "-KILL", "-f", pattern), check=False)
+
+    def shared_memory(self, host: str) -> list[str]:
+        """What lies in a host's /dev/shm."""
+        return subprocess.run(
+            self.on(host, "ls", "-A", "/dev/shm"), capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    def processes(self, host: str, pattern: str) -> list[str]:
+        """Command lines of the programs on a host that match."""
+        words = self.on(host, "pgrep", "-a", "-f", pattern)
+        lines = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+        return [line for line in lines if "pgrep" not in line]
+
+    def __exit__(self, *_: object) -> None:
+        for parent in self._parents.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)
+            parent.kill()
+            parent.wait()
+        for link in (*(self._link(name) for name in self.names), f"wkb{self._tag}"):
+            subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
+        shutil.rmtree(self._state, ignore_errors=True)
+
+
+def _child_of(parent: int) -> int:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+            if children:
+                return int(children[0])
+        time.sleep(0.01)
+    raise TimeoutError("unshare has started nothing")
+
+
+def _do(*words: str | Path) -> None:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(map(str, words))}: {done.stderr or done.stdout}")
+

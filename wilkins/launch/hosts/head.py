@@ -1,0 +1,296 @@
+"""Directs a run over several hosts: starts a keeper on each, passes on what one must know of another, and reports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import ResourceError
+from wilkins.launch import summary
+from wilkins.launch.environment import user_environment
+from wilkins.launch.hosts import waits
+from wilkins.launch.hosts.control import BEAT, Control, unpacked
+from wilkins.launch.hosts.merge import merged
+from wilkins.launch.options import RunOptions
+from wilkins.launch.output import Terminal
+from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.summary import TaskEnd
+from wilkins.launch.supervise import GRACE, Signals, Stop
+from wilkins.plan.plan import Plan
+from wilkins.plan.split import Part, parts
+
+PATIENCE = 15.0
+"""Seconds of silence after which the other side counts as dead."""
+
+_UP_WITHIN = 60.0
+"""Seconds within which a keeper must be there."""
+
+_OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
+"""Of ssh: ask nobody for a password, and do not try for ever."""
+
+
+@dataclass(slots=True)
+class _Host:
+    """What the head knows of one host."""
+
+    part: Part
+    name: str
+    process: subprocess.Popen[bytes]
+    control: Control
+    heard: float
+    ready: dict[str, int] | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    ended: dict[str, Any] | None = None
+    gone: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will come from it."""
+        return self.gone or self.ended is not None
+
+
+def run(plan: Plan, options: RunOptions) -> int:
+    """Run a plan over its hosts and return the exit code.
+
+    Raises:
+        WilkinsError: the run could not be set up.
+    """
+    found = parts(plan)
+    records = RunDirectory.create(plan, options.run_dir)
+    (records.path / "hosts").mkdir()
+    terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
+    for note in plan.notes:
+        terminal.say(note)
+    head = _Head(plan, found, records, terminal, options)
+    try:
+        return head.run()
+    finally:
+        head.close()
+
+
+class _Head:
+    def __init__(
+        self, plan: Plan, found: Sequence[Part], records: RunDirectory, terminal: Terminal, options: RunOptions
+    ) -> None:
+        self.plan = plan
+        self.records = records
+        self.terminal = terminal
+        self.options = options
+        self.stop: Stop | None = None
+        self.stopped_at = 0.0
+        self.started = time.monotonic()
+        self.hosts: list[_Host] = []
+        self._stuck = waits.Stillness()
+        self._selector = selectors.DefaultSelector()
+        key = secrets.token_hex(16)
+        for part in found:
+            self.hosts.append(self._start(part))
+        for host in self.hosts:
+            self._selector.register(host.control.reads, selectors.EVENT_READ, host)
+            self._tell(
+                host,
+                run=str(records.path),
+                host=host.part.host,
+                key=key,
+                patience=PATIENCE,
+                folder=str(Path.cwd()),
+                environment=_passed_on(),
+            )
+
+    def _start(self, part: Part) -> _Host:
+        name = self.plan.hosts[part.host].name
+        words = _remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
+        log = (self.records.path / "hosts" / f"{name}.log").open("ab")
+        with log:
+            try:
+                process = subprocess.Popen(
+                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                )
+            except OSError as error:
+                raise ResourceError(f"the host {name} cannot be reached: {words[0]}: {error.strerror}") from error
+        assert process.stdin is not None
+        assert process.stdout is not None
+        control = Control(process.stdout.fileno(), process.stdin.fileno())
+        return _Host(part, name, process, control, time.monotonic())
+
+    def _tell(self, to: _Host, /, **message: Any) -> None:
+        try:
+            to.control.send(**message)
+        except OSError:
+            self._lost(to)
+
+    def run(self) -> int:
+        """Let all hosts do their parts; the exit code."""
+        beaten = 0.0
+        introduced = False
+        with Signals() as signals:
+            self._selector.register(signals.reader, selectors.EVENT_READ)
+            while not all(host.over for host in self.hosts):
+                for key, _ in self._selector.select(BEAT / 4):
+                    if isinstance(key.data, _Host):
+                        self._hear(key.data)
+                    else:
+                        signals.drain()
+                now = time.monotonic()
+                if not introduced and all(host.ready is not None for host in self.hosts):
+                    introduced = True
+                    self._introduce()
+                if now - beaten >= BEAT:
+                    beaten = now
+                    for host in self.hosts:
+                        if not host.over and introduced:
+                            self._tell(host, beat=1)
+                self._check(now, signals, introduced=introduced)
+        return self._conclude()
+
+    def _introduce(self) -> None:
+        addresses = {
+            relay: f"{_address(host.name)}:{port}" for host in self.hosts for relay, port in (host.ready or {}).items()
+        }
+        for host in self.hosts:
+            self._tell(host, addresses=addresses)
+
+    def _hear(self, host: _Host) -> None:
+        messages = host.control.received()
+        if messages is None:
+            self._lost(host)
+            return
+        host.heard = time.monotonic()
+        for message in messages:
+            self._heed(host, message)
+
+    def _heed(self, host: _Host, message: dict[str, Any]) -> None:
+        if "lines" in message:
+            if not _is_relay(self.plan, message["task"]):
+                self.terminal.lines(message["task"], unpacked(message["lines"]))
+        elif "say" in message:
+            self.terminal.say(message["say"])
+        elif "beat" in message:
+            host.state = message["beat"]
+        elif "ready" in message:
+            host.ready = message["ready"]
+        elif "stop" in message:
+            self._end(Stop(message["stop"], f"{message['reason']} (on {host.name})"), said=True)
+        elif "failed" in message:
+            host.gone = True
+            self._end(Stop(message["code"], f"{host.name}: {message['failed']}"))
+        elif "ended" in message:
+            host.ended = message
+
+    def _lost(self, host: _Host) -> None:
+        """The keeper is gone, or is not heard any more."""
+        if host.over:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(host.control.reads)
+            host.gone = host.ended is None
+            return
+        host.gone = True
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(host.control.reads)
+        log = self.records.path / "hosts" / f"{host.name}.log"
+        tasks = ", ".join(self.plan.tasks[task].name for task in host.part.tasks)
+        told = log.read_text(errors="replace").strip().splitlines()[-3:]
+        self._end(
+            Stop(1, "\n".join([f"the host {host.name} is lost, with {tasks}; what it said last is in {log}", *told]))
+        )
+
+    def _end(self, stop: Stop, *, said: bool = False) -> None:
+        if self.stop is not None:
+            return
+        self.stop = stop
+        self.stopped_at = time.monotonic()
+        if not said:
+            self.terminal.say(stop.reason)
+        for host in self.hosts:
+            if not host.over:
+                self._tell(host, stop=stop.code, reason=stop.reason)
+
+    def _check(self, now: float, signals: Signals, *, introduced: bool) -> None:
+        while signals.received:
+            number = signals.received.pop(0)
+            self._end(Stop(128 + number, f"stopped by {signal.Signals(number).name}"))
+        if self.options.timeout is not None and now - self.started >= self.options.timeout:
+            self._end(Stop(4, f"the run took longer than --timeout {self.options.timeout:g} s; stopped"))
+        for host in self.hosts:
+            if host.over:
+                continue
+            silent = now - host.heard
+            if silent > (PATIENCE if host.ready is not None else _UP_WITHIN):
+                host.process.kill()
+                self._lost(host)
+            elif self.stop is not None and now - self.stopped_at > 3 * GRACE + PATIENCE:
+                host.process.kill()
+                host.gone = True
+        if introduced and self.stop is None:
+            stuck = self._stuck.told(self.plan, [(host.part, host.state) for host in self.hosts if not host.over], now)
+            if stuck:
+                self._end(Stop(4, stuck))
+
+    def _conclude(self) -> int:
+        ended = [(host.part, host.ended) for host in self.hosts if host.ended is not None]
+        code = self.stop.code if self.stop else max((message["ended"] for _, message in ended), default=1)
+        report, ends = merged(self.plan, [(part, message) for part, message in ended if message["report"]])
+        tasks = summary.task_summaries(report, [TaskEnd(*end) for end in ends])
+        wall_s = time.monotonic() - self.started
+        peak = report["memory_peak_bytes"]
+        self.records.write_json(
+            "summary.json",
+            summary.record(
+                tasks, exit_code=code, reason=self.stop.reason if self.stop else None, wall_s=wall_s, peak=peak
+            ),
+        )
+        for hint in summary.hints(self.plan, report):
+            self.terminal.say(hint)
+        self.terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=self.records.path))
+        return code
+
+    def close(self) -> None:
+        """End what is left of the connections."""
+        for host in self.hosts:
+            with contextlib.suppress(OSError):
+                if host.process.stdin is not None:
+                    host.process.stdin.close()
+            try:
+                host.process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                host.process.kill()
+                host.process.wait()
+        self._selector.close()
+
+
+def _is_relay(plan: Plan, name: str) -> bool:
+    return all(task.name != name for task in plan.tasks)
+
+
+def _passed_on() -> dict[str, str]:
+    """Variables that programs on other hosts get as those on this one do."""
+    own = ("SSH_", "DISPLAY", "XDG_", "SLURM_", "HOSTNAME", "PWD", "TMPDIR")
+    return {name: value for name, value in user_environment().items() if not name.startswith(own)}
+
+
+def _remote(host: str, words: Sequence[str]) -> list[str]:
+    """The command that starts a program on a host."""
+    if host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
+        return list(words)
+    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
+        return ["srun", "--overlap", "-K1", "-N1", "-n1", "-w", host, *words]
+    quoted = shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)
+    return ["ssh", *_OPTIONS, host, quoted]
+
+
+def _address(host: str) -> str:
+    """By which other hosts reach one."""
+    return socket.gethostname() if host == "localhost" else host

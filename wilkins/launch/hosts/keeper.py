@@ -1,0 +1,261 @@
+"""Looks after one host of a run: its programs, its shared memory. Started by the head, and ends when that is gone."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import ResourceError, WilkinsError
+from wilkins.launch.alone import Start, end_of
+from wilkins.launch.boardmap import BoardPorts, create_board
+from wilkins.launch.folders import make_folders
+from wilkins.launch.guard import Guard, end_members
+from wilkins.launch.hosts.control import BEAT, Control, packed
+from wilkins.launch.links import tell_links
+from wilkins.launch.output import Log, Terminal
+from wilkins.launch.process import Program
+from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.supervise import Stop, Supervisor, last_report
+from wilkins.launch.taskrun import Ends, TaskRun
+from wilkins.launch.tracing import TaskTrace
+from wilkins.plan import planfile
+from wilkins.plan.plan import TaskPlan
+from wilkins.plan.split import Part, parts
+from wilkins.transport import relay
+from wilkins.transport.board import BoardHeldError, sweep
+
+_SEES_WITHIN = 20.0
+"""Seconds within which a file that another host has written must be seen."""
+
+
+class _Told(Terminal):
+    """A terminal at the head's end."""
+
+    def __init__(self, control: Control) -> None:
+        super().__init__([], quiet=True)
+        self._control = control
+
+    def lines(self, name: str, text: bytes) -> None:
+        if text:
+            self._control.send(lines=packed(text), task=name)
+
+    def say(self, message: str) -> None:
+        self._control.send(say=message)
+
+
+class _Start(Start):
+    """Starts programs, relays with what they need to meet their other halves."""
+
+    doors: dict[int, socket.socket]
+    """By task: where a receiver is called."""
+    variables: dict[int, dict[str, str]]
+
+    def extras(self, task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
+        door = self.doors.get(task.index)
+        return self.variables.get(task.index, {}), () if door is None else (door.fileno(),)
+
+    def __call__(self, task: TaskPlan, filename: str | None) -> Program:
+        program = super().__call__(task, filename)
+        if door := self.doors.pop(task.index, None):
+            door.close()
+        return program
+
+
+class Keeper:
+    """One host's launcher."""
+
+    def __init__(self, control: Control, told: dict[str, Any]) -> None:
+        """`told`: the head's first message: the run's directory, the host's number, the key, how long silence may last.
+
+        Raises:
+            ResourceError: this host does not see the run's directory, or cannot set up its part.
+        """
+        self._control = control
+        self._patience: float = told["patience"]
+        self._heard = time.monotonic()
+        self._beaten = 0.0
+        self._stop_asked = False
+        self.run = Path(told["run"])
+        plan = planfile.loads(_seen(self.run / "plan.json"))
+        self.part: Part = next(part for part in parts(plan) if part.host == told["host"])
+        self.name = plan.hosts[self.part.host].name
+        self.records = _HostRecords(self.run, self.name)
+        self.doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
+        self.variables: dict[int, dict[str, str]] = {}
+        self._keys = told["key"]
+        self._supervisor: Supervisor | None = None
+
+    def addresses(self) -> dict[str, int]:
+        """The ports of this host's receivers, by relay."""
+        return {str(one.index): self.doors[task].getsockname()[1] for task, one in self.part.receivers}
+
+    def meet(self, addresses: dict[str, str]) -> None:
+        """Where the receivers of all hosts are."""
+        for task, one in self.part.senders:
+            self.variables[task] = {relay.KEY: self._keys, relay.ADDRESS: addresses[str(one.index)]}
+        for task, _ in self.part.receivers:
+            self.variables[task] = {relay.KEY: self._keys, relay.LISTENS: str(self.doors[task].fileno())}
+
+    def keep(self) -> None:
+        """Run the host's part to its end, and tell what became of it."""
+        plan = self.part.plan
+        terminal = _Told(self._control)
+        sweep()
+        make_folders(plan)
+        with Guard() as guard:
+            board = create_board(plan, self.records.layer_log, self.records.trace)
+            try:
+                tell_links(plan, board)
+                ports = BoardPorts(plan)
+                start = _Start(board, ports, guard.token, self.records, can_resume=False)
+                start.doors, start.variables = self.doors, self.variables
+                crew = [
+                    TaskRun(
+                        task,
+                        board,
+                        ports,
+                        Log(task.name, self.records.log_path(task.name), terminal),
+                        start,
+                        Ends(board),
+                        TaskTrace(board, task.index),
+                    )
+                    for task in plan.tasks
+                ]
+                self._board = board
+                self._supervisor = Supervisor(
+                    crew, board, terminal, on_segment=guard.note, on_stop=self._tell_stop, inbox=self
+                )
+                code = self._supervisor.run(self._tick)
+                report: dict[str, Any] | None = None
+                try:
+                    report = last_report(board)
+                except BoardHeldError as error:
+                    terminal.say(f"there is no account of {self.name}: {error}")
+                ends = [end_of(run) for run in crew]
+                self._control.send(
+                    ended=code,
+                    report=report,
+                    ends=[[end.starts, end.outcome, end.exit, end.running_s] for end in ends],
+                )
+            finally:
+                end_members(guard.token)
+                board.remove()
+
+    def fileno(self) -> int:
+        """Readable when the head has said something."""
+        return self._control.reads
+
+    def notice(self) -> bool:
+        """Hear what the head has said; False: it has left."""
+        messages = self._control.received()
+        if messages is None:
+            self._stop(Stop(1, "the head of the run is gone"))
+            return False
+        self._heard = time.monotonic()
+        for message in messages:
+            if "stop" in message:
+                self._stop(Stop(message["stop"], message["reason"]))
+        return True
+
+    def _stop(self, stop: Stop) -> None:
+        if self._supervisor is not None and not self._stop_asked:
+            self._stop_asked = True
+            self._supervisor.join_stop(stop)
+
+    def _tell_stop(self, stop: Stop) -> None:
+        self._control.send(stop=stop.code, reason=stop.reason)
+
+    def _tick(self) -> float | None:
+        """Give a sign of life, with what the head needs to know whether anything can go on."""
+        now = time.monotonic()
+        if now - self._heard > self._patience:
+            self._stop(Stop(1, f"nothing was heard of the head for {self._patience:g} s"))
+        if now - self._beaten >= BEAT:
+            self._beaten = now
+            self._control.send(beat=self._state())
+        return None
+
+    def _state(self) -> dict[str, Any]:
+        still = self._board.still_s()
+        if still < BEAT:
+            return {"still": still}
+        try:
+            report = self._board.report()
+        except BoardHeldError:
+            return {"still": 0.0}
+        return {"still": still, "tasks": [_waiting(task) for task in report["tasks"]]}
+
+
+def _waiting(task: dict[str, Any]) -> dict[str, Any]:
+    return {"state": task["state"], "waits": task["waits"], "nprocs": task["nprocs"]}
+
+
+class _HostRecords(RunDirectory):
+    """A host's own records, below those of the run."""
+
+    def __init__(self, run: Path, host: str) -> None:
+        super().__init__(run / "hosts" / host)
+        self.path.mkdir(parents=True, exist_ok=True)
+
+
+def _seen(path: Path) -> str:
+    until = time.monotonic() + _SEES_WITHIN
+    while True:
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            if time.monotonic() > until:
+                raise ResourceError(
+                    f"the host {socket.gethostname()} does not see {path}: {error.strerror}; all hosts must see the "
+                    "folder of the run: put the workflow file on a file system that they share, or name a folder there "
+                    "with --run-dir"
+                ) from error
+        time.sleep(0.1)
+
+
+def main() -> int:
+    """Serve the head."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the head is asked, and asks in turn
+    control = Control(sys.stdin.fileno(), os.dup(sys.stdout.fileno()))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        told = _next(control)
+        os.environ.update(told["environment"])
+        os.chdir(told["folder"])
+        keeper = Keeper(control, told)
+        control.send(ready=keeper.addresses())
+        keeper.meet(_next(control)["addresses"])
+        keeper.keep()
+    except WilkinsError as error:
+        control.send(failed=str(error), code=error.exit_code)
+        return error.exit_code
+    except (BrokenPipeError, EOFError):
+        return 1
+    return 0
+
+
+def _next(control: Control) -> dict[str, Any]:
+    """The next message of the head.
+
+    Raises:
+        EOFError: there is none.
+    """
+    with selectors.DefaultSelector() as selector:
+        selector.register(control.reads, selectors.EVENT_READ)
+        while True:
+            selector.select()
+            messages = control.received()
+            if messages is None:
+                raise EOFError
+            if messages:
+                return messages[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
