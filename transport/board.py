@@ -76,6 +76,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_task_started": (None, [pointer, number, number]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_rank_gone": (None, [pointer, number, number, number]),
+            "wilkins_grow": (number, [pointer]),
             "wilkins_still_ns": (ctypes.c_int64, [pointer]),
             "wilkins_settle_inherited": (number, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
@@ -219,6 +220,14 @@ class Board:
     def still_s(self) -> float:
         """For how long nothing has been published, opened or begun, in seconds."""
         return float(_native().wilkins_still_ns(self._handle)) / 1e9
+
+    def grow(self) -> bool:
+        """Let a queue grow for a rank that waits for room, in a run in which nothing moves; whether one could.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        return bool(self._ask(_native().wilkins_grow))
 
     def settle_inherited(self) -> bool:
         """Publish steps that programs have left to other processes, where nobody writes them any more; whether there

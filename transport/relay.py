@@ -1,15 +1,16 @@
-"""Carries the steps of a port from one host to another: ``relay.py send PATTERN`` there, ``relay.py receive PATTERN`` here.
+"""Carries the steps of a port to another host: ``relay.py send PATTERN`` here, ``relay.py receive PATTERN`` there.
 
 Each half is a task like any other. The sender reads steps as their bytes; the receiver writes files of the same names,
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
 slows its producer down, as on one host.
 
-Both meet through variables that their keepers set: ``WILKINS_RELAY_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for the
-sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver.
+Both meet through variables that their keepers set: ``WILKINS_RELAY_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
+the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver.
 """
 
 from __future__ import annotations
 
+import errno
 import hmac
 import os
 import socket
@@ -32,21 +33,26 @@ def send(pattern: str) -> None:
     with socket.create_connection((host, int(port))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire.sendall(bytes.fromhex(os.environ[KEY]))
-        names = steps.names(pattern)
+        coming = steps.relayed(pattern)
         while wire.recv(1) == _MORE:
-            name = next(names, None)
-            if name is None:
+            step = next(coming, None)
+            if step is None:
                 wire.sendall(_HEAD.pack(0, 0))
                 return
-            _send_step(wire, name)
+            _send_step(wire, *step)
         raise ConnectionError("the receiver has left before the end")
 
 
-def _send_step(wire: socket.socket, name: str) -> None:
-    step = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+def _send_step(wire: socket.socket, name: str, folder: str) -> None:
+    if not folder and not name.startswith("/"):
+        raise FileNotFoundError(
+            errno.ENOENT, "its producer has turned to another folder meanwhile; let it give absolute names", name
+        )
+    path = os.path.join(folder, name)  # noqa: PTH118 - names are kept as their producer gave them
+    step = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(step).st_size
-        encoded = os.fsencode(name)
+        encoded = os.fsencode(path)
         wire.sendall(_HEAD.pack(len(encoded), size) + encoded, socket.MSG_MORE if size else 0)
         sent = 0
         while sent < size:

@@ -220,9 +220,10 @@ def _hosts(parsed: argparse.Namespace) -> tuple[Host, ...]:
 
     if parsed.hosts is not None and parsed.hostfile is not None:
         raise UsageError("give --hosts or --hostfile, not both")
-    if parsed.hosts is not None:
-        return hosts.from_words(parsed.hosts)
-    return () if parsed.hostfile is None else hosts.from_file(parsed.hostfile)
+    if parsed.hostfile is not None:
+        return hosts.from_file(parsed.hostfile)
+    words = os.environ.get("WILKINS_HOSTS") if parsed.hosts is None else parsed.hosts
+    return hosts.from_words(words) if words else ()
 
 
 def _graph(parsed: argparse.Namespace) -> int:

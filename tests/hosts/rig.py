@@ -163,4 +163,3 @@ def _do(*words: str | Path) -> None:
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(map(str, words))}: {done.stderr or done.stdout}")
-

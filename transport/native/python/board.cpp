@@ -135,6 +135,12 @@ WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_s
 // For how long nothing was published, opened or begun, in ns.
 WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)
 
+// Lets a queue grow for a rank that waits for room; 0: none can.
+WILKINS_API(int, wilkins_grow(const Watched* board)) {
+    const Briefly lock(*board);
+    return lock && grow(*board) ? 1 : 0;
+} WILKINS_OR(0)
+
 WILKINS_API(void, wilkins_rank_gone(const Watched* board, int task, int rank, int began)) {
     const Briefly lock(*board);
     if (lock) note_gone(*board, board->task(task).first_rank + rank, began != 0);

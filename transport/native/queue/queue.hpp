@@ -120,6 +120,9 @@ bool has_its_step(const Board& board, int inport, int reader);
 // The rank is done with what it has opened on the in-port.
 void leave(const Board& board, int inport, int reader);
 
+// The rank turns to the next step. What it has opened is kept like any other step that it might open again by name.
+void turn(const Board& board, int inport, int reader);
+
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);
 

@@ -265,6 +265,10 @@ void leave(const Board& board, int index, int reader) {
     });
 }
 
+void turn(const Board& board, int index, int reader) {
+    each_mark(board, board.port(index), reader, [&](int, int, Mark& mark) { mark.keep = kGone; });
+}
+
 bool stays_had(const Board& board, int index, int reader, const char* name, int* slot_index) {
     const PortRecord& inport = board.port(index);
     *slot_index = -1;

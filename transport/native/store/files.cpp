@@ -44,6 +44,12 @@ uint64_t hash_place(const char* name) {
     return hash_text(normalise(whole, clean, sizeof(clean)) ? clean : whole);
 }
 
+void note_folder(SourceRecord& source, const Folder& folder) {
+    if (source.folder == folder && source.cwd[0]) return;
+    source.folder = folder;
+    if (!getcwd(source.cwd, sizeof(source.cwd))) source.cwd[0] = 0;
+}
+
 StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name) {
     auto* state = new (std::nothrow) StepFile::State();
     auto* file = new (std::nothrow) StepFile();

@@ -6,6 +6,9 @@
 namespace wilkins {
 
 uint64_t hash_place(const char* name);
+
+// The source's next file lies in this folder, and is named as seen from the process's own folder. Call with the lock held.
+void note_folder(SourceRecord& source, const Folder& folder);
 StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name);
 void free_file(StepFile* file);
 

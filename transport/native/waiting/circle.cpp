@@ -190,16 +190,19 @@ int find_stretch(const Board& board, Waiting& waiting) {
     return -1;
 }
 
-// That costs memory and no step, so ranks may be in the circle of which one process is known to wait.
-bool stretch(const Board& board) {
-    Waiting waiting(board, true);
-    const int index = find_stretch(board, waiting);
+bool stretch(const Board& board, int index) {
     if (index < 0) return false;
     ChannelRecord& channel = board.channel(index);
     ++channel.stretched;
     WILKINS_FAULT_POINT("circle.stretched");
     board.ring(channel.outport);
     return true;
+}
+
+// That costs memory and no step, so ranks may be in the circle of which one process is known to wait.
+bool stretch(const Board& board) {
+    Waiting waiting(board, true);
+    return stretch(board, find_stretch(board, waiting));
 }
 
 void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
@@ -321,6 +324,14 @@ void end_circle_of_poll(const Board& board, int index, int inport) {
     WILKINS_FAULT_POINT("circle.polls");
     ++board.head().moves;
     end_circle(board, true);
+}
+
+bool grow(const Board& board) {
+    Waiting waiting(board, true);
+    std::vector<int> all;
+    for (int r = 0; r < board.head().ranks; ++r)
+        if (is_waiting(board, board.rank(r))) all.push_back(r);
+    return stretch(board, find_stretch(board, full_channels(board, waiting, all)));
 }
 
 std::string find_lasting(const Board& board) {

@@ -38,6 +38,9 @@ PATIENCE = 15.0
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
 
+RSH = "WILKINS_RSH"
+"""Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
+
 _OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
 """Of ssh: ask nobody for a password, and do not try for ever."""
 
@@ -93,7 +96,8 @@ class _Head:
         self.stopped_at = 0.0
         self.started = time.monotonic()
         self.hosts: list[_Host] = []
-        self._stuck = waits.Stillness()
+        self._still = waits.Stillness()
+        self._asked: list[_Host] = []
         self._selector = selectors.DefaultSelector()
         key = secrets.token_hex(16)
         for part in found:
@@ -178,6 +182,8 @@ class _Head:
                 self.terminal.lines(message["task"], unpacked(message["lines"]))
         elif "say" in message:
             self.terminal.say(message["say"])
+        elif "grown" in message:
+            self._grown(host, did=message["grown"])
         elif "beat" in message:
             host.state = message["beat"]
         elif "ready" in message:
@@ -223,7 +229,9 @@ class _Head:
             number = signals.received.pop(0)
             self._end(Stop(128 + number, f"stopped by {signal.Signals(number).name}"))
         if self.options.timeout is not None and now - self.started >= self.options.timeout:
-            self._end(Stop(4, f"the run took longer than --timeout {self.options.timeout:g} s; stopped"))
+            states = [(host.part, host.state) for host in self.hosts if not host.over]
+            said = f"the run took longer than --timeout {self.options.timeout:g} s; stopped"
+            self._end(Stop(4, "\n".join([said, *waits.lines(self.plan, states)])))
         for host in self.hosts:
             if host.over:
                 continue
@@ -235,9 +243,29 @@ class _Head:
                 host.process.kill()
                 host.gone = True
         if introduced and self.stop is None:
-            stuck = self._stuck.told(self.plan, [(host.part, host.state) for host in self.hosts if not host.over], now)
-            if stuck:
-                self._end(Stop(4, stuck))
+            self._check_stuck(now)
+
+    def _check_stuck(self, now: float) -> None:
+        states = [(host.part, host.state) for host in self.hosts if not host.over]
+        verdict = self._still.verdict(states, now)
+        if verdict == "stuck":
+            self._end(Stop(4, waits.told(self.plan, states)))
+        elif verdict == "may grow" and not self._asked:
+            self._asked = [host for host in self.hosts if not host.over]
+            self._tell(self._asked[0], grow=1)
+
+    def _grown(self, host: _Host, *, did: bool) -> None:
+        """A host says whether a queue of its own has grown; one is enough."""
+        if not self._asked or host is not self._asked[0]:
+            return
+        del self._asked[0]
+        if did or not self._asked:
+            self._asked = []
+            self._still.grown(did=did)
+            for one in self.hosts:
+                one.state = {}
+        else:
+            self._tell(self._asked[0], grow=1)
 
     def _conclude(self) -> int:
         ended = [(host.part, host.ended) for host in self.hosts if host.ended is not None]
@@ -283,14 +311,15 @@ def _passed_on() -> dict[str, str]:
 
 def _remote(host: str, words: Sequence[str]) -> list[str]:
     """The command that starts a program on a host."""
-    if host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
+    agent = shlex.split(os.environ.get(RSH, ""))
+    if not agent and host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
         return list(words)
-    if "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
+    if not agent and "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
         return ["srun", "--overlap", "-K1", "-N1", "-n1", "-w", host, *words]
     quoted = shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)
-    return ["ssh", *_OPTIONS, host, quoted]
+    return [*(agent or ("ssh", *_OPTIONS)), host, quoted]
 
 
 def _address(host: str) -> str:
     """By which other hosts reach one."""
-    return socket.gethostname() if host == "localhost" else host
+    return socket.gethostname() if host == "localhost" or RSH in os.environ else host

@@ -120,7 +120,7 @@ class Keeper:
                         task,
                         board,
                         ports,
-                        Log(task.name, self.records.log_path(task.name), terminal),
+                        Log(task.name, self._records(task).log_path(task.name), terminal),
                         start,
                         Ends(board),
                         TaskTrace(board, task.index),
@@ -147,6 +147,10 @@ class Keeper:
                 end_members(guard.token)
                 board.remove()
 
+    def _records(self, task: TaskPlan) -> RunDirectory:
+        """Where the log of a task goes: a program's among those of the run."""
+        return self.records if task.is_relay else RunDirectory(self.run)
+
     def fileno(self) -> int:
         """Readable when the head has said something."""
         return self._control.reads
@@ -161,7 +165,15 @@ class Keeper:
         for message in messages:
             if "stop" in message:
                 self._stop(Stop(message["stop"], message["reason"]))
+            elif "grow" in message:
+                self._control.send(grown=self._grow())
         return True
+
+    def _grow(self) -> bool:
+        try:
+            return self._board.grow()
+        except BoardHeldError:
+            return False
 
     def _stop(self, stop: Stop) -> None:
         if self._supervisor is not None and not self._stop_asked:
@@ -193,7 +205,7 @@ class Keeper:
 
 
 def _waiting(task: dict[str, Any]) -> dict[str, Any]:
-    return {"state": task["state"], "waits": task["waits"], "nprocs": task["nprocs"]}
+    return {name: task[name] for name in ("state", "waits", "polls", "nprocs")}
 
 
 class _HostRecords(RunDirectory):

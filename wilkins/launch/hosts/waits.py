@@ -3,40 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
 
-_STILL_FOR = 5.0
-"""Seconds for which nothing has moved on any host, and every program has waited, before that counts as for ever. What
-is under way between two hosts moves within that time, or its sender and receiver do not both wait."""
+_GROWS_AFTER = 1.0
+_STUCK_AFTER = 5.0
+"""Seconds for which nothing has moved on any host, and every program has waited, before queues grow, and before that
+counts as for ever."""
+
+Verdict = Literal["goes on", "may grow", "stuck"]
 
 
 class Stillness:
-    """Follows the states of all hosts."""
+    """Follows the states of all hosts.
+
+    What keepers tell is up to a second old, and not of one moment. So what they tell must hold for some time. What is
+    under way between two hosts keeps both halves of a relay from waiting.
+    """
 
     def __init__(self) -> None:
         self._since: float | None = None
+        self._grows = True
 
-    def told(self, plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> str:
-        """Why the run is stuck; empty if it is not, or not known to be."""
+    def verdict(self, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> Verdict:
+        """Whether the run can go on by itself, or if a queue grows, or not at all."""
         if not states or not all(_stands(part, state) for part, state in states) or not _relays_wait(states):
             self._since = None
-            return ""
+            self._grows = True
+            return "goes on"
         if self._since is None:
             self._since = now
-        if now - self._since < _STILL_FOR:
-            return ""
-        return "\n".join(["the run is stuck and was stopped: all programs on all hosts wait", *_lines(plan, states)])
+        still = now - self._since
+        if self._grows and still >= _GROWS_AFTER:
+            return "may grow"
+        stuck = still >= _STUCK_AFTER and not any(_polls(part, state) for part, state in states)
+        return "stuck" if stuck else "goes on"
+
+    def grown(self, *, did: bool) -> None:
+        """All hosts were asked to let a queue grow; `did`: one has."""
+        self._grows = did
+        if did:
+            self._since = None
+
+
+def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
+    """Who waits for what, in a run that is stuck."""
+    return "\n".join(
+        [
+            "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow",
+            *lines(plan, states),
+            "  compare the names that readers wait for with those that producers write; if a reader reads files in an "
+            "order of its own, give its in-port a longer `reorder`",
+        ]
+    )
 
 
 def _stands(part: Part, state: dict[str, Any]) -> bool:
-    """Every program of a host's own tasks waits, or has ended."""
-    if "tasks" not in state:
-        return False
-    own = [state["tasks"][place] for place in range(len(part.tasks))]
-    return all(task["state"] == "ended" or len(task["waits"]) == task["nprocs"] for task in own)
+    """Every rank of a host's own tasks waits, has ended, or does nothing but ask again and again."""
+    return "tasks" in state and all(_stands_still(task) for task in _own(part, state))
+
+
+def _stands_still(task: dict[str, Any]) -> bool:
+    ranks = {wait["rank"] for wait in task["waits"]} | {poll["rank"] for poll in task["polls"]}
+    return bool(task["state"] == "ended" or len(ranks) == task["nprocs"])
+
+
+def _polls(part: Part, state: dict[str, Any]) -> bool:
+    """A rank asks again and again: it may do something else at any time."""
+    return any(len(task["waits"]) < task["nprocs"] for task in _own(part, state) if task["state"] != "ended")
+
+
+def _own(part: Part, state: dict[str, Any]) -> list[dict[str, Any]]:
+    return [state["tasks"][place] for place in range(len(part.tasks))]
 
 
 def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
@@ -50,12 +90,13 @@ def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
     return all(waits.values())
 
 
-def _lines(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> list[str]:
+def lines(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> list[str]:
+    """Who waits for what, as far as that is known."""
     found = []
     for part, state in states:
         host = plan.hosts[part.host].name
-        for place, index in enumerate(part.tasks):
-            for wait in state["tasks"][place]["waits"]:
+        for index, task in zip(part.tasks, _own(part, state) if "tasks" in state else (), strict=False):
+            for wait in task["waits"]:
                 what = f"a step of {wait['name']}" if wait["for"] == "data" else f"room to write {wait['name']}"
                 found.append(f"  {plan.tasks[index].name} on {host} has waited {wait['seconds']:.0f} s for {what}")
     return found
