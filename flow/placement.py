@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from wilkins.errors import WilkinsError
+
 UNTOLD = 0
 """Slots of a host of which only the name is known."""
 
@@ -58,7 +60,7 @@ Share = tuple[tuple[int, int], ...]
 """Where the ranks of an instance run, in their order: pairs of a host's index and the number of ranks there."""
 
 
-class Misplaced(ValueError):
+class Misplaced(WilkinsError, ValueError):
     """A task asks for what there is not."""
 
     def __init__(self, task: str, message: str) -> None:

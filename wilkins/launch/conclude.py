@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from wilkins.launch import further, summary
 from wilkins.launch.account import Account
@@ -31,9 +32,34 @@ def conclude(
     strict: bool,
     wall_s: float,
 ) -> int:
+    """Record and tell what a run on one board did, all of whose programs have ended; see `tell_end`."""
+    try:
+        report = last_report(board)
+        datasets = [] if stop else missing_datasets(plan, board)
+    except BoardHeldError as error:
+        terminal.say(f"there is no summary: {error}")
+        return code or 1
+    return tell_end(plan, report, datasets, ends, records, terminal, stop, code, strict=strict, wall_s=wall_s)
+
+
+def tell_end(
+    plan: Plan,
+    report: dict[str, Any],
+    datasets: Sequence[str],
+    ends: Sequence[TaskEnd],
+    records: RunDirectory,
+    terminal: Terminal,
+    stop: Stop | None,
+    code: int,
+    *,
+    strict: bool,
+    wall_s: float,
+) -> int:
     """Record and tell what a run did, all of whose programs have ended.
 
     Args:
+        report: the board's last one, or one that says the same of several boards.
+        datasets: what to say of datasets in `dsets` that no step had.
         ends: of the tasks.
         stop: what stopped the run, if something did.
         code: what the run would exit with.
@@ -42,12 +68,6 @@ def conclude(
     Returns:
         What it exits with.
     """
-    try:
-        report = last_report(board)
-        datasets = [] if stop else missing_datasets(plan, board)
-    except BoardHeldError as error:
-        terminal.say(f"there is no summary: {error}")
-        return code or 1
     reason, peak = stop.reason if stop else None, report["memory_peak_bytes"]
     outcomes = [end.outcome for end in ends]
     account = Account(plan, report, [end.starts for end in ends], records.trace)

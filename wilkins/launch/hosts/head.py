@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError
-from wilkins.launch import summary
+from wilkins.launch.conclude import tell_end
 from wilkins.launch.environment import user_environment
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.control import BEAT, Control, unpacked
@@ -262,28 +262,35 @@ class _Head:
         if did or not self._asked:
             self._asked = []
             self._still.grown(did=did)
-            for one in self.hosts:
+            for one in self.hosts if did else ():
                 one.state = {}
         else:
             self._tell(self._asked[0], grow=1)
 
     def _conclude(self) -> int:
-        ended = [(host.part, host.ended) for host in self.hosts if host.ended is not None]
-        code = self.stop.code if self.stop else max((message["ended"] for _, message in ended), default=1)
-        report, ends = merged(self.plan, [(part, message) for part, message in ended if message["report"]])
-        tasks = summary.task_summaries(report, [TaskEnd(*end) for end in ends])
-        wall_s = time.monotonic() - self.started
-        peak = report["memory_peak_bytes"]
-        self.records.write_json(
-            "summary.json",
-            summary.record(
-                tasks, exit_code=code, reason=self.stop.reason if self.stop else None, wall_s=wall_s, peak=peak
-            ),
+        told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended["report"]]
+        codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]
+        report, ends = merged(self.plan, told)
+        self._join_logs()
+        return tell_end(
+            self.plan,
+            report,
+            [] if self.stop else [line for _, message in told for line in message["datasets"]],
+            [TaskEnd(*end) for end in ends],
+            self.records,
+            self.terminal,
+            self.stop,
+            self.stop.code if self.stop else max(codes, default=1),
+            strict=self.options.strict,
+            wall_s=time.monotonic() - self.started,
         )
-        for hint in summary.hints(self.plan, report):
-            self.terminal.say(hint)
-        self.terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=self.records.path))
-        return code
+
+    def _join_logs(self) -> None:
+        """What the layer has said on all hosts, as it stands for one."""
+        for host in self.hosts:
+            log = self.records.path / "hosts" / host.name / self.records.layer_log.name
+            with contextlib.suppress(OSError), self.records.layer_log.open("ab") as whole:
+                whole.write(log.read_bytes())
 
     def close(self) -> None:
         """End what is left of the connections."""

@@ -14,6 +14,7 @@ from typing import Any
 from wilkins.errors import ResourceError, WilkinsError
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.boardmap import BoardPorts, create_board
+from wilkins.launch.datasets import missing_datasets
 from wilkins.launch.folders import make_folders
 from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hosts.control import BEAT, Control, packed
@@ -141,6 +142,7 @@ class Keeper:
                 self._control.send(
                     ended=code,
                     report=report,
+                    datasets=[] if report is None else missing_datasets(plan, board),
                     ends=[[end.starts, end.outcome, end.exit, end.running_s] for end in ends],
                 )
             finally:

@@ -61,18 +61,18 @@ def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
 
 
 def _stands(part: Part, state: dict[str, Any]) -> bool:
-    """Every rank of a host's own tasks waits, has ended, or does nothing but ask again and again."""
+    """Every rank of a host's own tasks waits, has ended, is to be started for a step, or only asks again and again."""
     return "tasks" in state and all(_stands_still(task) for task in _own(part, state))
 
 
 def _stands_still(task: dict[str, Any]) -> bool:
     ranks = {wait["rank"] for wait in task["waits"]} | {poll["rank"] for poll in task["polls"]}
-    return bool(task["state"] == "ended" or len(ranks) == task["nprocs"])
+    return bool(task["state"] != "running" or len(ranks) == task["nprocs"])
 
 
 def _polls(part: Part, state: dict[str, Any]) -> bool:
     """A rank asks again and again: it may do something else at any time."""
-    return any(len(task["waits"]) < task["nprocs"] for task in _own(part, state) if task["state"] != "ended")
+    return any(len(task["waits"]) < task["nprocs"] for task in _own(part, state) if task["state"] == "running")
 
 
 def _own(part: Part, state: dict[str, Any]) -> list[dict[str, Any]]:
