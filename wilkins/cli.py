@@ -69,6 +69,8 @@ def _run(parsed: argparse.Namespace) -> int:
     file, folder = _workflow(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
+        if parsed.hosts is not None or parsed.hostfile is not None:
+            raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
         from wilkins.launch import onejob
 
         return onejob.main(file, options, lambda: _planned(parsed, "one-job", file, folder))
@@ -114,6 +116,8 @@ def _run_to_resume(parsed: argparse.Namespace) -> Path:
     ]
     if parsed.files:
         given.append("--files")
+    if parsed.hosts is not None or parsed.hostfile is not None:
+        given.append("--hosts")
     if given:
         raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
     return named(parsed.resume)

@@ -342,8 +342,8 @@ struct SourceRecord {
     NameSet names;       // published
     NameSet replaced;    // of steps that could have been opened again, and whose memory a later one has by now
     uint64_t replaced_steps;  // how many these are
-    Folder folder;            // that of its last file,
-    char cwd[kNameMax];       // and the process's when that was named
+    char cwd[kNameMax];       // the process's folder when the last file was named
+    uint64_t cwds;            // how often that has changed
 };
 
 inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on
@@ -363,6 +363,7 @@ struct SlotRecord {
     int64_t published_ns;                // wall clock
     uint64_t place_hash;                 // of the absolute name
     Folder folder;                       // in which its producer puts it; stays when the slot is cleared
+    uint64_t cwds;                       // of its source, when it was named
     uint64_t accounted;                  // bytes counted in the port's `used`
     uint32_t claimed_by;                 // the process that changes, without the board's lock, what lies on disk of it (see claimed); 0: none
     uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it

@@ -81,7 +81,7 @@ WILKINS_API(int, wilkins_relay_next(int index, char* name, char* folder)) {
         if (slot >= 0) {
             const SourceRecord& source = board.source(board.slot(slot).source);
             strcpy(name, board.slot(slot).name);
-            strcpy(folder, source.folder == board.slot(slot).folder ? source.cwd : "");
+            strcpy(folder, source.cwds == board.slot(slot).cwds ? source.cwd : "");
             return 0;
         }
         if (!queue::can_produce(board, index)) return ENOENT;

@@ -190,7 +190,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         slot.stamp = stamp = ++board.head().stamp;
         slot.place_hash = place;
         slot.folder = folder;
-        note_folder(board.source(source_index), folder);
+        note_cwd(board, slot);
         strcpy(slot.name, match.name);
         WILKINS_FAULT_POINT("create.named");
         slot.state = SlotState::writing;

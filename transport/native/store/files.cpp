@@ -44,10 +44,15 @@ uint64_t hash_place(const char* name) {
     return hash_text(normalise(whole, clean, sizeof(clean)) ? clean : whole);
 }
 
-void note_folder(SourceRecord& source, const Folder& folder) {
-    if (source.folder == folder && source.cwd[0]) return;
-    source.folder = folder;
-    if (!getcwd(source.cwd, sizeof(source.cwd))) source.cwd[0] = 0;
+void note_cwd(const Board& board, SlotRecord& slot) {
+    SourceRecord& source = board.source(slot.source);
+    char now[kNameMax];
+    if (!getcwd(now, sizeof(now))) now[0] = 0;
+    if (strcmp(now, source.cwd) != 0) {
+        strcpy(source.cwd, now);
+        ++source.cwds;
+    }
+    slot.cwds = source.cwds;
 }
 
 StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name) {

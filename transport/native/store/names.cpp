@@ -151,7 +151,7 @@ bool rename_resting(Process& p, const Match& from, const Match& to, int* error) 
         strcpy(slot.name, to.name);
         slot.place_hash = new_place;
         slot.folder = folder;
-        note_folder(board.source(slot.source), folder);
+        note_cwd(board, slot);
         if (replaced >= 0 && board.slot(replaced).state == SlotState::resting) queue::withdraw(board, replaced);
     };
     if (disk::has_files(board, from.outport)) {

@@ -7,8 +7,8 @@ namespace wilkins {
 
 uint64_t hash_place(const char* name);
 
-// The source's next file lies in this folder, and is named as seen from the process's own folder. Call with the lock held.
-void note_folder(SourceRecord& source, const Folder& folder);
+// The step's name is that of a file as seen from the process's folder now. Call with the lock held.
+void note_cwd(const Board& board, SlotRecord& slot);
 StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name);
 void free_file(StepFile* file);
 
