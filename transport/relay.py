@@ -5,7 +5,8 @@ which are published when they are closed. The receiver asks for a step when it c
 slows its producer down, as on one host.
 
 Both meet through variables that their keepers set: ``WILKINS_RELAY_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
-the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver.
+the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. ``WILKINS_RELAY_ENDS`` names the ends of a pipe
+that the receivers of one producer share: they end together, as the producer's ports do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from collections.abc import Iterator
 
 from wilkins.transport import steps
 
-ADDRESS, KEY, LISTENS = "WILKINS_RELAY_ADDRESS", "WILKINS_RELAY_KEY", "WILKINS_RELAY_LISTENS"
+ADDRESS, KEY = "WILKINS_RELAY_ADDRESS", "WILKINS_RELAY_KEY"
+LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
 _HEAD = struct.Struct("!IQ")
 """Of a step: bytes of its name, and of itself. A name of no bytes is the end of all."""
 _MORE = b"+"
@@ -68,6 +70,9 @@ def receive(pattern: str) -> None:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for name, size in _heads(wire):
             _receive_step(wire, name, size)
+    ours, theirs = map(int, os.environ[ENDS].split(","))
+    os.close(ours)
+    os.read(theirs, 1)
 
 
 def _accepted() -> socket.socket:

@@ -113,6 +113,11 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
 
 def waits(report: dict[str, Any]) -> list[str]:
     """Who waits for whom, one line each, and what could end it."""
+    return [*waiting(report), *cures(report)]
+
+
+def waiting(report: dict[str, Any]) -> list[str]:
+    """Who waits for whom, one line each."""
     tasks, ports = report["tasks"], report["ports"]
     lines = []
     for place, task in enumerate(tasks):
@@ -125,7 +130,7 @@ def waits(report: dict[str, Any]) -> list[str]:
                 + (f", on {', '.join(on)}" if on else "")
             )
         lines += _flushes(report, place)
-    return [*lines, *cures(report)]
+    return lines
 
 
 def _flushes(report: dict[str, Any], index: int) -> list[str]:

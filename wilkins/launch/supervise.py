@@ -31,7 +31,9 @@ _RELEASE = 0.5
 
 _CHECK_STUCK = 1.0
 _CHECK_MOVED = 5.0
-_QUIET_FOR = 30.0
+QUIET_FOR = 30.0
+"""Seconds without a movement after which a run says who waits for whom."""
+
 _HELD_FOR = 5.0
 """Seconds for which a process may stand still with the board before that is said."""
 
@@ -467,11 +469,11 @@ class Supervisor:
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
             self._moved, self._moved_at, self._explained = moved, now, False
-        elif now - self._moved_at >= _QUIET_FOR and not self._explained:
+        elif now - self._moved_at >= QUIET_FOR and not self._explained and self._inbox is None:
             self._explained = True
             waits = explain.waits(report)
             if waits:
-                self._terminal.say("\n".join([f"nothing has moved for {_QUIET_FOR:g} s:", *waits, further.STUCK]))
+                self._terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *waits, further.STUCK]))
 
     def _strays(self) -> list[int]:
         own = process.children() - self._foreign

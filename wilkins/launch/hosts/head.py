@@ -28,7 +28,7 @@ from wilkins.launch.options import RunOptions
 from wilkins.launch.output import Terminal
 from wilkins.launch.rundir import RunDirectory
 from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import GRACE, Signals, Stop
+from wilkins.launch.supervise import GRACE, QUIET_FOR, Signals, Stop
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
 
@@ -98,6 +98,7 @@ class _Head:
         self.hosts: list[_Host] = []
         self._still = waits.Stillness()
         self._asked: list[_Host] = []
+        self._explained = False
         self._selector = selectors.DefaultSelector()
         key = secrets.token_hex(16)
         for part in found:
@@ -247,6 +248,10 @@ class _Head:
 
     def _check_stuck(self, now: float) -> None:
         states = [(host.part, host.state) for host in self.hosts if not host.over]
+        quiet = min((state.get("still", 0.0) for _, state in states), default=0.0)
+        if quiet >= QUIET_FOR and not self._explained and (said := waits.lines(self.plan, states)):
+            self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said]))
+        self._explained = quiet >= QUIET_FOR
         verdict = self._still.verdict(states, now)
         if verdict == "stuck":
             self._end(Stop(4, waits.told(self.plan, states)))

@@ -27,7 +27,7 @@ from wilkins.launch.taskrun import Ends, TaskRun
 from wilkins.launch.tracing import TaskTrace
 from wilkins.plan import planfile
 from wilkins.plan.plan import TaskPlan
-from wilkins.plan.split import Part, parts
+from wilkins.plan.split import Part, Relay, parts
 from wilkins.transport import relay
 from wilkins.transport.board import BoardHeldError, sweep
 
@@ -53,18 +53,21 @@ class _Told(Terminal):
 class _Start(Start):
     """Starts programs, relays with what they need to meet their other halves."""
 
-    doors: dict[int, socket.socket]
-    """By task: where a receiver is called."""
     variables: dict[int, dict[str, str]]
+    """By task."""
+    descriptors: dict[int, list[int]]
+    """By task: what it inherits, to be closed here once all that share it were started."""
 
     def extras(self, task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
-        door = self.doors.get(task.index)
-        return self.variables.get(task.index, {}), () if door is None else (door.fileno(),)
+        return self.variables.get(task.index, {}), tuple(self.descriptors.get(task.index, ()))
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
         program = super().__call__(task, filename)
-        if door := self.doors.pop(task.index, None):
-            door.close()
+        inherited = self.descriptors.pop(task.index, [])
+        shared = {descriptor for others in self.descriptors.values() for descriptor in others}
+        for descriptor in inherited:
+            if descriptor not in shared:
+                os.close(descriptor)
         return program
 
 
@@ -83,39 +86,49 @@ class Keeper:
         self._beaten = 0.0
         self._stop_asked = False
         self.run = Path(told["run"])
-        plan = planfile.loads(_seen(self.run / "plan.json"))
+        plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
         self.part: Part = next(part for part in parts(plan) if part.host == told["host"])
         self.name = plan.hosts[self.part.host].name
         self.records = _HostRecords(self.run, self.name)
-        self.doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
-        self.variables: dict[int, dict[str, str]] = {}
-        self._keys = told["key"]
+        self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
+        self._variables: dict[int, dict[str, str]] = {}
+        self._descriptors: dict[int, list[int]] = {}
+        self._key = told["key"]
         self._supervisor: Supervisor | None = None
 
     def addresses(self) -> dict[str, int]:
         """The ports of this host's receivers, by relay."""
-        return {str(one.index): self.doors[task].getsockname()[1] for task, one in self.part.receivers}
+        return {str(one.index): self._doors[task].getsockname()[1] for task, one in self.part.receivers}
 
-    def meet(self, addresses: dict[str, str]) -> None:
+    def _meet(self, addresses: dict[str, str]) -> None:
         """Where the receivers of all hosts are."""
         for task, one in self.part.senders:
-            self.variables[task] = {relay.KEY: self._keys, relay.ADDRESS: addresses[str(one.index)]}
-        for task, _ in self.part.receivers:
-            self.variables[task] = {relay.KEY: self._keys, relay.LISTENS: str(self.doors[task].fileno())}
+            self._variables[task] = {relay.KEY: self._key, relay.ADDRESS: addresses[str(one.index)]}
+        ends: dict[int, tuple[int, int]] = {}
+        for task, one in self.part.receivers:
+            producer = self._producer(one)
+            theirs, ours = ends[producer] = ends.get(producer) or os.pipe()
+            door = self._doors[task].detach()
+            self._variables[task] = {relay.KEY: self._key, relay.LISTENS: str(door), relay.ENDS: f"{ours},{theirs}"}
+            self._descriptors[task] = [door, ours, theirs]
 
-    def keep(self) -> None:
-        """Run the host's part to its end, and tell what became of it."""
+    def _producer(self, one: Relay) -> int:
+        return self._plan.ports[one.outport].task
+
+    def keep(self, addresses: dict[str, str]) -> None:
+        """Run the host's part to its end, and tell what became of it. `addresses`: of receivers, by relay."""
         plan = self.part.plan
         terminal = _Told(self._control)
         sweep()
         make_folders(plan)
         with Guard() as guard:
+            self._meet(addresses)  # the guard must not hold the ends of pipes
             board = create_board(plan, self.records.layer_log, self.records.trace)
             try:
                 tell_links(plan, board)
                 ports = BoardPorts(plan)
                 start = _Start(board, ports, guard.token, self.records, can_resume=False)
-                start.doors, start.variables = self.doors, self.variables
+                start.variables, start.descriptors = self._variables, self._descriptors
                 crew = [
                     TaskRun(
                         task,
@@ -203,11 +216,7 @@ class Keeper:
             report = self._board.report()
         except BoardHeldError:
             return {"still": 0.0}
-        return {"still": still, "tasks": [_waiting(task) for task in report["tasks"]]}
-
-
-def _waiting(task: dict[str, Any]) -> dict[str, Any]:
-    return {name: task[name] for name in ("state", "waits", "polls", "nprocs")}
+        return {"still": still, "report": report}
 
 
 class _HostRecords(RunDirectory):
@@ -244,8 +253,7 @@ def main() -> int:
         os.chdir(told["folder"])
         keeper = Keeper(control, told)
         control.send(ready=keeper.addresses())
-        keeper.meet(_next(control)["addresses"])
-        keeper.keep()
+        keeper.keep(_next(control)["addresses"])
     except WilkinsError as error:
         control.send(failed=str(error), code=error.exit_code)
         return error.exit_code

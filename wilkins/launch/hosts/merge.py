@@ -19,7 +19,7 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
     """The report and the ends of a plan's tasks.
 
     Args:
-        told: by host, what its keeper told at the end: ``report`` and ``ends``.
+        told: by host, what its keeper told: ``report`` and, at the end, ``ends``.
     """
     tasks: list[dict[str, Any]] = [_no_task(task.name, task.nprocs) for task in plan.tasks]
     ends: list[End] = [(0, "stopped", "", 0.0)] * len(plan.tasks)
@@ -27,11 +27,12 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
     pieces: dict[int, list[dict[str, Any]]] = {}
     for part, message in told:
         report = message["report"]
-        for place, index in enumerate(part.tasks):
-            tasks[index] = report["tasks"][place]
-            starts, outcome, exit_, running_s = message["ends"][place]
-            ends[index] = starts, outcome, exit_, running_s
         board = BoardPorts(part.plan)
+        for place, index in enumerate(part.tasks):
+            tasks[index] = _task(plan, part, board, report["tasks"][place])
+        for place, end in zip(part.tasks, message.get("ends", ()), strict=False):
+            starts, outcome, exit_, running_s = end
+            ends[place] = starts, outcome, exit_, running_s
         for place, index in enumerate(part.ports):
             at = board.index_of(part.plan.ports[place])
             if at is not None:
@@ -55,6 +56,32 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
         "memory_peak_bytes": max((message["report"]["memory_peak_bytes"] for _, message in told), default=0),
         "trace_stopped": any(message["report"]["trace_stopped"] for _, message in told),
     }, ends
+
+
+def _task(plan: Plan, part: Part, board: BoardPorts, task: dict[str, Any]) -> dict[str, Any]:
+    """What a host's board says of a task of its own, in numbers of the plan for all hosts."""
+    whole = BoardPorts(plan)
+    ports = {
+        board.index_of(port): whole.index_of(plan.ports[index])
+        for port, index in zip(part.plan.ports, part.ports, strict=False)
+    }
+    waits = [
+        {**wait, "port": ports[wait["port"]], "on": [one for some in wait["on"] for one in _on(plan, part, *some)]}
+        for wait in task["waits"]
+    ]
+    return {**task, "waits": waits}
+
+
+def _on(plan: Plan, part: Part, task: int, first: int, last: int) -> list[tuple[int, int, int]]:
+    """Whom a rank waits for; in the place of a relay, those at its other end."""
+    if task < len(part.tasks):
+        return [(part.tasks[task], first, last)]
+    relays = dict((*part.senders, *part.receivers))
+    relay = relays[task]
+    ends = [plan.ports[relay.outport]]
+    if any(task == sender for sender, _ in part.senders):
+        ends = [plan.ports[plan.channels[channel].inport] for channel in relay.channels]
+    return [(port.task, 0, plan.tasks[port.task].nprocs - 1) for port in ends]
 
 
 def _whole(plan: Plan, board: BoardPorts, channel: ChannelPlan, pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:

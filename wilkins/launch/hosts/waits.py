@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from wilkins.launch import explain
+from wilkins.launch.hosts.merge import merged
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
 
@@ -49,20 +51,16 @@ class Stillness:
 
 
 def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
-    """Who waits for what, in a run that is stuck."""
-    return "\n".join(
-        [
-            "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow",
-            *lines(plan, states),
-            "  compare the names that readers wait for with those that producers write; if a reader reads files in an "
-            "order of its own, give its in-port a longer `reorder`",
-        ]
-    )
+    """Who waits for what, in a run that is stuck, and what mends it."""
+    known = [(part, state) for part, state in states if "report" in state]
+    report, _ = merged(plan, known)
+    said = "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow"
+    return "\n".join([said, *lines(plan, states), *explain.cures(report)])
 
 
 def _stands(part: Part, state: dict[str, Any]) -> bool:
     """Every rank of a host's own tasks waits, has ended, is to be started for a step, or only asks again and again."""
-    return "tasks" in state and all(_stands_still(task) for task in _own(part, state))
+    return "report" in state and all(_stands_still(task) for task in _own(part, state))
 
 
 def _stands_still(task: dict[str, Any]) -> bool:
@@ -76,7 +74,7 @@ def _polls(part: Part, state: dict[str, Any]) -> bool:
 
 
 def _own(part: Part, state: dict[str, Any]) -> list[dict[str, Any]]:
-    return [state["tasks"][place] for place in range(len(part.tasks))]
+    return [state["report"]["tasks"][place] for place in range(len(part.tasks))]
 
 
 def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
@@ -84,19 +82,13 @@ def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
     waits: dict[int, bool] = {}
     for part, state in states:
         for place, relay in (*part.senders, *part.receivers):
-            task = state["tasks"][place]
+            task = state["report"]["tasks"][place]
             idle = task["state"] == "ended" or bool(task["waits"])
             waits[relay.index] = waits.get(relay.index, False) or idle
     return all(waits.values())
 
 
 def lines(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> list[str]:
-    """Who waits for what, as far as that is known."""
-    found = []
-    for part, state in states:
-        host = plan.hosts[part.host].name
-        for index, task in zip(part.tasks, _own(part, state) if "tasks" in state else (), strict=False):
-            for wait in task["waits"]:
-                what = f"a step of {wait['name']}" if wait["for"] == "data" else f"room to write {wait['name']}"
-                found.append(f"  {plan.tasks[index].name} on {host} has waited {wait['seconds']:.0f} s for {what}")
-    return found
+    """Who waits for whom, as far as that is known."""
+    report, _ = merged(plan, [(part, state) for part, state in states if "report" in state])
+    return explain.waiting(report)
