@@ -18,13 +18,14 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from wilkins.transport import steps
 
 ADDRESS, KEY = "WILKINS_RELAY_ADDRESS", "WILKINS_RELAY_KEY"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
-_HEAD = struct.Struct("!IQ")
-"""Of a step: bytes of its name, and of itself. A name of no bytes is the end of all."""
+_HEAD = struct.Struct("!IIQ")
+"""Of a step: bytes of the folder and of the name in it that its producer gave, and of itself. No name ends all."""
 _MORE = b"+"
 _BUFFER = 4 << 20
 
@@ -39,7 +40,7 @@ def send(pattern: str) -> None:
         while wire.recv(1) == _MORE:
             step = next(coming, None)
             if step is None:
-                wire.sendall(_HEAD.pack(0, 0))
+                wire.sendall(_HEAD.pack(0, 0, 0))
                 return
             _send_step(wire, *step)
         raise ConnectionError("the receiver has left before the end")
@@ -54,8 +55,8 @@ def _send_step(wire: socket.socket, name: str, folder: str) -> None:
     step = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(step).st_size
-        encoded = os.fsencode(path)
-        wire.sendall(_HEAD.pack(len(encoded), size) + encoded, socket.MSG_MORE if size else 0)
+        named = [os.fsencode(folder), os.fsencode(name)]
+        wire.sendall(b"".join([_HEAD.pack(*map(len, named), size), *named]), socket.MSG_MORE if size else 0)
         sent = 0
         while sent < size:
             sent += os.sendfile(wire.fileno(), step, sent, size - sent)
@@ -68,7 +69,9 @@ def receive(pattern: str) -> None:
     del pattern  # names come with the steps
     with _accepted() as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for name, size in _heads(wire):
+        for folder, name, size in _heads(wire):
+            if folder and folder != str(Path.cwd()):
+                os.chdir(folder)
             _receive_step(wire, name, size)
     ours, theirs = map(int, os.environ[ENDS].split(","))
     os.close(ours)
@@ -89,13 +92,13 @@ def _accepted() -> socket.socket:
             wire.close()
 
 
-def _heads(wire: socket.socket) -> Iterator[tuple[str, int]]:
+def _heads(wire: socket.socket) -> Iterator[tuple[str, str, int]]:
     while True:
         wire.sendall(_MORE)
-        length, size = _HEAD.unpack(_exactly(wire, _HEAD.size))
+        above, length, size = _HEAD.unpack(_exactly(wire, _HEAD.size))
         if not length:
             return
-        yield os.fsdecode(_exactly(wire, length)), size
+        yield os.fsdecode(_exactly(wire, above)), os.fsdecode(_exactly(wire, length)), size
 
 
 def _receive_step(wire: socket.socket, name: str, size: int) -> None:

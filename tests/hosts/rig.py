@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-NEEDS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter")
+NEEDS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "pgrep")
 
 # /sys is mounted anew, or MPI's libraries see the machine's network and not the host's.
 _FIRST = """
@@ -28,14 +28,6 @@ ip link set lo up
 while ! ip -br link show e0 up 2> /dev/null | grep -q UP; do sleep 0.02; done
 exec "$2" -D -f "$1/sshd_config"
 """
-
-
-def missing() -> str:
-    """Why there can be no rig on this machine; empty if there can."""
-    if os.geteuid() != 0:
-        return "hosts of namespaces need root"
-    lacking = [name for name in NEEDS if _tool(name) is None]
-    return f"missing: {', '.join(lacking)}" if lacking else ""
 
 
 def _tool(name: str) -> str | None:
@@ -111,19 +103,20 @@ class Rig:
     def _link(self, name: str) -> str:
         return f"wkv{self._tag}{name.removeprefix('node')}"
 
-    def on(self, host: str, *words: str | Path) -> list[str]:
-        """The command that runs a program on a host, in this process's folder."""
+    def on(self, host: str, *words: str | Path, folder: Path | None = None) -> list[str]:
+        """The command that runs a program on a host, in a folder (default: this process's)."""
         path = f"{self._state}:{os.environ['PATH']}"
-        inside = ["nsenter", "-t", str(self._first[host]), "-m", "-u", "-n", "-i", "-p", f"-w{Path.cwd()}", "--"]
+        where = f"-w{folder or Path.cwd()}"
+        inside = ["nsenter", "-t", str(self._first[host]), "-m", "-u", "-n", "-i", "-p", where, "--"]
         return [*inside, "env", f"PATH={path}", *map(str, words)]
 
     def cut(self, host: str) -> None:
         """Take a host's network away."""
         _do("ip", "link", "set", self._link(host), "down")
 
-    def kill(self, host: str, pattern: str) -> None:
-        """Kill the programs on a host whose command line matches."""
-        subprocess.run(self.on(host, "pkill", "-KILL", "-f", pattern), check=False)
+    def signal(self, host: str, pattern: str, number: int) -> None:
+        """Send a signal to the programs on a host whose command line matches."""
+        subprocess.run(self.on(host, "pkill", f"-{number}", "-f", pattern), check=False)
 
     def shared_memory(self, host: str) -> list[str]:
         """What lies in a host's /dev/shm."""

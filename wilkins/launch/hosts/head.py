@@ -38,6 +38,9 @@ PATIENCE = 15.0
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
 
+_CLEAN_WITHIN = 10.0
+"""Seconds for cleaning up on a host that is lost."""
+
 RSH = "WILKINS_RSH"
 """Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
 
@@ -298,7 +301,7 @@ class _Head:
                 whole.write(log.read_bytes())
 
     def close(self) -> None:
-        """End what is left of the connections."""
+        """End what is left of the connections, and clean up on hosts whose keepers are lost, if they can be reached."""
         for host in self.hosts:
             with contextlib.suppress(OSError):
                 if host.process.stdin is not None:
@@ -309,6 +312,23 @@ class _Head:
                 host.process.kill()
                 host.process.wait()
         self._selector.close()
+        cleaning = [
+            subprocess.Popen(
+                _remote(host.name, [sys.executable, "-m", "wilkins", "clean"]),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            for host in self.hosts
+            if host.gone
+        ]
+        until = time.monotonic() + _CLEAN_WITHIN
+        for process in cleaning:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, until - time.monotonic()))
+            process.kill()
+            process.wait()
 
 
 def _is_relay(plan: Plan, name: str) -> bool:

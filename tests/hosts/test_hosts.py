@@ -1,0 +1,229 @@
+"""Workflows whose tasks run on several hosts: the same steps, ends and messages; and hosts that fail."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hosts.rig import NEEDS, Rig
+
+from support import WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
+
+pytestmark = [
+    pytest.mark.needs("root", "namespaces", *NEEDS),
+    pytest.mark.timeout(120),
+    pytest.mark.xdist_group("hosts"),
+]
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+WRITE = """#!{python}
+import sys, time
+import h5py
+for step in range(int(sys.argv[2])):
+    with h5py.File(sys.argv[1].format(step), "w") as file:
+        file["x"] = [step] * 1000
+    time.sleep(float(sys.argv[3]))
+print("wrote all", flush=True)
+"""
+READ = """#!{python}
+import sys
+import h5py
+step = 0
+while True:
+    try:
+        file = h5py.File(sys.argv[1].format(step), "r")
+    except FileNotFoundError:
+        break
+    with file:
+        print("got", int(file["x"][0]), flush=True)
+    step += 1
+"""
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    with Rig(3) as one:
+        yield one
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in (("write.py", WRITE), ("read.py", READ)):
+        write_program(tmp_path / name, text.format(python=sys.executable))
+    return tmp_path
+
+
+def workflow(folder: Path, text: str) -> None:
+    (folder / "workflow.yaml").write_text(text)
+
+
+def started(
+    rig: Rig, folder: Path, *options: str, hosts: str = "node0:1,node1:1,node2:4"
+) -> AbstractContextManager[Tree]:
+    """A run that node0 directs."""
+    words = rig.on("node0", *WILKINS, "run", *options, "--hosts", hosts, "workflow.yaml", folder=folder)
+    return started_tree(words, folder)
+
+
+def run(rig: Rig, folder: Path, *options: str, hosts: str = "node0:1,node1:1,node2:4") -> Finished:
+    words = rig.on("node0", *WILKINS, "run", *options, "--hosts", hosts, "workflow.yaml", folder=folder)
+    return run_tree(words, 60, folder)
+
+
+def nothing_is_left(rig: Rig) -> None:
+    for host in rig.names:
+        wait_for(partial(_is_clean, rig, host), 30, f"the end of all on {host}")
+
+
+def _is_clean(rig: Rig, host: str) -> bool:
+    return not rig.processes(host, "write.py|read.py|relay.py|keeper") and not rig.shared_memory(host)
+
+
+PAIR = """
+tasks:
+  - {func: ./write.py, name: sim, args: ["a{}.h5", 20, 0.01], outports: [{filename: "a*.h5"}]}
+  - {func: ./read.py, name: ana, args: ["a{}.h5"], inports: [{filename: "a*.h5"}]}
+"""
+SLOW = PAIR.replace("20, 0.01", "2000, 0.05")
+
+
+def test_the_quickstart_gives_the_same_on_two_hosts(rig: Rig, tmp_path: Path) -> None:
+    results = []
+    for name in ("one", "two"):
+        shutil.copytree(EXAMPLES / "quickstart", tmp_path / name)
+        hosts = "node0:2" if name == "one" else "node0:1,node1:1"
+        finished = run(rig, tmp_path / name, hosts=hosts)
+        assert finished.code == 0, finished.err
+        results.append(tmp_path / name / "cuts.csv")
+    one, two = results
+    assert filecmp.cmp(one, two, shallow=False)
+    nothing_is_left(rig)
+
+
+def test_three_hosts_in_a_row_and_a_reader_beside(rig: Rig, folder: Path) -> None:
+    """Every reader gets every step, whether it crosses to one host or to two."""
+    workflow(
+        folder,
+        PAIR
+        + """
+  - {func: ./read.py, name: other, args: ["a{}.h5"], inports: [{filename: "a*.h5"}]}
+  - {func: ./read.py, name: near, args: ["a{}.h5"], inports: [{filename: "a*.h5"}], placement: {with: other}}
+""",
+    )
+    finished = run(rig, folder)
+    assert finished.code == 0, finished.err
+    for name in ("ana", "other", "near"):
+        log = folder / f"wilkins-runs/latest/{name}.log"
+        assert log.read_text().splitlines() == [f"got {step}" for step in range(20)]
+    nothing_is_left(rig)
+
+
+def test_plan_shows_hosts_and_ways(folder: Path) -> None:
+    workflow(folder, PAIR)
+    finished = run_tree([*WILKINS, "plan", "--hosts", "node0:1,node1:1", "workflow.yaml"], 30, folder)
+    assert "over the network: node0 -> node1" in finished.out
+    finished = run_tree([*WILKINS, "plan", "--hosts", "node0:2,node1:1", "workflow.yaml"], 30, folder)
+    assert "through shared memory" in finished.out
+
+
+def test_a_program_that_fails_ends_the_run_on_all_hosts(rig: Rig, folder: Path) -> None:
+    workflow(folder, SLOW)
+    write_program(
+        folder / "read.py", READ.format(python=sys.executable).replace("step += 1", "step += 1; 1 / (step - 3)")
+    )
+    finished = run(rig, folder)
+    assert finished.code == 1
+    assert "ana: failed: exit code 1" in finished.err
+    nothing_is_left(rig)
+
+
+def test_who_waits_for_each_other_over_hosts_is_told(rig: Rig, folder: Path) -> None:
+    workflow(
+        folder,
+        """
+tasks:
+  - {func: ./read.py, name: a, args: ["x{}.h5"], inports: [{filename: "x*.h5"}], outports: [{filename: "y*.h5"}]}
+  - {func: ./read.py, name: b, args: ["y{}.h5"], inports: [{filename: "y*.h5"}], outports: [{filename: "x*.h5"}]}
+""",
+    )
+    finished = run(rig, folder)
+    assert finished.code == 4, finished.err
+    assert "a and b wait for each other's first step" in finished.err
+    nothing_is_left(rig)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_hosts(rig: Rig, folder: Path, number: int) -> None:
+    workflow(folder, SLOW)
+    with started(rig, folder) as tree:
+        wait_for(lambda: "got 5" in tree.told(), 30, "some steps")
+        rig.signal("node0", "wilkins run", number)
+        finished = tree.wait(40)
+    assert finished.code == 128 + number
+    nothing_is_left(rig)
+
+
+@pytest.mark.parametrize("host", ["node0", "node1"])
+def test_a_killed_keeper_ends_the_run(rig: Rig, folder: Path, host: str) -> None:
+    """Killed together with the process that would clean up after it."""
+    workflow(folder, SLOW)
+    with started(rig, folder) as tree:
+        wait_for(lambda: "got 5" in tree.told(), 30, "some steps")
+        rig.signal(host, "^[^ ]*python[^ ]* -m wilkins.launch.hosts.keeper", signal.SIGKILL)
+        finished = tree.wait(60)
+    assert finished.code == 1
+    task = "sim" if host == "node0" else "ana"
+    assert f"the host {host} is lost, with {task}" in finished.err
+    nothing_is_left(rig)
+
+
+def test_a_killed_head_ends_the_run(rig: Rig, folder: Path) -> None:
+    workflow(folder, SLOW)
+    with started(rig, folder) as tree:
+        wait_for(lambda: "got 5" in tree.told(), 30, "some steps")
+        rig.signal("node0", "wilkins run", signal.SIGKILL)
+        tree.wait(40)
+        nothing_is_left(rig)
+
+
+def test_a_host_that_is_cut_off_ends_its_programs_too(folder: Path) -> None:
+    workflow(folder, SLOW)
+    with Rig(2) as rig, started(rig, folder, hosts="node0:1,node1:1") as tree:
+        wait_for(lambda: "got 5" in tree.told(), 30, "some steps")
+        rig.cut("node1")
+        finished = tree.wait(60)
+        assert finished.code == 1
+        assert "the host node1 is lost, with ana" in finished.err
+        nothing_is_left(rig)
+
+
+def test_a_host_that_cannot_be_reached_is_named(rig: Rig, folder: Path) -> None:
+    workflow(folder, PAIR)
+    finished = run(rig, folder, hosts="node0:1,node9:1")
+    assert finished.code == 1
+    assert "the host node9 is lost, with ana" in finished.err
+    nothing_is_left(rig)
+
+
+def test_a_task_of_several_hosts_is_refused(rig: Rig, folder: Path) -> None:
+    workflow(folder, PAIR.replace("name: sim", "name: sim, nprocs: 3"))
+    finished = run(rig, folder, hosts="node0:2,node1:2")
+    assert finished.code == 3
+    assert "sim: its 3 ranks would run on several hosts (2 on node0, 1 on node1)" in finished.err
+
+
+def test_nothing_of_it_needs_a_name_of_this_machine(rig: Rig, folder: Path) -> None:
+    """The head may run on a host that has no task."""
+    workflow(folder, PAIR)
+    finished = run(rig, folder, hosts="node1:1,node2:1")
+    assert finished.code == 0, finished.err
+    assert os.listdir(folder / "wilkins-runs/latest/hosts")  # noqa: PTH208
+    nothing_is_left(rig)
