@@ -56,10 +56,12 @@ ROOMS = {
     "spec": "errors names schema flow tasks transport workflows",
     "plan": "errors names schema spec flow tasks transport",
     "launch": "atomic errors names schema terminal plan flow transport",
+    "launch/hosts": "errors plan launch transport",
     "report": "errors names schema terminal spec plan launch flow tasks transport",
     "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
     "submit": "errors schema terminal plan launch transport",
-    "wilkins": "errors schema terminal spec plan launch report resume submit tasks/checkpoint transport",
+    "wilkins": "errors schema terminal spec plan launch launch/hosts report resume submit flow tasks/checkpoint "
+    "transport",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

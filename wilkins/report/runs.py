@@ -35,6 +35,10 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
     try:
         events = read_trace(folder)
     except (FileNotFoundError, NotADirectoryError):
+        if parts := sorted(folder.glob("hosts/*/trace.tsv")):
+            raise UsageError(
+                f"{folder}: was on several hosts, each of which has a trace: wilkins trace {parts[0]}"
+            ) from None
         there = "holds no trace" if folder.exists() else "there is no such folder"
         raise UsageError(f"{folder}: {there}; give the folder of a run, or first run the workflow here") from None
     except BrokenTraceError as error:

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from wilkins.errors import UsageError
+from wilkins.flow.placement import described
 from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
 from wilkins.launch.options import Planned
@@ -43,6 +44,11 @@ def resume(folder: Path, launch: Launch) -> Planned:
     """
     old = record.load(folder)
     plan = old.plan
+    if plan.hosts:
+        hosts = described(plan.hosts)
+        raise UsageError(
+            f"--resume {folder}: the run was on several hosts ({hosts}), which this version cannot resume yet"
+        )
     if plan.launch != launch:
         how = "alone, without an mpiexec" if plan.launch == "alone" else f"with an mpiexec -n {plan.total_ranks}"
         raise UsageError(f"--resume {folder}: the run was launched {how}; launch this one like it")

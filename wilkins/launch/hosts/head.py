@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError
+from wilkins.launch import further
 from wilkins.launch.conclude import tell_end
 from wilkins.launch.environment import user_environment
 from wilkins.launch.hosts import waits
@@ -80,6 +81,8 @@ def run(plan: Plan, options: RunOptions) -> int:
     terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
     for note in plan.notes:
         terminal.say(note)
+    if plan.can_resume:
+        terminal.say("note: a run on several hosts cannot be resumed yet, and begins anew when it is run again")
     head = _Head(plan, found, records, terminal, options)
     try:
         return head.run()
@@ -235,7 +238,7 @@ class _Head:
         if self.options.timeout is not None and now - self.started >= self.options.timeout:
             states = [(host.part, host.state) for host in self.hosts if not host.over]
             said = f"the run took longer than --timeout {self.options.timeout:g} s; stopped"
-            self._end(Stop(4, "\n".join([said, *waits.lines(self.plan, states)])))
+            self._end(Stop(4, "\n".join([said, *waits.lines(self.plan, states), further.STUCK])))
         for host in self.hosts:
             if host.over:
                 continue
@@ -253,7 +256,7 @@ class _Head:
         states = [(host.part, host.state) for host in self.hosts if not host.over]
         quiet = min((state.get("still", 0.0) for _, state in states), default=0.0)
         if quiet >= QUIET_FOR and not self._explained and (said := waits.lines(self.plan, states)):
-            self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said]))
+            self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said, further.STUCK]))
         self._explained = quiet >= QUIET_FOR
         verdict = self._still.verdict(states, now)
         if verdict == "stuck":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from wilkins.launch import explain
+from wilkins.launch import explain, further
 from wilkins.launch.hosts.merge import merged
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
@@ -55,7 +55,7 @@ def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
     known = [(part, state) for part, state in states if "report" in state]
     report, _ = merged(plan, known)
     said = "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow"
-    return "\n".join([said, *lines(plan, states), *explain.cures(report)])
+    return "\n".join([said, *lines(plan, states), *explain.cures(report), further.STUCK])
 
 
 def _stands(part: Part, state: dict[str, Any]) -> bool:
