@@ -227,7 +227,10 @@ def _hosts(parsed: argparse.Namespace) -> tuple[Host, ...]:
     if parsed.hostfile is not None:
         return hosts.from_file(parsed.hostfile)
     words = os.environ.get("WILKINS_HOSTS") if parsed.hosts is None else parsed.hosts
-    return hosts.from_words(words) if words else ()
+    if words:
+        return hosts.from_words(words)
+    allocated = () if in_job() else hosts.from_allocation(os.environ)
+    return allocated if len(allocated) > 1 else ()
 
 
 def _graph(parsed: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import networkx
 
 T = TypeVar("T")
+_MOST_HOSTS = 16
 _MOST_JOINS = 8
 _WIDEST_COMMAND = 160
 _MODES = {"both": "in memory and on disk", "file": "on disk"}
@@ -66,7 +67,14 @@ def plan_table(plan: Plan) -> str:
         parts.append(_restart_table(plan))
     if plan.notes:
         parts.append("\n".join(plan.notes))
-    parts.append(f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}")
+    if plan.hosts:
+        words = ",".join(f"{host.name}:{host.slots}" for host in plan.hosts)
+        where = f"--hosts {words}" if len(plan.hosts) <= _MOST_HOSTS else "--hostfile HOSTS"
+        parts.append(f"on these hosts: wilkins run {where} {plan.shown}")
+    else:
+        parts.append(
+            f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
+        )
     return "\n\n".join(parts)
 
 

@@ -1,0 +1,72 @@
+"""The hosts of a run as people and schedulers write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wilkins.errors import UsageError
+from wilkins.flow.placement import Host
+from wilkins.plan.hosts import expanded, from_allocation, from_file, from_words
+
+
+def test_words() -> None:
+    assert from_words("node0:8, node1:4") == (Host("node0", 8), Host("node1", 4))
+    assert from_words("a,b") == (Host("a", 0), Host("b", 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a:x", "--hosts must be names with numbers of ranks"),
+        ("a:1,a:2", "the host 'a' stands there twice"),
+        ("a:1,b", "'b' has no number of ranks, and others have"),
+        ("-oProxyCommand=x:1", "--hosts must be names"),
+        ("-l:1", "'-l' is not the name of a host"),
+    ],
+)
+def test_words_that_are_wrong(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        from_words(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("node0:8\n# a comment\n\nnode1:4\n", (Host("node0", 8), Host("node1", 4))),
+        ("node0 slots=8\nnode1 slots=4 # with a comment\n", (Host("node0", 8), Host("node1", 4))),
+        ("a\nb\n", (Host("a", 0), Host("b", 0))),
+        ("a\na\nb\nb\nb\n", (Host("a", 2), Host("b", 3))),
+    ],
+)
+def test_files(tmp_path: Path, text: str, hosts: tuple[Host, ...]) -> None:
+    (tmp_path / "hosts").write_text(text)
+    assert from_file(tmp_path / "hosts") == hosts
+
+
+@pytest.mark.parametrize("text", ["", "a b c\n", "a:1:2\n"])
+def test_files_that_are_wrong(tmp_path: Path, text: str) -> None:
+    (tmp_path / "hosts").write_text(text)
+    with pytest.raises(UsageError):
+        from_file(tmp_path / "hosts")
+    with pytest.raises(UsageError, match="cannot be read"):
+        from_file(tmp_path / "missing")
+
+
+def test_slurms_lists() -> None:
+    assert expanded("node[0-2,7],login1") == ["node0", "node1", "node2", "node7", "login1"]
+    assert expanded("c[08-10]-x") == ["c08-x", "c09-x", "c10-x"]
+    assert expanded("r[0-1]n[0-1]") == ["r0n0", "r0n1", "r1n0", "r1n1"]
+
+
+def test_allocations(tmp_path: Path) -> None:
+    slurm = {"SLURM_JOB_NODELIST": "n[0-2]", "SLURM_TASKS_PER_NODE": "4(x2),1"}
+    assert from_allocation(slurm) == (Host("n0", 4), Host("n1", 4), Host("n2", 1))
+    (tmp_path / "nodes").write_text("a\na\nb\nb\n")
+    assert from_allocation({"PBS_NODEFILE": str(tmp_path / "nodes")}) == (Host("a", 2), Host("b", 2))
+    assert from_allocation({"LSB_MCPU_HOSTS": "a 4 b 2"}) == (Host("a", 4), Host("b", 2))
+    assert from_allocation({}) == ()
+    with pytest.raises(UsageError, match="give --hosts"):
+        from_allocation({"SLURM_JOB_NODELIST": "n[0-2]", "SLURM_TASKS_PER_NODE": "4"})
