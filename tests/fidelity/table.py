@@ -40,7 +40,7 @@ some of them read, and files of half the ranks. Hypothesis draws all these, 20,0
 on. A program that HDF5 itself dies of with files, or whose file it fails to finish, says nothing and is left out; so is
 what two runs with files do not agree on. Nor do they do what a step answers in its own way: SWMR, opening a file that
 is open with another driver, its size while the core driver holds it ([names.md](names.md)), a file whose close fails
-([publishing.md](publishing.md)).
+([steps](steps.md#a-close-that-fails)).
 
 Files that several ranks write and read together have [a page of their own](fidelity-parallel.md).
 

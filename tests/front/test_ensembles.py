@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import time
-from pathlib import Path
 
 import pytest
 from front.front_case import Case
@@ -186,17 +184,6 @@ def test_what_differs_between_instances_is_shown_in_braces(case: Case) -> None:
     case.write("tasks:\n  - {func: ./sim, taskCount: 6, args: [-n, '{instance}', [a, b, c, d, e, 'f g']]}\n")
     assert "-n {0,1,...,5} {a,b,...,'f g'}" in plan_table(case.plan())
     assert braced(["x", "x"]) == "x"
-
-
-def test_every_test_that_the_page_on_graphs_names_exists() -> None:
-    top = Path(__file__).resolve().parents[2]
-    rows = [line for line in (top / "docs" / "reference" / "graphs.md").read_text().splitlines() if ".py`" in line]
-    assert len(rows) >= 17
-    for row in rows:
-        files = re.findall(r"`((?:front/)?test_\w+\.py)`", row)
-        text = "".join((top / "tests" / name).read_text() for name in files)
-        for name in re.findall(r"`(test_\w+|Test\w+)`", row):
-            assert f"def {name}(" in text or f"class {name}:" in text, (name, files)
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12))))
