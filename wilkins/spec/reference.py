@@ -32,15 +32,17 @@ anchors, aliases and `<<` may be used. `wilkins check FILE` reports all errors w
 prints a JSON Schema for editors; `--set task.key=value` changes a value for one run. `${name}` of one of the file's
 `parameters` stands for its value. An unknown key is an error.
 
-    tasks:
-      - func: ./simulate
-        nprocs: 4
-        outports:
-          - filename: "plt*.h5"
-      - func: ./detect.py
-        inports:
-          - filename: "plt*.h5"
-            io_freq: latest
+```yaml
+tasks:
+  - func: ./simulate
+    nprocs: 4
+    outports:
+      - filename: "plt*.h5"
+  - func: ./detect.py
+    inports:
+      - filename: "plt*.h5"
+        io_freq: latest
+```
 """
 
 _CLOSING = """\
@@ -61,30 +63,7 @@ files, and in that in which its task starts, with the pattern's own folders belo
 - The out-port decides its mode; if it says nothing, its readers do (`both`, if they differ); else it is memory. In
   every mode readers wait for steps and policies are the same. `wilkins run --files` puts all that is coupled on disk.
 
-## Ensembles
-
-`taskCount: n` makes n instances of one program, named `name[0]` to `name[n-1]`. `{instance}` in `args`, `env`, `cwd`,
-`stdin` and file names is the number of the instance; a list among the `args` gives each instance its own word; `range`
-gives a port other numbers than 0, 1, 2, ...; a `cwd` that holds `{instance}` is a folder of the instance's own, made by
-the run if it is missing.
-
-    - func: ./simulate
-      taskCount: 3
-      args: ["--temp", [1.0, 2.0, 3.0], "--seed", "{instance}"]
-      cwd: "runs/{instance}"
-      outports: [{filename: "out*.h5"}]
-
-n writing and m reading instances are joined in contiguous, balanced blocks; `wilkins plan` prints them:
-
-    4 -> 2                2 -> 5                5 -> 2                3 -> 3
-
-    0 --+-- 0             0 --+-- 0             0 --+-- 0             0 ----- 0
-    1 --+                     +-- 1             1 --+                 1 ----- 1
-    2 --+-- 1                 +-- 2             2 --+                 2 ----- 2
-    3 --+                 1 --+-- 3             3 --+-- 1
-                              +-- 4             4 --+
-
-If the file names on both sides hold `{instance}`, the names decide instead.
+All shapes, and ensembles (`taskCount`), are on the page about [graphs](graphs.md).
 
 ## Which mpiexec starts a task
 
