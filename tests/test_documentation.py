@@ -21,6 +21,7 @@ NEEDS = {
     "learn/learning.md": ("python:torch",),
     "guides/static-programs.md": ("cc",),
     "guides/mpi.md": ("mpiexec", "python:mpi4py"),
+    "guides/continual.md": ("python:torch",),
     "guides/submit.md": ("python:psij",),
 }
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
