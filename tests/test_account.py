@@ -10,8 +10,8 @@ import pytest
 from small_workflows import Workflow
 
 from support import WAITS, WILKINS, Finished, must_run
-from wilkins.launch.layerlog import useful_lines
-from wilkins.launch.tracednames import names_of
+from wilkins.launch.records.layerlog import useful_lines
+from wilkins.launch.records.tracednames import names_of
 
 WRITE = """
 import sys, h5py

@@ -13,7 +13,7 @@ import h5py
 import pytest
 
 from support import MPIEXEC, WILKINS, must_run, run_tree, started_tree
-from wilkins.launch.environment import free_port, world_variables
+from wilkins.launch.programs.environment import free_port, world_variables
 
 PROGRAMS = Path(__file__).parent / "programs" / "ddp"
 RANKS = 2

@@ -55,13 +55,18 @@ ROOMS = {
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
     "spec": "errors names schema flow tasks transport workflows",
     "plan": "errors names schema spec flow tasks transport",
-    "launch": "atomic errors names schema terminal plan flow transport",
-    "launch/hosts": "errors plan launch transport",
-    "report": "errors names schema terminal spec plan launch flow tasks transport",
-    "resume": "errors schema terminal plan launch flow tasks/checkpoint/errors tasks/checkpoint/storage transport",
-    "submit": "errors schema terminal plan launch transport",
-    "wilkins": "errors schema terminal spec plan launch launch/hosts report resume submit flow tasks/checkpoint "
-    "transport",
+    "launch/programs": "errors transport terminal plan",
+    "launch/watch": "errors flow transport schema terminal plan launch/programs",
+    "launch/records": "atomic errors flow transport names schema terminal plan launch/programs launch/watch",
+    "launch": "errors transport terminal plan launch/programs launch/watch launch/records",
+    "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch",
+    "launch/hosts": "errors transport plan launch/programs launch/watch launch/records launch",
+    "report": "errors flow transport names schema terminal tasks spec plan launch/records",
+    "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
+    "launch/records launch",
+    "submit": "errors transport schema terminal plan launch/records",
+    "wilkins": "errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
+    "launch/hosts report resume submit",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"
@@ -142,25 +147,37 @@ def drawn(uses: Mapping[str, Iterable[str]]) -> str:
 
 
 def outer_name(room: str) -> str:
-    """A room in the picture of the whole: the rooms of ready-made tasks are one, and their options another."""
+    """A room in the picture of the whole: those of launching are one, those of tasks another, their options a third."""
+    if room.startswith("launch/"):
+        return "launch"
     if room.endswith("/options"):
         return "options of tasks"
     return "ready-made tasks" if "/" in room else {"wilkins": "cli"}.get(room, room)
 
 
+def is_inside(room: str, outer_room: str) -> bool:
+    return room.startswith(f"{outer_room}/") or room == outer_room == "launch"
+
+
+def inner_name(room: str, outer_room: str) -> str:
+    return "alone" if room == outer_room else room.removeprefix(f"{outer_room}/")
+
+
 def picture() -> str:
-    """The rooms of the package, and those in its two largest tasks."""
+    """The rooms of the package, those of launching, and those in its two largest tasks."""
     outer: dict[str, set[str]] = {}
     for room, used in ROOMS.items():
         outer.setdefault(outer_name(room), set()).update(map(outer_name, used.split()))
     blocks = [drawn({room: used - {room} for room, used in outer.items()})]
-    for task in ("tasks/checkpoint", "tasks/continual"):
+    for outer_room in ("launch", "tasks/checkpoint", "tasks/continual"):
         inner = {
-            room.removeprefix(f"{task}/"): [one.removeprefix(f"{task}/") for one in used.split() if f"{task}/" in one]
+            inner_name(room, outer_room): [
+                inner_name(one, outer_room) for one in used.split() if is_inside(one, outer_room)
+            ]
             for room, used in ROOMS.items()
-            if room.startswith(f"{task}/")
+            if is_inside(room, outer_room)
         }
-        blocks.append(f"In {task}/:\n\n{drawn(inner)}")
+        blocks.append(f"In {outer_room}/:\n\n{drawn(inner)}")
     return "\n\n".join(blocks)
 
 

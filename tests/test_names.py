@@ -15,7 +15,7 @@ from typing import Literal
 import pytest
 
 from support import MPIEXEC
-from wilkins.launch.links import targets_in
+from wilkins.launch.watch.links import targets_in
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 

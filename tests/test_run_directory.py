@@ -10,10 +10,10 @@ from typing import get_args
 import pytest
 
 from wilkins.flow import trace
-from wilkins.launch.account import ChannelAccount
-from wilkins.launch.rundir import KEPT, RESUMPTION
-from wilkins.launch.summary import TaskSummary, record
-from wilkins.launch.taskrun import Outcome
+from wilkins.launch.records.account import ChannelAccount
+from wilkins.launch.records.rundir import KEPT, RESUMPTION
+from wilkins.launch.records.summary import TaskSummary, record
+from wilkins.launch.watch.taskrun import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "reference" / "run-directory.md").read_text(encoding="utf-8")

@@ -71,7 +71,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if in_job():
         if parsed.hosts is not None or parsed.hostfile is not None:
             raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
-        from wilkins.launch import onejob
+        from wilkins.launch.job import onejob
 
         return onejob.main(file, options, lambda: _planned(parsed, "one-job", file, folder))
     planned = _planned(parsed, "alone", file, folder)
@@ -97,7 +97,7 @@ def _resume(parsed: argparse.Namespace) -> int:
     run = _run_to_resume(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        from wilkins.launch import onejob
+        from wilkins.launch.job import onejob
 
         return onejob.main(run, options, lambda: _resumed(run, "one-job"))
     from wilkins import launch
@@ -109,7 +109,7 @@ def _resume(parsed: argparse.Namespace) -> int:
 
 def _run_to_resume(parsed: argparse.Namespace) -> Path:
     """The directory that ``--resume`` names, with no other workflow beside it."""
-    from wilkins.launch.rundir import named
+    from wilkins.launch.records.rundir import named
 
     given = [
         word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin), ("--set", parsed.set)) if value

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wilkins.launch.decide import Exit, Facts, after_exit
+from wilkins.launch.watch.decide import Exit, Facts, after_exit
 
 CONSUMER = Facts(
     rerun="auto",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wilkins.launch import further
+from wilkins.launch.watch import further
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from launch.conftest import FAMILIES, Job
 
 from support import WILKINS, Tree, processes_in, started_tree, wait_for, write_program
 from wilkins.errors import ResourceError
-from wilkins.launch import rendezvous
-from wilkins.launch.rendezvous import Rendezvous
+from wilkins.launch.job import rendezvous
+from wilkins.launch.job.rendezvous import Rendezvous
 from wilkins.transport.board import Board, remove_run, sweep
 from wilkins.transport.plan_table import BoardTask
 
@@ -254,8 +254,8 @@ def test_two_ranks_of_one_number_do_not_share_a_run(key: str) -> None:
 KILLED = """\
 import os, signal, sys
 from pathlib import Path
-from wilkins.launch import rendezvous
-from wilkins.launch.rendezvous import Rendezvous
+from wilkins.launch.job import rendezvous
+from wilkins.launch.job.rendezvous import Rendezvous
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardTask
 rendezvous.SHARED_MEMORY = Path(sys.argv[2])

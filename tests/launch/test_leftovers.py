@@ -12,7 +12,7 @@ import pytest
 from launch.conftest import Case
 
 from support import MPIEXEC, processes_in, started_tree, wait_for
-from wilkins.launch.leftovers import Segments
+from wilkins.launch.programs.leftovers import Segments
 
 HANG = """\
 import time
@@ -28,7 +28,7 @@ while True:
 LAUNCHER = """\
 import sys
 from wilkins.cli import main
-from wilkins.launch.guard import Guard
+from wilkins.launch.programs.guard import Guard
 note = Guard.note
 def note_and_tell(guard, segment):
     note(guard, segment)

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from wilkins.flow.publish import PublishRule
-from wilkins.launch import environment, explain
-from wilkins.launch.rank import Rank, job_key, this_rank
-from wilkins.launch.ranks import ranks_left
+from wilkins.launch.job.rank import Rank, job_key, this_rank
+from wilkins.launch.programs import environment
+from wilkins.launch.programs.ranks import ranks_left
+from wilkins.launch.watch import explain
 from wilkins.plan import planfile
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 from wilkins.terminal import tables
@@ -274,7 +275,7 @@ def test_tasks_that_wait_for_each_others_first_step_are_to_begin_without() -> No
 
 def test_a_rank_imports_no_yaml_graph_hdf5_or_mpi() -> None:
     heavy = "{'yaml', 'networkx', 'h5py', 'mpi4py', 'numpy'}"
-    code = f"import sys, wilkins.launch.onejob; sys.exit(bool({heavy} & set(sys.modules)))"
+    code = f"import sys, wilkins.launch.job.onejob; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
 
 

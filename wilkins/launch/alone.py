@@ -7,24 +7,25 @@ import time
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.launch import environment as env
-from wilkins.launch import process, summary
-from wilkins.launch.boardmap import BoardPorts, create_board
-from wilkins.launch.conclude import conclude
-from wilkins.launch.folders import make_folders
-from wilkins.launch.guard import VARIABLE, Guard, end_members
-from wilkins.launch.hooks import run_hooks
-from wilkins.launch.leftfiles import tell_left_files
-from wilkins.launch.links import tell_links
 from wilkins.launch.options import RunOptions
-from wilkins.launch.output import Log, Terminal, tell_left
-from wilkins.launch.polling import Polls
-from wilkins.launch.process import Program
-from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import Supervisor
-from wilkins.launch.taskrun import Ends, TaskRun
-from wilkins.launch.tracing import TaskTrace
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
+from wilkins.launch.programs.folders import make_folders
+from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
+from wilkins.launch.programs.hooks import run_hooks
+from wilkins.launch.programs.output import Log, Terminal, tell_left
+from wilkins.launch.programs.process import Program
+from wilkins.launch.records import summary
+from wilkins.launch.records.conclude import conclude
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.summary import TaskEnd
+from wilkins.launch.watch.boardmap import BoardPorts, create_board
+from wilkins.launch.watch.leftfiles import tell_left_files
+from wilkins.launch.watch.links import tell_links
+from wilkins.launch.watch.polling import Polls
+from wilkins.launch.watch.supervise import Supervisor
+from wilkins.launch.watch.taskrun import Ends, TaskRun
+from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.terminal import streams
 from wilkins.transport.board import Board, sweep

@@ -10,8 +10,8 @@ from wilkins.errors import UsageError
 from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
-from wilkins.launch.account import rows_of
-from wilkins.launch.rundir import named
+from wilkins.launch.records.account import rows_of
+from wilkins.launch.records.rundir import named
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.terminal import streams

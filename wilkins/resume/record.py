@@ -12,7 +12,7 @@ from typing import Any
 
 from wilkins.errors import UsageError
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
-from wilkins.launch.rundir import RESUMPTION
+from wilkins.launch.records.rundir import RESUMPTION
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.resume.restart_point import RestartPoint

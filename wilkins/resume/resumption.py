@@ -15,7 +15,7 @@ from wilkins.flow.placement import described
 from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
 from wilkins.launch.options import Planned
-from wilkins.launch.rundir import RunDirectory
+from wilkins.launch.records.rundir import RunDirectory
 from wilkins.plan.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan, started_ready_made
 from wilkins.resume import record
 from wilkins.resume.history import History

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from wilkins.errors import UsageError
-from wilkins.launch.rundir import RUNS
+from wilkins.launch.records.rundir import RUNS
 from wilkins.plan.plan import Plan
 from wilkins.submit import batch
 from wilkins.submit.request import JobRequest, records

@@ -15,7 +15,7 @@
 namespace wilkins {
 namespace {
 
-constexpr unsigned char kOver = 1;  // as in wilkins/launch/rendezvous.py
+constexpr unsigned char kOver = 1;  // as in wilkins/launch/job/rendezvous.py
 
 char ranks_file[256];
 int job_rank = -1;

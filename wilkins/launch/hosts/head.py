@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError
-from wilkins.launch import further
-from wilkins.launch.conclude import tell_end
-from wilkins.launch.environment import user_environment
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.control import BEAT, Control, unpacked
 from wilkins.launch.hosts.merge import merged
 from wilkins.launch.options import RunOptions
-from wilkins.launch.output import Terminal
-from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import GRACE, QUIET_FOR, Signals, Stop
+from wilkins.launch.programs.environment import user_environment
+from wilkins.launch.programs.output import Terminal
+from wilkins.launch.records.conclude import tell_end
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.summary import TaskEnd
+from wilkins.launch.watch import further
+from wilkins.launch.watch.supervise import GRACE, QUIET_FOR, Signals, Stop
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
 

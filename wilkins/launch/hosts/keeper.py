@@ -13,18 +13,18 @@ from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError
 from wilkins.launch.alone import Start, end_of
-from wilkins.launch.boardmap import BoardPorts, create_board
-from wilkins.launch.datasets import missing_datasets
-from wilkins.launch.folders import make_folders
-from wilkins.launch.guard import Guard, end_members
 from wilkins.launch.hosts.control import BEAT, Control, packed
-from wilkins.launch.links import tell_links
-from wilkins.launch.output import Log, Terminal
-from wilkins.launch.process import Program
-from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.supervise import Stop, Supervisor, last_report
-from wilkins.launch.taskrun import Ends, TaskRun
-from wilkins.launch.tracing import TaskTrace
+from wilkins.launch.programs.folders import make_folders
+from wilkins.launch.programs.guard import Guard, end_members
+from wilkins.launch.programs.output import Log, Terminal
+from wilkins.launch.programs.process import Program
+from wilkins.launch.records.datasets import missing_datasets
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.watch.boardmap import BoardPorts, create_board
+from wilkins.launch.watch.links import tell_links
+from wilkins.launch.watch.supervise import Stop, Supervisor, last_report
+from wilkins.launch.watch.taskrun import Ends, TaskRun
+from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan import planfile
 from wilkins.plan.plan import TaskPlan
 from wilkins.plan.split import Part, Relay, parts

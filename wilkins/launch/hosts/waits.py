@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from wilkins.launch import explain, further
 from wilkins.launch.hosts.merge import merged
+from wilkins.launch.watch import explain, further
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
 

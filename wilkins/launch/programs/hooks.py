@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from wilkins.errors import WilkinsError
-from wilkins.launch import environment as env
+from wilkins.launch.programs import environment as env
 from wilkins.plan.plan import Plan
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, refused
-from wilkins.launch.output import tell_left
+from wilkins.launch.programs.output import tell_left
 from wilkins.transport.board import SHARED_MEMORY, Board, remove_run
 
 RUNNING, OVER, ENDED, SEEN = 0, 1, 2, 3

@@ -7,10 +7,10 @@ import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
-from wilkins.launch.boardmap import BoardPorts
-from wilkins.launch.wording import paragraphs
+from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan, PortPlan
 from wilkins.schema.patterns import is_wild
+from wilkins.terminal.wording import paragraphs
 from wilkins.transport.board import Board
 
 _STEPS = 3

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import count_of
-from wilkins.launch.boardmap import BoardPorts
-from wilkins.launch.environment import takes_filename
-from wilkins.launch.namesakes import pattern_of
-from wilkins.launch.tracednames import Ends, Traced, names_of
-from wilkins.launch.wording import listed, paragraphs
+from wilkins.launch.programs.environment import takes_filename
+from wilkins.launch.records.tracednames import Ends, Traced, names_of
+from wilkins.launch.watch.boardmap import BoardPorts
+from wilkins.launch.watch.namesakes import pattern_of
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
+from wilkins.terminal.wording import listed, paragraphs
 
 _MOST_TOLD = 8
 """In-ports of which is told; an ensemble may have thousands."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
-from wilkins.launch import explain
-from wilkins.launch.boardmap import BoardPorts
+from wilkins.launch.watch import explain
+from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan
 from wilkins.terminal.tables import duration, size, text_table
 
@@ -128,7 +128,7 @@ def resumed_hints(plan: Plan, report: dict[str, Any], folder: Path) -> list[str]
     """What a user should know of a resumed run, by what its programs did and the trace in its folder."""
     if plan.resumes is None:
         return []
-    from wilkins.launch.agreement import differences
+    from wilkins.launch.records.agreement import differences
 
     return [*_unread(plan, report), *differences(plan.resumes, folder)]
 

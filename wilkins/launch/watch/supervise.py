@@ -14,13 +14,14 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from wilkins.launch import explain, further, process
-from wilkins.launch.decide import Verdict
-from wilkins.launch.leftovers import Segments
-from wilkins.launch.output import Stream, Terminal
-from wilkins.launch.polling import Polls
-from wilkins.launch.ranks import Ranks
-from wilkins.launch.taskrun import TaskRun
+from wilkins.launch.programs import process
+from wilkins.launch.programs.leftovers import Segments
+from wilkins.launch.programs.output import Stream, Terminal
+from wilkins.launch.programs.ranks import Ranks
+from wilkins.launch.watch import explain, further
+from wilkins.launch.watch.decide import Verdict
+from wilkins.launch.watch.polling import Polls
+from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.transport.board import Board, BoardHeldError
 
 GRACE = 3.0

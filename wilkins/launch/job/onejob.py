@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from wilkins.errors import ResourceError, UsageError
-from wilkins.launch import environment as env
-from wilkins.launch.boardmap import create_board
-from wilkins.launch.conclude import conclude
-from wilkins.launch.folders import make_folders
-from wilkins.launch.guard import Guard, end_members
-from wilkins.launch.hooks import run_hooks
-from wilkins.launch.jobrank import JobRank, JobSetting, meets_at_start
-from wilkins.launch.leftfiles import tell_left_files
-from wilkins.launch.links import tell_links
+from wilkins.launch.job.jobrank import JobRank, JobSetting, meets_at_start
+from wilkins.launch.job.rank import Rank, job_key, this_rank
+from wilkins.launch.job.rendezvous import Rendezvous
 from wilkins.launch.options import Planned, RunOptions
-from wilkins.launch.rank import Rank, job_key, this_rank
-from wilkins.launch.rendezvous import Rendezvous
-from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.summary import TaskEnd
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs.folders import make_folders
+from wilkins.launch.programs.guard import Guard, end_members
+from wilkins.launch.programs.hooks import run_hooks
+from wilkins.launch.records.conclude import conclude
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.summary import TaskEnd
+from wilkins.launch.watch.boardmap import create_board
+from wilkins.launch.watch.leftfiles import tell_left_files
+from wilkins.launch.watch.links import tell_links
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.terminal import streams
@@ -200,7 +200,7 @@ def _check(plan: Plan, path: Path, here: Rank) -> None:
 
 def _mpi_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:
     """By task: the MPI library of each task in the job's world, and whether its executable is linked to it."""
-    from wilkins.launch.mpilib import mpi_library
+    from wilkins.launch.job.mpilib import mpi_library
 
     found: dict[int, tuple[Path, bool]] = {}
     for task in plan.tasks:

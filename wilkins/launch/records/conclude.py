@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wilkins.launch import further, summary
-from wilkins.launch.account import Account
-from wilkins.launch.datasets import missing_datasets
-from wilkins.launch.layerlog import useful_lines
-from wilkins.launch.output import Terminal
-from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.summary import TaskEnd
-from wilkins.launch.supervise import Stop, last_report
-from wilkins.launch.wording import paragraphs
+from wilkins.launch.programs.output import Terminal
+from wilkins.launch.records import summary
+from wilkins.launch.records.account import Account
+from wilkins.launch.records.datasets import missing_datasets
+from wilkins.launch.records.layerlog import useful_lines
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.summary import TaskEnd
+from wilkins.launch.watch import further
+from wilkins.launch.watch.supervise import Stop, last_report
 from wilkins.plan.plan import Plan
+from wilkins.terminal.wording import paragraphs
 from wilkins.transport.board import Board, BoardHeldError
 
 _UNREAD = "steps were not read, and --strict makes that a failure"

@@ -15,21 +15,23 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from wilkins.launch import bystander, decide, process
-from wilkins.launch import environment as env
 from wilkins.launch.alone import Start, end_of
-from wilkins.launch.boardmap import BoardPorts
-from wilkins.launch.decide import Exit
-from wilkins.launch.guard import VARIABLE, Guard
-from wilkins.launch.output import Log, Terminal
-from wilkins.launch.polling import Polls
-from wilkins.launch.process import Program
-from wilkins.launch.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
-from wilkins.launch.rundir import RunDirectory
-from wilkins.launch.summary import TaskEnd, old_names
-from wilkins.launch.supervise import Stop, Supervisor
-from wilkins.launch.taskrun import Ends, TaskRun
-from wilkins.launch.tracing import TaskTrace
+from wilkins.launch.job import bystander
+from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
+from wilkins.launch.programs.guard import VARIABLE, Guard
+from wilkins.launch.programs.output import Log, Terminal
+from wilkins.launch.programs.process import Program
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.summary import TaskEnd, old_names
+from wilkins.launch.watch import decide
+from wilkins.launch.watch.boardmap import BoardPorts
+from wilkins.launch.watch.decide import Exit
+from wilkins.launch.watch.polling import Polls
+from wilkins.launch.watch.supervise import Stop, Supervisor
+from wilkins.launch.watch.taskrun import Ends, TaskRun
+from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board, BoardHeldError
 

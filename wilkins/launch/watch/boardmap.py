@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.launch.environment import takes_filename
+from wilkins.launch.programs.environment import takes_filename
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.board import Board

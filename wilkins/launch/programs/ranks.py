@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from wilkins.launch import process
+from wilkins.launch.programs import process
 from wilkins.transport.plan_table import RANK_VARIABLES
 
 

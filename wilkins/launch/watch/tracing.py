@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from wilkins.launch.decide import Exit
+from wilkins.launch.watch.decide import Exit
 from wilkins.transport.board import Board
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wilkins.flow.trace import FILE_NAME
-from wilkins.launch.boardmap import BoardPorts
+from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board

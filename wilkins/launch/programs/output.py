@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wilkins.errors import count_of, refused
-from wilkins.launch.wording import paragraphs
+from wilkins.terminal.wording import paragraphs
 
 _CHUNK = 65536
 _COLOURS = (36, 33, 35, 32, 34, 31)

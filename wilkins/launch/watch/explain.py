@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.flow.policy import kept_words, ordinal
-from wilkins.launch.environment import takes_filename
-from wilkins.launch.namesakes import nearest, some_of
-from wilkins.launch.taskrun import TaskRun
-from wilkins.launch.wording import paragraphs
+from wilkins.launch.programs.environment import takes_filename
+from wilkins.launch.watch.namesakes import nearest, some_of
+from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.program import inspect
 from wilkins.schema.patterns import is_wild
+from wilkins.terminal.wording import paragraphs
 
 
 def failed(run: TaskRun) -> str:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from wilkins.launch import decide
-from wilkins.launch.boardmap import BoardPorts
-from wilkins.launch.decide import Exit, Facts, Final, Verdict
-from wilkins.launch.environment import takes_filename
-from wilkins.launch.output import Log, Stream
-from wilkins.launch.process import Program
-from wilkins.launch.tracing import TaskTrace
+from wilkins.launch.programs.environment import takes_filename
+from wilkins.launch.programs.output import Log, Stream
+from wilkins.launch.programs.process import Program
+from wilkins.launch.watch import decide
+from wilkins.launch.watch.boardmap import BoardPorts
+from wilkins.launch.watch.decide import Exit, Facts, Final, Verdict
+from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Resumed, TaskPlan
 from wilkins.transport.board import Board, EndOfStream
 

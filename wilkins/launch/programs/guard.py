@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from wilkins.launch import process
-from wilkins.launch.output import say
+from wilkins.launch.programs import process
+from wilkins.launch.programs.output import say
 from wilkins.transport.board import sweep
 
 VARIABLE = "WILKINS_LAUNCHER"

@@ -1,0 +1,1 @@
+"""The launch as ranks of one MPI job."""
