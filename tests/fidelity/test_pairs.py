@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fidelity import table
+from fidelity import pages, table
 from fidelity.features import EXPLAINED, FEATURES
 from fidelity.libraries import LIBRARIES, Library
 
@@ -22,7 +22,7 @@ def test_a_step_is_what_the_file_would_be(library: Library, tmp_path: Path) -> N
 
 def test_the_table_is_up_to_date() -> None:
     """Its cells follow from the sources of the pairs, whose outcomes the other tests show."""
-    assert table.PAGE.read_text(encoding="utf-8") == table.page(), "cd tests && python -m fidelity.table"
+    assert pages.section(table.PAGE, table.SECTION) == table.text(), "cd tests && python -m fidelity.table"
 
 
 def test_cases_are_about_features_of_the_table() -> None:

@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
-from fidelity import parallel, parallel_table
+from fidelity import pages, parallel, parallel_table
 from fidelity.parallel import COLUMNS, FEATURES, Combination
 
 
@@ -47,8 +47,8 @@ def test_usual_rounds_leave_nothing_out() -> None:
 
 def test_the_table_is_up_to_date() -> None:
     """Its rows follow from the sources of the cases, whose outcomes the other tests show."""
-    written = parallel_table.PAGE.read_text(encoding="utf-8")
-    assert written == parallel_table.page(), "cd tests && python -m fidelity.parallel_table"
+    written = pages.section(parallel_table.PAGE, parallel_table.SECTION)
+    assert written == parallel_table.text(), "cd tests && python -m fidelity.parallel_table"
 
 
 @pytest.mark.rig
