@@ -14,11 +14,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "checkpointing.md"
 
 
 def train(folder: Path, steps: int) -> list[Any]:
-    """The page's first block, run up to a number of updates: the model's parameters."""
+    """The page's loop, run up to a number of updates: the model's parameters."""
     torch = importlib.import_module("torch")
-    found = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    code = found[1].replace('"checkpoints"', repr(str(folder)))
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code = next(block for block in blocks if "optimizer.step()" in block).replace('"checkpoints"', repr(str(folder)))
     torch.manual_seed(1)
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
