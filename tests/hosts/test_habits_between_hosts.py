@@ -1,0 +1,42 @@
+"""Programs use files between hosts as on one: the habits of tests/habits, each program with a keeper of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).with_name("here")
+"""Stands for ssh: keepers of all hosts are on this machine, so that nothing needs root."""
+
+SOME = (
+    "folder-subfolder-chdir",
+    "look-exists-h5",
+    "order-each-by-its-name",
+    "order-two-ports-one-after-the-other",
+    "poll-marker-after-all-with-room",
+)
+ALLOWS_MORE = {"poll-marker-after-all"}
+"""Stuck as on one host, but three steps later: a relay holds some."""
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("names", [SOME, pytest.param((), marks=pytest.mark.nightly)], ids=["some", "all"])
+def test_files_are_read_as_on_one_host(names: tuple[str, ...]) -> None:
+    hosts = {"WILKINS_RSH": str(HERE), "WILKINS_HOSTS": "a:1,b:1,c:1,d:64"}
+    done = subprocess.run(
+        [sys.executable, "-m", "habits", "-q", "-j", "3", "-m", "memory", "-p", "free", *names],
+        cwd=TESTS,
+        env={**os.environ, **hosts},
+        capture_output=True,
+        text=True,
+        timeout=1400,
+        check=False,
+    )
+    wrong = [line for line in done.stdout.splitlines() if line.partition(",")[0] not in ALLOWS_MORE]
+    assert not wrong, "\n".join(wrong) + done.stderr
+    assert done.returncode in (0, 1)
