@@ -11,7 +11,7 @@ from test_layout import MODULES
 
 from wilkins.errors import UsageError, WilkinsError
 from wilkins.tasks.checkpoint.errors import CheckpointError, NotThere
-from wilkins.terminal.reporting import report
+from wilkins.terminal.reporting import report, show_tracebacks
 
 
 def below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
@@ -43,5 +43,6 @@ def test_every_exception_class_derives_from_the_root() -> None:
 def test_errors_of_lower_rooms_are_shown_as_they_are(
     error: WilkinsError, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    show_tracebacks(False)
     assert report(error) == code
     assert capsys.readouterr().err == f"wilkins: error: {error}\n"

@@ -64,12 +64,15 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 def _run(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
 
+    on_hosts = parsed.hosts is not None or parsed.hostfile is not None
     if parsed.resume is not None:
+        if on_hosts:
+            raise UsageError("--resume goes on with a run as it was started; leave out --hosts")
         return _resume(parsed)
     file, folder = _workflow(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        if parsed.hosts is not None or parsed.hostfile is not None:
+        if on_hosts:
             raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
         from wilkins.launch.job import onejob
 
@@ -116,8 +119,6 @@ def _run_to_resume(parsed: argparse.Namespace) -> Path:
     ]
     if parsed.files:
         given.append("--files")
-    if parsed.hosts is not None or parsed.hostfile is not None:
-        given.append("--hosts")
     if given:
         raise UsageError(f"--resume goes on with a run as it was started; leave out {', '.join(given)}")
     return named(parsed.resume)
