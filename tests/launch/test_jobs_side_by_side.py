@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -160,7 +161,8 @@ def _end_all(folder: Path) -> None:
     """Kill everything that works in the folder, at one moment."""
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in processes_in(folder):
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+                os.kill(pid, number)
     wait_for(lambda: not processes_in(folder), 10, "the end of all processes")
 
 
