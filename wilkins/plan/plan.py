@@ -93,6 +93,8 @@ class TaskPlan:
     """Of a plan for several hosts: where the ranks run, in their order."""
     is_relay: bool = False
     """It is a half of a relay, by which steps get to another host."""
+    is_part: bool = False
+    """Other ranks of the task run on other hosts."""
 
 
 @dataclass(frozen=True, slots=True)

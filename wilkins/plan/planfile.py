@@ -24,6 +24,7 @@ _EARLIER: dict[str, Any] = {
     "looks": "wait",
     "share": (),
     "is_relay": False,
+    "is_part": False,
     "hosts": (),
     **{field.name: field.default for field in fields(ReadKeys)},
 }

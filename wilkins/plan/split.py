@@ -35,6 +35,18 @@ class Relay:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """Which steps a channel of a part carries: made on one host and read on one, the same or another."""
+
+    channels: tuple[int, ...]
+    """Of the plan for all hosts."""
+    writes: int
+    reads: int
+    arrives: bool = False
+    """It leads from a relay to the readers; else to a relay, or all the way."""
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What one host does."""
 
@@ -42,9 +54,11 @@ class Part:
     plan: Plan
     tasks: tuple[int, ...]
     """By task of `plan`: its index in the plan for all hosts. Relays, which come last, are not among them."""
+    first_ranks: tuple[int, ...]
+    """By those tasks: which rank of the task comes first here."""
     ports: tuple[int, ...]
-    channels: tuple[tuple[int, ...], ...]
-    """By channel of `plan`: those of the plan for all hosts that it is a part of."""
+    channels: tuple[Way, ...]
+    """By channel of `plan`."""
     senders: tuple[tuple[int, Relay], ...]
     """With their indices among the tasks of `plan`."""
     receivers: tuple[tuple[int, Relay], ...]
@@ -54,66 +68,121 @@ def parts(plan: Plan) -> tuple[Part, ...]:
     """The parts of all hosts that have a task, in the order of hosts.
 
     Raises:
-        ResourceError: a task has ranks on several hosts.
+        ResourceError: ranks of a task on several hosts could not agree on steps, or their MPI cannot place them.
     """
     for task in plan.tasks:
-        if len({host for host, _ in task.share}) > 1:
-            hosts = ", ".join(f"{count} on {plan.hosts[host].name}" for host, count in task.share)
-            raise ResourceError(
-                f"{task.origin}: {task.name}: its {task.nprocs} ranks would run on several hosts ({hosts}), which this "
-                "version cannot do yet; give it `placement: [HOST]` with a host that has slots for all of them"
-            )
+        _check_order(plan, task)
+    for channel in plan.channels:
+        _check_agreement(plan, channel)
     relays = _relays(plan)
-    used = sorted({_host(plan, task.index) for task in plan.tasks})
+    used = sorted({host for task in plan.tasks for host, _ in task.share})
     return tuple(_part(plan, relays, host) for host in used)
 
 
-def _host(plan: Plan, task: int) -> int:
-    return plan.tasks[task].share[0][0]
+def spans(task: TaskPlan) -> bool:
+    """Has the task ranks on several hosts?"""
+    return len(task.share) > 1
+
+
+def leads(task: TaskPlan) -> int:
+    """The host that starts the task: that of rank 0."""
+    return task.share[0][0]
+
+
+def ranks_on(task: TaskPlan, host: int) -> range:
+    """The task's ranks on a host."""
+    first = 0
+    for one, count in task.share:
+        if one == host:
+            return range(first, first + count)
+        first += count
+    return range(0)
+
+
+def _check_order(plan: Plan, task: TaskPlan) -> None:
+    used = [host for host, _ in task.share]
+    for host in used:
+        if used.count(host) > 1:
+            raise ResourceError(
+                f"{task.origin}: {task.name}: some of its ranks would run on {plan.hosts[host].name}, the next ones "
+                "on another host, and then some on the first one again, which an mpiexec cannot do; give the task a "
+                "'placement' of its own"
+            )
+
+
+def _check_agreement(plan: Plan, channel: ChannelPlan) -> None:
+    """Ranks on several hosts read the same steps only where none is left out on the way."""
+    reader = plan.tasks[plan.ports[channel.inport].task]
+    if len(_readers(plan, channel)) > 1 and channel.when_full != "block":
+        hosts = ", ".join(plan.hosts[host].name for host, _ in reader.share)
+        raise ResourceError(
+            f"{plan.ports[channel.inport].origin}: {reader.name}: its ranks are on several hosts ({hosts}), and each "
+            "host would get other steps, since the port leaves out those that come while it is busy; let the port take "
+            "every step (io_freq: 1) or every n-th one, or give the task `placement: [HOST]` with a host that has slots"
+            " for all of its ranks"
+        )
+
+
+def _readers(plan: Plan, channel: ChannelPlan) -> dict[int, int]:
+    """By host: how many of its ranks read the channel."""
+    task = plan.tasks[plan.ports[channel.inport].task]
+    counts = {host: len([rank for rank in ranks_on(task, host) if rank < channel.readers]) for host, _ in task.share}
+    return {host: count for host, count in counts.items() if count}
 
 
 def _relays(plan: Plan) -> list[Relay]:
-    """One for each out-port and other host on which there are readers of it."""
-    found: dict[tuple[int, int], list[int]] = {}
+    """One for each out-port, host on which it is written, and other host on which there are readers of it."""
+    found: dict[tuple[int, int, int], list[int]] = {}
     for place, channel in enumerate(plan.channels):
-        writes, reads = (_host(plan, plan.ports[port].task) for port in (channel.outport, channel.inport))
-        if writes != reads:
-            found.setdefault((channel.outport, reads), []).append(place)
+        for writes, _ in plan.tasks[plan.ports[channel.outport].task].share:
+            for reads in _readers(plan, channel):
+                if writes != reads:
+                    found.setdefault((channel.outport, writes, reads), []).append(place)
     return [
-        Relay(index, outport, tuple(channels), _host(plan, plan.ports[outport].task), reads)
-        for index, ((outport, reads), channels) in enumerate(found.items())
+        Relay(index, outport, tuple(channels), writes, reads)
+        for index, ((outport, writes, reads), channels) in enumerate(found.items())
     ]
 
 
+def _here(task: TaskPlan, index: int, host: int) -> TaskPlan:
+    """The task with those of its ranks that are on a host."""
+    if not spans(task):
+        return replace(task, index=index)
+    return replace(task, index=index, nprocs=len(ranks_on(task, host)), rerun="never", is_part=True)
+
+
 def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
-    tasks = [task for task in plan.tasks if _host(plan, task.index) == host]
+    tasks = [task for task in plan.tasks if ranks_on(task, host)]
     place_of = {task.index: place for place, task in enumerate(tasks)}
     ports = [port for port in plan.ports if port.task in place_of]
     port_of = {port.index: place for place, port in enumerate(ports)}
-    made_tasks = [replace(task, index=place) for place, task in enumerate(tasks)]
+    made_tasks = [_here(task, place, host) for place, task in enumerate(tasks)]
     made_ports = [replace(port, index=place, task=place_of[port.task]) for place, port in enumerate(ports)]
     made: list[ChannelPlan] = []
-    channels: list[tuple[int, ...]] = []
+    channels: list[Way] = []
     for place, channel in enumerate(plan.channels):
-        if channel.outport in port_of and channel.inport in port_of:
-            made.append(replace(channel, outport=port_of[channel.outport], inport=port_of[channel.inport]))
-            channels.append((place,))
+        readers = _readers(plan, channel).get(host)
+        if channel.outport in port_of and channel.inport in port_of and readers:
+            outport, inport = port_of[channel.outport], port_of[channel.inport]
+            made.append(replace(channel, outport=outport, inport=inport, readers=readers))
+            channels.append(Way((place,), host, host))
     senders, receivers = [], []
     for relay in relays:
-        outport = plan.ports[relay.outport]
+        written = plan.ports[relay.outport]
         carried = [plan.channels[channel] for channel in relay.channels]
         if relay.writes == host:
             senders.append((len(made_tasks), relay))
-            port = _half(plan, relay, "send", made_tasks, made_ports, outport)
+            port = _half(plan, relay, "send", made_tasks, made_ports, written)
             made.append(replace(_taken(carried), outport=port_of[relay.outport], inport=port, readers=1))
-            channels.append(relay.channels)
+            channels.append(Way(relay.channels, relay.writes, relay.reads))
         elif relay.reads == host:
             receivers.append((len(made_tasks), relay))
-            port = _half(plan, relay, "receive", made_tasks, made_ports, outport)
+            port = _half(plan, relay, "receive", made_tasks, made_ports, written)
             for place, channel in zip(relay.channels, carried, strict=True):
                 kept = replace(channel, every=1, offset=0) if _alike(carried) else channel
-                made.append(replace(kept, outport=port, inport=port_of[channel.inport]))
-                channels.append((place,))
+                readers = _readers(plan, channel)[host]
+                made.append(replace(kept, outport=port, inport=port_of[channel.inport], readers=readers))
+                channels.append(Way((place,), relay.writes, relay.reads, arrives=True))
     own = replace(
         plan,
         tasks=tuple(made_tasks),
@@ -127,6 +196,7 @@ def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
         host,
         own,
         tuple(task.index for task in tasks),
+        tuple(ranks_on(task, host).start for task in tasks),
         tuple(port.index for port in ports),
         tuple(channels),
         tuple(senders),

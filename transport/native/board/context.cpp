@@ -29,11 +29,22 @@ thread_local bool attaching = false;
 
 Process& instance() { return *reinterpret_cast<Process*>(storage); }
 
+// The place of a rank of a task that runs on several hosts among those on this one, which `text` gives: "first:count". -1: it is none.
+int place_among(const char* text, int rank) {
+    char* end = nullptr;
+    const long first = strtol(text, &end, 10);
+    const long count = *end == ':' ? atol(end + 1) : 0;
+    return rank >= first && rank - first < count ? static_cast<int>(rank - first) : -1;
+}
+
 // The rank within the task: given, or what the mpiexec of the task says.
 int rank_from_environment() {
     if (const char* text = getenv("WILKINS_RANK")) return atoi(text);
-    for (const char* name : kRankVariables)
-        if (const char* text = getenv(name)) return atoi(text);
+    for (const char* name : kRankVariables) {
+        const char* const text = getenv(name);
+        const char* const here = getenv("WILKINS_RANKS");
+        if (text) return here ? place_among(here, atoi(text)) : atoi(text);
+    }
     return 0;
 }
 

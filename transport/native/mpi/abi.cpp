@@ -91,6 +91,7 @@ bool fill(Abi& abi, const void* caller) {
     WILKINS_FIND(Abort)
     WILKINS_FIND(Ibcast)
     WILKINS_FIND(Iallreduce)
+    WILKINS_FIND(Iallgather)
     WILKINS_FIND(Ibarrier)
     WILKINS_FIND(Test)
     WILKINS_FIND(Grequest_start)

@@ -59,6 +59,7 @@ struct Abi {
     int (*Abort)(Handle comm, int code);
     int (*Ibcast)(void* buffer, int count, Handle datatype, int root, Handle comm, Handle* request);
     int (*Iallreduce)(const void* in, void* out, int count, Handle datatype, Handle op, Handle comm, Handle* request);
+    int (*Iallgather)(const void* in, int count, Handle type, void* out, int counts, Handle types, Handle comm, Handle* request);
     int (*Ibarrier)(Handle comm, Handle* request);
     int (*Test)(Handle* request, int* flag, void* status);
     int (*Grequest_start)(int (*query)(void*, void*), int (*release)(void*), int (*cancel)(void*, int), void* extra,

@@ -40,7 +40,10 @@ int claim_slot(File* file) {
 struct Opened {
     int32_t error;
     int32_t written;  // the program has it open for writing already: this is one more handle on it
+    int32_t again;    // the program reads it already
     StepToken token;
+    uint64_t size;
+    char where[256];  // of a task that runs on several hosts: who serves its files on the lead's
 };
 
 bool valid(int amode) {
@@ -56,6 +59,21 @@ Intent intent_of(int amode) {
     if (amode & mode_rdonly) return Intent::read;
     if (!(amode & mode_create)) return Intent::update;
     return amode & mode_excl ? Intent::create_exclusive : Intent::create;
+}
+
+// The step that the lead has opened, on a rank of another host. One that is written stays with the lead; of one that is read, each
+// host has its own copy.
+StepFile* reach(const Match& match, const Opened& opened, bool writable, int ranks, int* error) {
+    if (writable || opened.written) return attach_far(opened.where, opened.token, match.name, error);
+    StepFile* step = opened.again ? find_open(match.name, false) : nullptr;
+    if (step == nullptr) step = open_step(match, Intent::read, ranks, error);
+    if (step == nullptr || step->eof() == opened.size) return step;
+    log_line("error: MPI-IO: '%s' has %llu bytes here, and %llu on the host of rank 0 of the communicator: its ranks have come to different steps. "
+             "Let all ranks open the same files in the same order", match.name, static_cast<unsigned long long>(step->eof()),
+             static_cast<unsigned long long>(opened.size));
+    close_step(step);
+    *error = EIO;
+    return nullptr;
 }
 
 }  // namespace
@@ -118,9 +136,11 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         delete file;
         return fail_without_file(mpi, code);
     };
+    int here = ranks;  // on this host
     if (ranks > 1) {
         rc = mpi.Comm_dup(task_comm, &file->comm_);
         if (rc == 0) rc = mpi.Comm_rank(file->comm_, &file->rank_);
+        if (rc == 0 && served_at()[0] != 0) rc = count_alike(mpi, file->comm_, hash_text(served_at()), ranks, &here);
         if (rc != 0) return give_up(rc);
     }
     file->amode_ = amode;
@@ -141,16 +161,21 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
             // HDF5 programs may open the next step of a rewritten name before they let go of the last; others that open a name
             // twice, as PnetCDF does for its independent calls, mean one file.
             if (!opened.written && !writable && !file->from_hdf5_) file->step_ = find_open(match.name, false);
+            opened.again = !opened.written && file->step_ != nullptr;
             if (opened.written && (amode & mode_excl)) {
                 close_step(file->step_);
                 file->step_ = nullptr;
                 error = EEXIST;
             } else if (file->step_ == nullptr) {
-                file->step_ = open_step(match, intent_of(amode), ranks, &error);
+                file->step_ = open_step(match, intent_of(amode), here, &error);
             }
         }
         opened.error = file->step_ != nullptr ? 0 : std::max(error, 1);
-        if (file->step_ != nullptr) opened.token = file->step_->token();
+        if (file->step_ != nullptr) {
+            opened.token = file->step_->token();
+            opened.size = file->step_->eof();
+            std::strncpy(opened.where, served_at(), sizeof(opened.where) - 1);
+        }
     }
     const bool produces = match.outport >= 0 && (writable || match.inport < 0);
     const int port = produces ? match.outport : match.inport;
@@ -162,13 +187,14 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     if (file->rank_ != 0) {
         // What the lead reads from the program's own file on disk, each rank reads there.
         const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
-        file->step_ = elsewhere ? open_step(match, Intent::read, ranks, &error)
+        const bool far = std::strcmp(opened.where, served_at()) != 0;
+        file->step_ = elsewhere ? open_step(match, Intent::read, here, &error)
+                      : far     ? reach(match, opened, writable, here, &error)
                                 : attach_step(opened.token, writable || opened.written, match.name, &error);
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
             log_line("error: MPI-IO: rank %d of the communicator cannot reach the step of \"%s\" that rank 0 opened: "
-                     "%s. All ranks of a parallel file have to run on one node", file->rank_, match.name,
-                     std::strerror(error));
+                     "%s", file->rank_, match.name, std::strerror(error));
         }
     }
     if (error == 0) {

@@ -79,7 +79,7 @@ int write_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
     int error = 0;
     Gathered gathered(step);
     const auto move = [&](int64_t place, unsigned char* at, int64_t length) {
-        if (length < kShort) {
+        if (length < kShort && !step.is_far()) {  // the other host gathers what comes to it
             error = gathered.add({place, at, length});
         } else {
             error = gathered.flush();
@@ -107,13 +107,9 @@ void read_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
 // While it lives, the file is this thread's among those of the process, and this process's among the ranks; or there is an error.
 class Turn {
 public:
-    Turn(std::mutex& threads, int fd, short kind) : thread_(threads), fd_(fd) {
-        do {
-            error_ = raw::lock(fd, kind) == 0 ? 0 : errno;
-        } while (error_ == EINTR);
-    }
+    Turn(std::mutex& threads, StepFile& step, short kind) : thread_(threads), step_(step), error_(step.lock(kind)) {}
     ~Turn() {
-        if (error_ == 0) raw::lock(fd_, F_UNLCK);
+        if (error_ == 0) step_.lock(F_UNLCK);
     }
     int error() const { return error_; }
     Turn(const Turn&) = delete;
@@ -121,8 +117,8 @@ public:
 
 private:
     const std::lock_guard<std::mutex> thread_;
-    const int fd_;
-    int error_ = 0;
+    StepFile& step_;
+    const int error_;
 };
 
 }  // namespace
@@ -154,7 +150,7 @@ int File::transfer_typed(Direction direction, int64_t offset, unsigned char* mem
     if (!atomic_ || !step_->writable()) {  // a step that is read does not change
         error = move(direction, *seen, offset, memory, layout, bytes);
     } else {
-        const Turn turn(turn_, step_->descriptor(), direction == Direction::read ? F_RDLCK : F_WRLCK);
+        const Turn turn(turn_, *step_, direction == Direction::read ? F_RDLCK : F_WRLCK);
         error = turn.error();
         if (error == 0) error = move(direction, *seen, offset, memory, layout, bytes);
     }
@@ -165,9 +161,12 @@ int File::transfer_typed(Direction direction, int64_t offset, unsigned char* mem
 int File::move(Direction direction, const View& view, int64_t offset, unsigned char* memory, const Layout& layout,
                int64_t* bytes) {
     Cursor file(view.bytes, offset * view.element.layout->size);
-    if (direction == Direction::write) return write_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes);
-    read_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes);
-    return 0;
+    if (direction == Direction::write) {
+        if (const int error = write_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes)) return error;
+    } else {
+        read_pieces(*step_, std::move(file), view.disp, Cursor(layout), memory, bytes);
+    }
+    return step_->settle();
 }
 
 int File::transfer_next(Direction direction, void* buffer, int64_t count, Handle type, int64_t* bytes) {

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "board/process.hpp"
 
@@ -83,6 +84,17 @@ int largest(const Abi& mpi, Handle comm, int* value) {
     Handle request = 0;
     const int rc = mpi.Iallreduce(&mine, value, 1, mpi.integer, mpi.op_max, comm, &request);
     return rc != 0 ? rc : complete(mpi, &request, -1);
+}
+
+int count_alike(const Abi& mpi, Handle comm, uint64_t value, int ranks, int* alike) {
+    *alike = ranks;
+    if (comm == 0) return 0;
+    std::vector<uint64_t> all(static_cast<size_t>(ranks));
+    Handle request = 0;
+    int rc = mpi.Iallgather(&value, sizeof(value), mpi.byte, all.data(), sizeof(value), mpi.byte, comm, &request);
+    if (rc == 0) rc = complete(mpi, &request, -1);
+    *alike = static_cast<int>(std::count(all.begin(), all.end(), value));
+    return rc;
 }
 
 }  // namespace wilkins::mpiio

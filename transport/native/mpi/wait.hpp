@@ -14,5 +14,7 @@ int barrier(const Abi& mpi, Handle comm);
 int from_lead(const Abi& mpi, Handle comm, bool lead, int port, void* bytes, int count);
 // Replaces the value by the largest one of all ranks.
 int largest(const Abi& mpi, Handle comm, int* value);
+// How many of the `ranks` have the same value as this one; it is one of them.
+int count_alike(const Abi& mpi, Handle comm, uint64_t value, int ranks, int* alike);
 
 }  // namespace wilkins::mpiio

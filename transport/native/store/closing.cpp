@@ -225,6 +225,10 @@ void close_step(StepFile* file) {
                 if (mine) note_resting(p.board.slot(state->slot));
                 if (exiting) close_in_order(p.board, false);
             }
+        } else if (state->role == Role::far) {
+            if (const int error = state->far->close())
+                log_line("error: task '%s' rank %d: what it wrote of '%s' did not all get to the host of the file: %s", p.task_name(),
+                         p.context.rank, state->name, strerror(error));
         } else if (state->role == Role::peer) {
             WILKINS_FAULT_POINT("close.peer");
             Board::Lock lock(p.board);

@@ -81,7 +81,7 @@ void free_file(StepFile* file) {
     StepFile::State* state = file->state;
     delist(state);
     if (state->fd >= 0) raw::close(state->fd);
-    if (state->role == Role::own_copy || !state->mapping.kept) unmap(state->mapping);
+    if (state->role == Role::own_copy || !state->mapping.kept) unmap(state->mapping);  // there is none of a far one
     delete state;
     delete file;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/fault.hpp"
+#include "base/raw.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
@@ -71,6 +72,11 @@ const SlotRecord* find_series(const Process& p, int port) {
 }  // namespace
 
 uint64_t StepFile::eof() const {
+    if (state->far) {
+        uint64_t size = 0;
+        if (const int error = state->far->eof(&size)) state->failed = error;
+        return size;
+    }
     return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
 }
 
@@ -192,6 +198,10 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
 
 int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
     if (state->failed) return state->failed;
+    if (state->far) {
+        if (count > 0) state->far->write(offset, buffer, count);
+        return 0;
+    }
     if (int error = prepare_write(offset, count, true)) return error;
     Timed timed(count);
     memcpy(state->mapping.bytes + offset, buffer, count);
@@ -213,6 +223,10 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
 }
 
 void StepFile::read(uint64_t offset, void* buffer, size_t count) {
+    if (state->far) {
+        if (count > 0) state->far->read(offset, buffer, count);
+        return;
+    }
     auto* to = static_cast<unsigned char*>(buffer);
     const uint64_t end = eof();
     uint64_t inside = offset < end ? end - offset : 0;
@@ -270,6 +284,23 @@ int StepFile::set_eof(uint64_t size) {
     slot.size.store(size, std::memory_order_release);
     if (size != old) slot.changes.fetch_add(1, std::memory_order_relaxed);
     return 0;
+}
+
+bool StepFile::is_far() const { return state->far != nullptr; }
+
+int StepFile::settle() {
+    if (!state->far) return 0;
+    if (!state->failed) state->failed = state->far->settle();
+    return state->failed;
+}
+
+int StepFile::lock(short kind) {
+    if (state->far) return state->far->lock(kind);
+    int rc = 0;
+    do {
+        rc = raw::lock(descriptor(), kind);
+    } while (rc != 0 && errno == EINTR);
+    return rc == 0 ? 0 : errno;
 }
 
 unsigned char* StepFile::data() const { return state->mapping.bytes; }

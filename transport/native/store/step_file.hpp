@@ -1,7 +1,10 @@
 // What is behind an open step.
 #pragma once
 
+#include <memory>
+
 #include "board/process.hpp"
+#include "store/far_file.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {
@@ -13,11 +16,13 @@ enum class Role {
     own_copy,  // a consumer that opened for writing: memory of its own
     snapshot,  // copies a step that is being written; publishes the copy by closing
     on_disk,   // the program's own file on disk, to be read
+    far,       // writes into a step in another host's memory, which another rank created
 };
 
 struct StepFile::State {
     Role role = Role::reader;
-    int slot = -1;  // -1 for own_copy and on_disk
+    int slot = -1;  // -1 for own_copy, on_disk and far
+    std::unique_ptr<FarFile> far;
     Mapping mapping;
     uint64_t identity = 0;
     uint64_t size = 0;  // of those two

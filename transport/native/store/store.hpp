@@ -62,6 +62,13 @@ public:
     void prepare_read(uint64_t offset, uint64_t count);
     unsigned char* data() const;
 
+    // Is the step in another host's memory? Then the copies of `read` and `write` may be under way until `settle`, which returns 0 or the
+    // errno of the first that failed; there is no `data`, and no descriptor.
+    bool is_far() const;
+    int settle();
+    // Has the file for this process's rank alone (F_WRLCK), or with others that read (F_RDLCK), or gives it back (F_UNLCK). Returns 0 or an errno.
+    int lock(short kind);
+
     // A descriptor of the arena's file, owned by the store: do not close it.
     int descriptor() const;
     // Equal for two StepFiles exactly if they are the same step (or the same private copy).
@@ -116,6 +123,9 @@ void leave_mpi(bool leaves);
 // Attaches another rank of the task, or another handle, to a step that its lead opened (for writing or for reading). `name`:
 // as this rank calls it.
 StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error);
+
+// The same for a rank on another host than its lead: the server of files there (`where`) does what the rank asks.
+StepFile* attach_far(const char* where, const StepToken& token, const char* name, int* error);
 
 // The true last close in this process. The opener of a written step publishes it, an attached rank only lets go (so
 // the lead must close last, after a barrier). A reader's hold on the step ends.

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import selectors
-import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +18,7 @@ from wilkins.errors import ResourceError
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.control import BEAT, Control, unpacked
 from wilkins.launch.hosts.merge import merged
+from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
@@ -41,12 +38,6 @@ _UP_WITHIN = 60.0
 
 _CLEAN_WITHIN = 10.0
 """Seconds for cleaning up on a host that is lost."""
-
-RSH = "WILKINS_RSH"
-"""Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
-
-_OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
-"""Of ssh: ask nobody for a password, and do not try for ever."""
 
 
 @dataclass(slots=True)
@@ -123,7 +114,7 @@ class _Head:
 
     def _start(self, part: Part) -> _Host:
         name = self.plan.hosts[part.host].name
-        words = _remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
+        words = remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
         log = (self.records.path / "hosts" / f"{name}.log").open("ab")
         with log:
             try:
@@ -169,7 +160,7 @@ class _Head:
 
     def _introduce(self) -> None:
         addresses = {
-            relay: f"{_address(host.name)}:{port}" for host in self.hosts for relay, port in (host.ready or {}).items()
+            relay: f"{address(host.name)}:{port}" for host in self.hosts for relay, port in (host.ready or {}).items()
         }
         for host in self.hosts:
             self._tell(host, addresses=addresses)
@@ -195,6 +186,10 @@ class _Head:
             host.state = message["beat"]
         elif "ready" in message:
             host.ready = message["ready"]
+        elif "over" in message:
+            for other in self.hosts:
+                if other is not host and message["over"] in other.part.tasks and not other.over:
+                    self._tell(other, over=message["over"], clean=message["clean"])
         elif "stop" in message:
             self._end(Stop(message["stop"], f"{message['reason']} (on {host.name})"), said=True)
         elif "failed" in message:
@@ -317,7 +312,7 @@ class _Head:
         self._selector.close()
         cleaning = [
             subprocess.Popen(
-                _remote(host.name, [sys.executable, "-m", "wilkins", "clean"]),
+                remote(host.name, [sys.executable, "-m", "wilkins", "clean"]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -342,19 +337,3 @@ def _passed_on() -> dict[str, str]:
     """Variables that programs on other hosts get as those on this one do."""
     own = ("SSH_", "DISPLAY", "XDG_", "SLURM_", "HOSTNAME", "PWD", "TMPDIR")
     return {name: value for name, value in user_environment().items() if not name.startswith(own)}
-
-
-def _remote(host: str, words: Sequence[str]) -> list[str]:
-    """The command that starts a program on a host."""
-    agent = shlex.split(os.environ.get(RSH, ""))
-    if not agent and host in (socket.gethostname(), socket.gethostname().partition(".")[0], "localhost"):
-        return list(words)
-    if not agent and "SLURM_JOB_ID" in os.environ and shutil.which("srun"):
-        return ["srun", "--overlap", "-K1", "-N1", "-n1", "-w", host, *words]
-    quoted = shlex.join(["cd", str(Path.cwd())]) + " && exec " + shlex.join(words)
-    return [*(agent or ("ssh", *_OPTIONS)), host, quoted]
-
-
-def _address(host: str) -> str:
-    """By which other hosts reach one."""
-    return socket.gethostname() if host == "localhost" or RSH in os.environ else host

@@ -13,9 +13,12 @@ from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError
 from wilkins.launch.alone import Start, end_of
+from wilkins.launch.hosts import span
 from wilkins.launch.hosts.control import BEAT, Control, packed
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
-from wilkins.launch.programs.guard import Guard, end_members
+from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records.datasets import missing_datasets
@@ -26,10 +29,10 @@ from wilkins.launch.watch.supervise import Stop, Supervisor, last_report
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan import planfile
-from wilkins.plan.plan import TaskPlan
-from wilkins.plan.split import Part, Relay, parts
-from wilkins.transport import relay
-from wilkins.transport.board import BoardHeldError, sweep
+from wilkins.plan.plan import Plan, TaskPlan
+from wilkins.plan.split import Part, Relay, leads, parts, spans
+from wilkins.transport import far_files, relay
+from wilkins.transport.board import Board, BoardHeldError, sweep
 
 _SEES_WITHIN = 20.0
 """Seconds within which a file that another host has written must be seen."""
@@ -51,8 +54,9 @@ class _Told(Terminal):
 
 
 class _Start(Start):
-    """Starts programs, relays with what they need to meet their other halves."""
+    """Starts programs, relays with what they need to meet their other halves, and tasks that are on several hosts."""
 
+    spanning: Spanning
     variables: dict[int, dict[str, str]]
     """By task."""
     descriptors: dict[int, list[int]]
@@ -62,6 +66,8 @@ class _Start(Start):
         return self.variables.get(task.index, {}), tuple(self.descriptors.get(task.index, ()))
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
+        if task.is_part:
+            return self.spanning.start(task)
         program = super().__call__(task, filename)
         inherited = self.descriptors.pop(task.index, [])
         shared = {descriptor for others in self.descriptors.values() for descriptor in others}
@@ -69,6 +75,106 @@ class _Start(Start):
             if descriptor not in shared:
                 os.close(descriptor)
         return program
+
+
+class Spanning:
+    """This host's part of tasks that have ranks on several ones."""
+
+    def __init__(self, plan: Plan, part: Part, run: Path, key: str) -> None:
+        self._plan = plan
+        self._part = part
+        self._run = run
+        self._key = key
+        self._name = plan.hosts[part.host].name
+        self.tasks = {place: plan.tasks[whole] for place, whole in enumerate(part.tasks) if spans(plan.tasks[whole])}
+        """Those of the plan for all hosts, by task of this host's."""
+        self._doors = {place: socket.create_server(("", 0), family=socket.AF_INET) for place in self.tasks}
+        self._stands: dict[int, int] = {}
+        self._clean: dict[int, bool] = {}
+        self._settings: list[Path] = []
+        self._servers: list[Program] = []
+
+    def leads(self, place: int) -> bool:
+        """Does this host start the task?"""
+        return leads(self.tasks[place]) == self._part.host
+
+    def addresses(self) -> dict[str, int]:
+        """The ports of this host's servers of files, by what all hosts call them."""
+        return {self._service(place): door.getsockname()[1] for place, door in self._doors.items()}
+
+    def _service(self, place: int) -> str:
+        return f"files:{self.tasks[place].index}:{self._part.host}"
+
+    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
+        """Start the servers, and tell the ranks here what they need to know."""
+        base = {**env.user_environment(), VARIABLE: token}
+        base = {name: value for name, value in base.items() if not name.startswith("SLURM_")}
+        for place, task in self.tasks.items():
+            layer: dict[str, str] = {}
+            if ports.of(place):
+                door = self._doors[place].detach()
+                key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[self._service(place)]}
+                served = env.merged(base, {}, {**board.environment(place, 0), **key, far_files.LISTENS: str(door)})
+                words = [sys.executable, str(far_files.__file__)]
+                self._servers.append(process.start(words, served, task.cwd, pass_fds=[door], capture=False))
+                os.close(door)
+                ranks = span.ranks_here(task, self._part.host)
+                layer = {**board.environment(place, None), **key, "WILKINS_RANKS": ranks}
+            path = span.settings_path(self._run, self._name, task)
+            span.write_settings(path, env.merged(base, env.started_env(task, None), layer), task.cwd)
+            self._settings.append(path)
+
+    def start(self, task: TaskPlan) -> Program:
+        """Start the task's job, or what stands for it here."""
+        whole = self.tasks[task.index]
+        if not self.leads(task.index):
+            reads, self._stands[task.index] = os.pipe()
+            program = process.start(span.STAND_IN, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
+            os.close(reads)
+            return program
+        base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
+        world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port())
+        world["MASTER_ADDR"] = self._plan.hosts[self._part.host].name
+        words = span.mpi_words(self._plan, whole, self._run, world, span.write_reach(self._run))
+        return process.start(words, base, whole.cwd, whole.stdin)
+
+    def over(self, whole: int, *, clean: bool) -> None:
+        """The job of a task that another host has started has ended."""
+        place = self._part.tasks.index(whole)
+        self._clean[place] = clean
+        if (stand := self._stands.pop(place, None)) is not None:
+            os.write(stand, b"0\n")
+            os.close(stand)
+
+    def was_clean(self, place: int) -> bool:
+        """Has the job of a task that another host has started not failed?"""
+        return self._clean.get(place, True)
+
+    def end(self) -> None:
+        """Nothing of it stays."""
+        for server in self._servers:
+            process.send([server.pid], signal.SIGKILL)
+            process.reap([server.pid])
+        for path in self._settings:
+            path.unlink(missing_ok=True)
+
+
+class _Ends(Ends):
+    """Tells other hosts, too, when the job of a task ends that has ranks there."""
+
+    def __init__(self, board: Board, spanning: Spanning, part: Part, control: Control) -> None:
+        super().__init__(board)
+        self._spanning = spanning
+        self._part = part
+        self._control = control
+
+    def exited(self, task: int, *, final: bool, clean: bool) -> bool:
+        if task in self._spanning.tasks:
+            if self._spanning.leads(task):
+                self._control.send(over=self._part.tasks[task], clean=clean)
+            else:
+                clean = clean and self._spanning.was_clean(task)
+        return super().exited(task, final=final, clean=clean)
 
 
 class Keeper:
@@ -94,11 +200,13 @@ class Keeper:
         self._variables: dict[int, dict[str, str]] = {}
         self._descriptors: dict[int, list[int]] = {}
         self._key = told["key"]
+        self._spanning = Spanning(plan, self.part, self.run, self._key)
         self._supervisor: Supervisor | None = None
 
     def addresses(self) -> dict[str, int]:
-        """The ports of this host's receivers, by relay."""
-        return {str(one.index): self._doors[task].getsockname()[1] for task, one in self.part.receivers}
+        """The ports of this host's receivers, by relay, and of its servers of files."""
+        receivers = {str(one.index): self._doors[task].getsockname()[1] for task, one in self.part.receivers}
+        return receivers | self._spanning.addresses()
 
     def _meet(self, addresses: dict[str, str]) -> None:
         """Where the receivers of all hosts are."""
@@ -129,6 +237,8 @@ class Keeper:
                 ports = BoardPorts(plan)
                 start = _Start(board, ports, guard.token, self.records, can_resume=False)
                 start.variables, start.descriptors = self._variables, self._descriptors
+                start.spanning = self._spanning
+                self._spanning.serve(board, ports, guard.token, addresses)
                 crew = [
                     TaskRun(
                         task,
@@ -136,7 +246,7 @@ class Keeper:
                         ports,
                         Log(task.name, self._records(task).log_path(task.name), terminal),
                         start,
-                        Ends(board),
+                        _Ends(board, self._spanning, self.part, self._control),
                         TaskTrace(board, task.index),
                     )
                     for task in plan.tasks
@@ -159,12 +269,14 @@ class Keeper:
                     ends=[[end.starts, end.outcome, end.exit, end.running_s] for end in ends],
                 )
             finally:
+                self._spanning.end()
                 end_members(guard.token)
                 board.remove()
 
     def _records(self, task: TaskPlan) -> RunDirectory:
         """Where the log of a task goes: a program's among those of the run."""
-        return self.records if task.is_relay else RunDirectory(self.run)
+        stands_in = task.is_part and not self._spanning.leads(task.index)
+        return self.records if task.is_relay or stands_in else RunDirectory(self.run)
 
     def fileno(self) -> int:
         """Readable when the head has said something."""
@@ -180,6 +292,8 @@ class Keeper:
         for message in messages:
             if "stop" in message:
                 self._stop(Stop(message["stop"], message["reason"]))
+            elif "over" in message:
+                self._spanning.over(message["over"], clean=message["clean"])
             elif "grow" in message:
                 self._control.send(grown=self._grow())
         return True

@@ -7,12 +7,13 @@ from typing import Any
 
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
-from wilkins.plan.split import Part
+from wilkins.plan.split import Part, Way, leads
 
 End = tuple[int, str, str, float]
 """Of a task: its starts, outcome, exit, and seconds that it ran."""
 
 _SUMMED = ("skipped", "dropped", "let_go")
+_SPENT = ("waiting_s", "moving_s")
 
 
 def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dict[str, Any], list[End]]:
@@ -21,32 +22,34 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
     Args:
         told: by host, what its keeper told: ``report`` and, at the end, ``ends``.
     """
-    tasks: list[dict[str, Any]] = [_no_task(task.name, task.nprocs) for task in plan.tasks]
+    found: list[list[dict[str, Any]]] = [[] for _ in plan.tasks]
     ends: list[End] = [(0, "stopped", "", 0.0)] * len(plan.tasks)
-    ports: dict[int, dict[str, Any]] = {}
-    pieces: dict[int, list[dict[str, Any]]] = {}
+    ports: dict[int, list[dict[str, Any]]] = {}
+    pieces: dict[int, list[tuple[Way, dict[str, Any]]]] = {}
     for part, message in told:
         report = message["report"]
         board = BoardPorts(part.plan)
         for place, index in enumerate(part.tasks):
-            tasks[index] = _task(plan, part, board, report["tasks"][place])
+            found[index].append(_task(plan, part, board, report["tasks"][place], part.first_ranks[place]))
         for place, end in zip(part.tasks, message.get("ends", ()), strict=False):
             starts, outcome, exit_, running_s = end
-            ends[place] = starts, outcome, exit_, running_s
+            if leads(plan.tasks[place]) == part.host:
+                ends[place] = starts, outcome, exit_, running_s
         for place, index in enumerate(part.ports):
             at = board.index_of(part.plan.ports[place])
             if at is not None:
-                ports[index] = {**report["ports"][at], "task": part.tasks[report["ports"][at]["task"]]}
+                port = {**report["ports"][at], "task": part.tasks[report["ports"][at]["task"]]}
+                ports.setdefault(index, []).append(port)
         records = dict(zip(map(id, board.planned_channels(part.plan)), report["channels"], strict=True))
-        for channel, wholes in zip(part.plan.channels, part.channels, strict=True):
-            from_relay = part.plan.tasks[part.plan.ports[channel.outport].task].is_relay
-            for whole in wholes if id(channel) in records else ():
-                pieces.setdefault(whole, []).append({**records[id(channel)], "from_relay": from_relay})
+        for channel, way in zip(part.plan.channels, part.channels, strict=True):
+            for whole in way.channels if id(channel) in records else ():
+                pieces.setdefault(whole, []).append((way, records[id(channel)]))
+    tasks = [_joined(task.name, task.nprocs, some) for task, some in zip(plan.tasks, found, strict=True)]
     board = BoardPorts(plan)
     known = {port.index for port in plan.ports if board.index_of(port) is not None}
     return {
         "tasks": tasks,
-        "ports": [ports.get(port.index) or _no_port(port) for port in plan.ports if port.index in known],
+        "ports": [_one_port(port, ports.get(port.index, [])) for port in plan.ports if port.index in known],
         "channels": [
             _whole(plan, board, channel, pieces.get(place, []))
             for place, channel in enumerate(plan.channels)
@@ -58,7 +61,7 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
     }, ends
 
 
-def _task(plan: Plan, part: Part, board: BoardPorts, task: dict[str, Any]) -> dict[str, Any]:
+def _task(plan: Plan, part: Part, board: BoardPorts, task: dict[str, Any], first: int) -> dict[str, Any]:
     """What a host's board says of a task of its own, in numbers of the plan for all hosts."""
     whole = BoardPorts(plan)
     ports = {
@@ -66,16 +69,55 @@ def _task(plan: Plan, part: Part, board: BoardPorts, task: dict[str, Any]) -> di
         for port, index in zip(part.plan.ports, part.ports, strict=False)
     }
     waits = [
-        {**wait, "port": ports[wait["port"]], "on": [one for some in wait["on"] for one in _on(plan, part, *some)]}
+        {
+            **wait,
+            "rank": first + wait["rank"],
+            "port": ports[wait["port"]],
+            "on": [one for some in wait["on"] for one in _on(plan, part, *some)],
+        }
         for wait in task["waits"]
     ]
-    return {**task, "waits": waits}
+    polls = [{**poll, "rank": first + poll["rank"]} for poll in task["polls"]]
+    return {**task, "waits": waits, "polls": polls}
+
+
+def _joined(name: str, nprocs: int, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all hosts say of a task."""
+    if not found:
+        return _no_task(name, nprocs)
+    one = dict(found[0])
+    for other in found[1:]:
+        for key, value in other.items():
+            if isinstance(value, (list, tuple)):
+                one[key] = [*one[key], *value]
+            elif key in _SPENT:
+                one[key] += value
+            elif key == "state" and value == "running":
+                one[key] = value
+    return {**one, "name": name, "nprocs": nprocs}
+
+
+def _one_port(port: PortPlan, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all hosts say of a port. What is written counts on each, what is read is the same on all."""
+    if not found:
+        return _no_port(port)
+    one = dict(found[0])
+    for other in found[1:]:
+        for key, value in other.items():
+            if key == "task":
+                continue
+            if isinstance(value, int) and not isinstance(value, bool) and port.direction == "out":
+                one[key] += value
+            else:
+                one[key] = max(one[key], value)
+    return one
 
 
 def _on(plan: Plan, part: Part, task: int, first: int, last: int) -> list[tuple[int, int, int]]:
     """Whom a rank waits for; in the place of a relay, those at its other end."""
     if task < len(part.tasks):
-        return [(part.tasks[task], first, last)]
+        before = part.first_ranks[task]
+        return [(part.tasks[task], before + first, before + last)]
     relays = dict((*part.senders, *part.receivers))
     relay = relays[task]
     ends = [plan.ports[relay.outport]]
@@ -84,19 +126,42 @@ def _on(plan: Plan, part: Part, task: int, first: int, last: int) -> list[tuple[
     return [(port.task, 0, plan.tasks[port.task].nprocs - 1) for port in ends]
 
 
-def _whole(plan: Plan, board: BoardPorts, channel: ChannelPlan, pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What became of the steps of a channel: of one that crosses, up to its relay and after that."""
-    before = [piece for piece in pieces if not piece["from_relay"]]
-    after = [piece for piece in pieces if piece["from_relay"]]
-    last: dict[str, Any] = dict((after or before or [_NO_CHANNEL])[0])
-    if before and after:
-        last |= {"published": before[0]["published"]}
-        last |= {what: before[0][what] + after[0][what] for what in _SUMMED}
+def _whole(
+    plan: Plan, board: BoardPorts, channel: ChannelPlan, pieces: Sequence[tuple[Way, dict[str, Any]]]
+) -> dict[str, Any]:
+    """What became of the steps of a channel.
+
+    Of what one host writes and one reads: up to the relay between them and after it. A host reads what all have
+    written; and what a task has read, the ranks on each of its hosts have.
+    """
+    crossed: dict[int, dict[int, dict[str, Any]]] = {}
+    for way, piece in sorted(pieces, key=lambda one: one[0].arrives):
+        of = crossed.setdefault(way.reads, {})
+        before = of.get(way.writes)
+        of[way.writes] = piece if before is None else _after(before, piece)
+    reads = [_sum(list(of.values())) for of in crossed.values()] or [_NO_CHANNEL]
+    whole = min(reads, key=lambda one: int(one["read"]))
     ends = {
         "outport": board.index_of(plan.ports[channel.outport]),
         "inport": board.index_of(plan.ports[channel.inport]),
     }
-    return {**last, **ends, "every": channel.every, "offset": channel.offset}
+    return {**whole, **ends, "every": channel.every, "offset": channel.offset}
+
+
+def _after(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """A way to a relay and on from there."""
+    return {**after, "published": before["published"], **{what: before[what] + after[what] for what in _SUMMED}}
+
+
+def _sum(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What one host reads of all that write."""
+    one = dict(pieces[0])
+    for other in pieces[1:]:
+        for key in ("queued", "published", "read", "held", *_SUMMED):
+            one[key] += other[key]
+        one["waits"] = one["waits"] or other["waits"]
+        one["reached"] = [*one["reached"], *other["reached"]]
+    return one
 
 
 _NO_CHANNEL = {

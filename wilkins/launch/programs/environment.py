@@ -135,14 +135,16 @@ def mpi_words(task: TaskPlan, variables: Mapping[str, str], filename: str | None
         *task.mpiexec,
         "-n",
         str(task.nprocs),
-        "/bin/sh",
-        "-c",
-        _PASS_ON_RANK,
-        "rank",
+        *pass_on_rank(),
         "/usr/bin/env",
         *settings,
         *program_words(task, filename),
     ]
+
+
+def pass_on_rank() -> list[str]:
+    """The beginning of a rank's command that makes ``RANK`` and ``LOCAL_RANK`` of what its mpiexec says."""
+    return ["/bin/sh", "-c", _PASS_ON_RANK, "rank"]
 
 
 def _first_of(names: tuple[str, ...]) -> str:

@@ -264,7 +264,7 @@ class TaskRun:
             untouched=tuple(
                 pattern
                 for port, pattern in self._ports.items()
-                if not (is_part or self.plan.is_relay or self._board.touched(port))
+                if not (is_part or self.plan.is_relay or self.plan.is_part or self._board.touched(port))
             ),
         )
 

@@ -1,0 +1,216 @@
+// The rank's side of a step on another host.
+#include "store/far_file.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/raw.hpp"
+#include "store/far_wire.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// Requests for bytes that are on their way at once: as many as fit into the buffers of a connection, so that neither side waits to send
+// while the other one does.
+constexpr size_t kMostAsked = 256;
+constexpr size_t kUnsent = 1 << 16;
+
+int connect_to(const std::string& address, const std::string& port, int* error) {
+    addrinfo wanted{};
+    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(address.c_str(), port.c_str(), &wanted, &found) != 0) {
+        *error = EHOSTUNREACH;
+        return -1;
+    }
+    int wire = -1;
+    *error = EHOSTUNREACH;
+    for (const addrinfo* one = found; one != nullptr && wire < 0; one = one->ai_next) {
+        wire = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+        if (wire >= 0 && connect(wire, one->ai_addr, one->ai_addrlen) != 0) {
+            *error = errno;
+            raw::close(wire);
+            wire = -1;
+        }
+    }
+    freeaddrinfo(found);
+    if (wire < 0) return -1;
+    *error = 0;
+    const int now = 1;
+    setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+    return wire;
+}
+
+// The key that the launcher gave to all processes of the run, as bytes.
+std::string run_key() {
+    const char* const text = getenv("WILKINS_FILES_KEY");
+    std::string key;
+    for (const char* at = text != nullptr ? text : ""; at[0] != 0 && at[1] != 0; at += 2) {
+        const char digits[] = {at[0], at[1], 0};
+        key.push_back(static_cast<char>(strtol(digits, nullptr, 16)));
+    }
+    return key;
+}
+
+}  // namespace
+
+const char* served_at() {
+    const char* const where = getenv("WILKINS_FILES");
+    return where != nullptr ? where : "";
+}
+
+std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, const char* name, int* error) {
+    const std::string place = where;
+    const size_t colon = place.rfind(':');
+    if (colon == std::string::npos) {
+        *error = EHOSTUNREACH;
+        return nullptr;
+    }
+    const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
+    if (wire < 0) return nullptr;
+    std::unique_ptr<FarFile> file(new FarFile(wire));
+    far::Hello hello{};
+    hello.token = token;
+    strncpy(hello.name, name, sizeof(hello.name) - 1);
+    file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
+    file->push();
+    uint64_t nothing = 0;
+    *error = file->answer(&nothing);
+    return *error == 0 ? std::move(file) : nullptr;
+}
+
+FarFile::~FarFile() { raw::close(wire_); }
+
+void FarFile::fail(int error) {
+    if (error_ == 0) error_ = error;
+    unsent_.clear();
+    asked_.clear();
+}
+
+void FarFile::push() {
+    size_t sent = 0;
+    while (sent < unsent_.size() && error_ == 0) {
+        const ssize_t count = ::send(wire_, unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL);
+        if (count > 0) sent += static_cast<size_t>(count);
+        else if (errno != EINTR) fail(errno);
+    }
+    unsent_.clear();
+}
+
+void FarFile::send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count) {
+    const far::Request request = {what, kind, place, length};
+    unsent_.append(reinterpret_cast<const char*>(&request), sizeof(request));
+    if (count >= kUnsent) {
+        push();
+        const auto* at = static_cast<const char*>(bytes);
+        while (count > 0 && error_ == 0) {
+            const ssize_t sent = ::send(wire_, at, count, MSG_NOSIGNAL);
+            if (sent > 0) {
+                at += sent;
+                count -= static_cast<size_t>(sent);
+            } else if (errno != EINTR) {
+                fail(errno);
+            }
+        }
+        return;
+    }
+    if (count > 0) unsent_.append(static_cast<const char*>(bytes), count);
+    if (unsent_.size() >= kUnsent) push();
+}
+
+bool FarFile::receive(void* memory, size_t length) {
+    auto* at = static_cast<char*>(memory);
+    while (length > 0 && error_ == 0) {
+        const ssize_t count = ::recv(wire_, at, length, 0);
+        if (count > 0) {
+            at += count;
+            length -= static_cast<size_t>(count);
+        } else if (count == 0) {
+            fail(ECONNRESET);
+        } else if (errno != EINTR) {
+            fail(errno);
+        }
+    }
+    return error_ == 0;
+}
+
+int FarFile::answer(uint64_t* value) {
+    far::Answer answer{};
+    if (!receive(&answer, sizeof(answer))) return error_;
+    *value = answer.value;
+    return static_cast<int>(answer.error);
+}
+
+void FarFile::collect() {
+    push();
+    const std::vector<Asked> asked = std::move(asked_);
+    asked_.clear();
+    for (const Asked& one : asked) {
+        uint64_t nothing = 0;
+        if (const int error = answer(&nothing)) {
+            fail(error);
+            return;
+        }
+        if (!receive(one.memory, one.length)) return;
+    }
+}
+
+void FarFile::write(uint64_t place, const void* memory, size_t length) {
+    if (error_ != 0) return;
+    if (!asked_.empty()) collect();
+    writes_ = true;
+    send(far::write, 0, place, length, memory, length);
+}
+
+void FarFile::read(uint64_t place, void* memory, size_t length) {
+    if (error_ != 0) return;
+    send(far::read, 0, place, length, nullptr, 0);
+    asked_.push_back({memory, length});
+    if (asked_.size() == kMostAsked) collect();
+}
+
+int FarFile::settle() {
+    if (!asked_.empty()) collect();
+    if (writes_ && error_ == 0) {
+        uint64_t nothing = 0;
+        send(far::settle, 0, 0, 0, nullptr, 0);
+        push();
+        const int error = answer(&nothing);
+        if (error != 0) fail(error);
+    }
+    writes_ = false;
+    return error_;
+}
+
+int FarFile::eof(uint64_t* size) {
+    if (const int error = settle()) return error;
+    send(far::eof, 0, 0, 0, nullptr, 0);
+    push();
+    return answer(size);
+}
+
+int FarFile::lock(short kind) {
+    if (const int error = settle()) return error;
+    uint64_t nothing = 0;
+    send(far::lock, kind, 0, 0, nullptr, 0);
+    push();
+    return answer(&nothing);
+}
+
+int FarFile::close() {
+    if (const int error = settle()) return error;
+    uint64_t nothing = 0;
+    send(far::close, 0, 0, 0, nullptr, 0);
+    push();
+    return answer(&nothing);
+}
+
+}  // namespace wilkins

@@ -1,0 +1,62 @@
+// A step in the memory of another host, on which a rank of the same task has opened it for all: reads and writes go to that host's
+// server of files, by a connection for each open file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/store.hpp"
+
+namespace wilkins {
+
+// Where this process's host serves the files of the process's task to ranks on other hosts: `address:port`; empty if all run here.
+const char* served_at();
+
+class FarFile {
+public:
+    // Connects to the server at `where`. nullptr, with an errno, if that cannot be.
+    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, const char* name, int* error);
+    ~FarFile();
+    FarFile(const FarFile&) = delete;
+    FarFile& operator=(const FarFile&) = delete;
+
+    // Both may be under way until `settle`; so `memory` has to stay.
+    void write(uint64_t place, const void* memory, size_t length);
+    void read(uint64_t place, void* memory, size_t length);
+    // All is done that was asked for. Returns the first errno since the last time.
+    int settle();
+
+    // Each returns an errno. `kind`: as fcntl has it.
+    int eof(uint64_t* size);
+    int lock(short kind);
+    // The server lets go of the step.
+    int close();
+
+private:
+    explicit FarFile(int wire) : wire_(wire) {}
+    struct Asked {
+        void* memory;
+        size_t length;
+    };
+    void send(uint32_t what, int32_t kind, uint64_t place, uint64_t length, const void* bytes, size_t count);
+    void push();
+    void collect();
+    int answer(uint64_t* value);
+    bool receive(void* memory, size_t length);
+    void fail(int error);
+
+    int wire_;
+    int error_ = 0;
+    bool writes_ = false;       // some have not been answered for
+    std::string unsent_;
+    std::vector<Asked> asked_;  // reads on their way
+};
+
+// Serves the files of this process's task, which has to be part of a run, to ranks on other hosts that know the key. Returns an errno
+// when nobody can connect any more.
+int serve_files(int listener, const std::string& key);
+
+}  // namespace wilkins

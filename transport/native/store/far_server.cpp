@@ -1,0 +1,158 @@
+// The server's side: a thread for each open file of a rank on another host. It is a handle on the step like that of any rank.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/raw.hpp"
+#include "board/border.hpp"
+#include "store/far_file.hpp"
+#include "store/far_wire.hpp"
+
+namespace wilkins {
+
+namespace {
+
+constexpr size_t kBuffer = 1 << 18;
+
+// What comes in by a connection, through a buffer, so that small writes do not cost a system call each.
+class Incoming {
+public:
+    explicit Incoming(int wire) : wire_(wire), buffer_(kBuffer) {}
+
+    bool take(void* memory, size_t length) {
+        auto* to = static_cast<unsigned char*>(memory);
+        while (length > 0) {
+            if (at_ < end_) {
+                const size_t count = std::min(length, end_ - at_);
+                memcpy(to, buffer_.data() + at_, count);
+                at_ += count;
+                to += count;
+                length -= count;
+            } else if (length >= kBuffer) {
+                const ssize_t count = receive(to, length);
+                if (count <= 0) return false;
+                to += count;
+                length -= static_cast<size_t>(count);
+            } else {
+                const ssize_t count = receive(buffer_.data(), kBuffer);
+                if (count <= 0) return false;
+                at_ = 0;
+                end_ = static_cast<size_t>(count);
+            }
+        }
+        return true;
+    }
+
+private:
+    ssize_t receive(unsigned char* to, size_t length) const {
+        ssize_t count = 0;
+        do {
+            count = ::recv(wire_, to, length, 0);
+        } while (count < 0 && errno == EINTR);
+        return count;
+    }
+
+    int wire_;
+    std::vector<unsigned char> buffer_;
+    size_t at_ = 0;
+    size_t end_ = 0;
+};
+
+bool send_all(int wire, const void* bytes, size_t length, int flags) {
+    const auto* at = static_cast<const char*>(bytes);
+    while (length > 0) {
+        const ssize_t count = ::send(wire, at, length, MSG_NOSIGNAL | flags);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        at += count;
+        length -= static_cast<size_t>(count);
+    }
+    return true;
+}
+
+bool answer(int wire, int error, uint64_t value, int flags = 0) {
+    const far::Answer said = {error, value};
+    return send_all(wire, &said, sizeof(said), flags);
+}
+
+// Takes what is written, straight into the step's memory. What cannot be written is taken all the same. False: the connection is broken.
+bool take_write(Incoming& in, StepFile* step, const far::Request& request, int* error) {
+    const int failed = *error != 0 ? *error : step->prepare_write(request.place, request.length, true);
+    if (failed == 0) return in.take(step->data() + request.place, request.length);
+    *error = failed;
+    std::vector<unsigned char> nowhere(std::min<uint64_t>(request.length, kBuffer));
+    for (uint64_t left = request.length; left > 0;) {
+        const uint64_t part = std::min<uint64_t>(left, nowhere.size());
+        if (!in.take(nowhere.data(), part)) return false;
+        left -= part;
+    }
+    return true;
+}
+
+bool give_read(int wire, StepFile* step, const far::Request& request) {
+    if (!answer(wire, 0, 0, MSG_MORE)) return false;
+    std::vector<unsigned char> part(std::min<uint64_t>(request.length, kBuffer));
+    for (uint64_t done = 0; done < request.length;) {
+        const uint64_t count = std::min<uint64_t>(part.size(), request.length - done);
+        step->read(request.place + done, part.data(), count);
+        done += count;
+        if (!send_all(wire, part.data(), count, done < request.length ? MSG_MORE : 0)) return false;
+    }
+    return true;
+}
+
+// Does what the rank asks, until it lets go of the step. Its end lets go of it, too.
+void serve_step(Incoming& in, int wire, StepFile* step) {
+    int error = 0;  // of writes
+    for (;;) {
+        far::Request request{};
+        bool goes_on = in.take(&request, sizeof(request));
+        if (goes_on && request.what == far::write) goes_on = take_write(in, step, request, &error);
+        else if (goes_on && request.what == far::settle) goes_on = answer(wire, error, 0);
+        else if (goes_on && request.what == far::read) goes_on = give_read(wire, step, request);
+        else if (goes_on && request.what == far::eof) goes_on = answer(wire, 0, step->eof());
+        else if (goes_on && request.what == far::lock) goes_on = answer(wire, step->lock(static_cast<short>(request.kind)), 0);
+        else {
+            close_step(step);
+            if (goes_on) answer(wire, 0, 0);
+            return;
+        }
+    }
+}
+
+void serve_connection(int wire, const std::string& key) {
+    const int now = 1;
+    setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+    Incoming in(wire);
+    std::string said(key.size(), 0);
+    far::Hello hello{};
+    if (!in.take(said.data(), said.size()) || said != key || !in.take(&hello, sizeof(hello))) return;
+    hello.name[sizeof(hello.name) - 1] = 0;
+    int error = 0;
+    StepFile* const step = attach_step(hello.token, true, hello.name, &error);
+    if (answer(wire, step != nullptr ? 0 : std::max(error, 1), 0) && step != nullptr) serve_step(in, wire, step);
+    else if (step != nullptr) close_step(step);
+}
+
+}  // namespace
+
+int serve_files(int listener, const std::string& key) {
+    for (;;) {
+        const int wire = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+        if (wire < 0 && errno == EINTR) continue;
+        if (wire < 0) return errno;
+        std::thread([wire, key] {
+            guarded("the server of files", [&] { return serve_connection(wire, key), 0; }, [](int error) { return error; });
+            raw::close(wire);
+        }).detach();
+    }
+}
+
+}  // namespace wilkins
