@@ -61,10 +61,10 @@ Intent intent_of(int amode) {
     return amode & mode_excl ? Intent::create_exclusive : Intent::create;
 }
 
-// The step that the lead has opened, on a rank of another host. One that is written stays with the lead; of one that is read, each
-// host has its own copy.
-StepFile* reach(const Match& match, const Opened& opened, bool writable, int ranks, int* error) {
-    if (writable || opened.written) return attach_far(opened.where, opened.token, match.name, error);
+// The step that the lead has opened, on a rank of another host. The task's own files stay with the lead; of what it reads of others,
+// each host has its own copy. `own`: it is one of the task's own.
+StepFile* reach(const Match& match, const Opened& opened, bool own, bool writable, int ranks, int* error) {
+    if (own) return attach_far(opened.where, opened.token, writable, match.name, error);
     StepFile* step = opened.again ? find_open(match.name, false) : nullptr;
     if (step == nullptr) step = open_step(match, Intent::read, ranks, error);
     if (step == nullptr || step->eof() == opened.size) return step;
@@ -189,7 +189,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
         const bool far = std::strcmp(opened.where, served_at()) != 0;
         file->step_ = elsewhere ? open_step(match, Intent::read, here, &error)
-                      : far     ? reach(match, opened, writable, here, &error)
+                      : far     ? reach(match, opened, produces, writable || opened.written, here, &error)
                                 : attach_step(opened.token, writable || opened.written, match.name, &error);
         if (file->step_ == nullptr) {
             error = std::max(error, 1);

@@ -18,7 +18,8 @@ const char* served_at();
 class FarFile {
 public:
     // Connects to the server at `where`. nullptr, with an errno, if that cannot be.
-    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, const char* name, int* error);
+    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, bool writable, const char* name, int* error);
+    bool writable() const { return writable_; }
     ~FarFile();
     FarFile(const FarFile&) = delete;
     FarFile& operator=(const FarFile&) = delete;
@@ -36,7 +37,7 @@ public:
     int close();
 
 private:
-    explicit FarFile(int wire) : wire_(wire) {}
+    FarFile(int wire, bool writable) : wire_(wire), writable_(writable) {}
     struct Asked {
         void* memory;
         size_t length;
@@ -49,6 +50,7 @@ private:
     void fail(int error);
 
     int wire_;
+    bool writable_;
     int error_ = 0;
     bool writes_ = false;       // some have not been answered for
     std::string unsent_;

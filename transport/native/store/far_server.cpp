@@ -136,7 +136,7 @@ void serve_connection(int wire, const std::string& key) {
     if (!in.take(said.data(), said.size()) || said != key || !in.take(&hello, sizeof(hello))) return;
     hello.name[sizeof(hello.name) - 1] = 0;
     int error = 0;
-    StepFile* const step = attach_step(hello.token, true, hello.name, &error);
+    StepFile* const step = attach_step(hello.token, hello.writable != 0, hello.name, &error);
     if (answer(wire, step != nullptr ? 0 : std::max(error, 1), 0) && step != nullptr) serve_step(in, wire, step);
     else if (step != nullptr) close_step(step);
 }

@@ -33,6 +33,7 @@ struct Answer {
 // The first words of a connection, after the key. An answer follows.
 struct Hello {
     StepToken token;
+    int32_t writable;
     char name[kNameMax];
 };
 

@@ -316,13 +316,13 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
     return nullptr;
 }
 
-StepFile* attach_far(const char* where, const StepToken& token, const char* name, int* error) {
+StepFile* attach_far(const char* where, const StepToken& token, bool writable, const char* name, int* error) {
     Process& p = process();
     {
         Board::Lock lock(p.board);
         ++p.me().files;
     }
-    std::unique_ptr<FarFile> far = FarFile::open(where, token, name, error);
+    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable, name, error);
     if (!far) return nullptr;
     StepFile* const file = make_file(Role::far, -1, {}, token.stamp, name);
     if (file) file->state->far = std::move(far);

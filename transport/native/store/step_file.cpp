@@ -312,7 +312,7 @@ int StepFile::descriptor() const {
 
 uint64_t StepFile::identity() const { return state->identity; }
 
-bool StepFile::writable() const { return state->role != Role::reader && state->role != Role::on_disk; }
+bool StepFile::writable() const { return state->far ? state->far->writable() : state->role != Role::reader && state->role != Role::on_disk; }
 
 const char* StepFile::name() const { return state->name; }
 

@@ -125,7 +125,7 @@ void leave_mpi(bool leaves);
 StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error);
 
 // The same for a rank on another host than its lead: the server of files there (`where`) does what the rank asks.
-StepFile* attach_far(const char* where, const StepToken& token, const char* name, int* error);
+StepFile* attach_far(const char* where, const StepToken& token, bool writable, const char* name, int* error);
 
 // The true last close in this process. The opener of a written step publishes it, an attached rank only lets go (so
 // the lead must close last, after a barrier). A reader's hold on the step ends.
