@@ -213,13 +213,6 @@ def test_a_host_that_cannot_be_reached_is_named(rig: Rig, folder: Path) -> None:
     nothing_is_left(rig)
 
 
-def test_a_task_of_several_hosts_is_refused(rig: Rig, folder: Path) -> None:
-    workflow(folder, PAIR.replace("name: sim", "name: sim, nprocs: 3"))
-    finished = run(rig, folder, hosts="node0:2,node1:2")
-    assert finished.code == 3
-    assert "sim: its 3 ranks would run on several hosts (2 on node0, 1 on node1)" in finished.err
-
-
 def test_nothing_of_it_needs_a_name_of_this_machine(rig: Rig, folder: Path) -> None:
     """The head may run on a host that has no task."""
     workflow(folder, PAIR)
