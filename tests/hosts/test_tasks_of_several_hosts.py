@@ -121,6 +121,39 @@ def test_hosts_cannot_leave_out_steps_each_for_itself(tmp_path: Path) -> None:
     assert "para: its ranks are on several hosts (b, c), and each host would get other steps" in finished.err
 
 
+def test_a_port_that_no_rank_has_used_is_named(tmp_path: Path) -> None:
+    """Most ranks never use a port, and no host alone can tell whether none of them has."""
+    together(tmp_path, "mpich", steps=2)
+    workflow = tmp_path / "workflow.yaml"
+    workflow.write_text(workflow.read_text().replace('outports: [{filename: "out*.h5"}]', "outports: [OUT, REST]"))
+    workflow.write_text(workflow.read_text().replace("OUT, REST", '{filename: "out*.h5"}, {filename: "rest*.h5"}'))
+    extra = '  - {func: ./rest.py, inports: [{filename: "rest*.h5"}]}\n'
+    workflow.write_text(workflow.read_text() + extra)
+    text = "import h5py\ntry:\n    h5py.File('rest0.h5')\nexcept FileNotFoundError:\n    pass\n"
+    write_program(tmp_path / "rest.py", f"#!{sys.executable}\n{text}")
+    finished = on_this_machine(tmp_path, "a:4,b:4,c:4")
+    assert finished.code == 1
+    assert "sim: ended without ever using its memory port 'rest*.h5' on any of its hosts" in finished.err
+
+
+def test_steps_that_hosts_may_have_read_in_different_orders_are_an_error(tmp_path: Path) -> None:
+    write = "from mpi4py import MPI\nimport h5py\nfor n in range(5):\n    h5py.File('same.h5', 'w')['x'] = n\n"
+    read = "from mpi4py import MPI\nimport h5py\nfor n in range(10):\n    h5py.File('same.h5')['x'][()]\n"
+    for name, text in (("write.py", write), ("read.py", read)):
+        write_program(tmp_path / name, f"#!{sys.executable}\n{text}")
+    (tmp_path / "workflow.yaml").write_text(
+        """
+tasks:
+  - {func: ./write.py, nprocs: 2, placement: [1, 1], outports: [{filename: same.h5}]}
+  - {func: ./read.py, nprocs: 2, placement: [1, 1], inports: [{filename: same.h5}]}
+"""
+    )
+    finished = on_this_machine(tmp_path, "a:2,b:2")
+    assert finished.code == 1
+    assert "may have read the steps of 'same.h5' in different orders" in finished.err
+    assert "were written on several hosts, too (a, b)" in finished.err
+
+
 def last_rank(folder: Path) -> list[int]:
     """The program of the last writing rank."""
     found = [pid for pid in members("WILKINS_RANKS", "3:1") if pid in processes_in(folder)]

@@ -17,7 +17,7 @@ from typing import Any
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.control import BEAT, Control, unpacked
-from wilkins.launch.hosts.merge import merged
+from wilkins.launch.hosts.merge import merged, wrong
 from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.environment import user_environment
@@ -278,6 +278,8 @@ class _Head:
         codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]
         report, ends = merged(self.plan, told)
         self._join_logs()
+        if self.stop is None and (said := wrong(self.plan, told, report)):
+            self._end(Stop(1, "\n".join(said)))
         return tell_end(
             self.plan,
             report,

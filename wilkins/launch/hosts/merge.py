@@ -7,7 +7,8 @@ from typing import Any
 
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
-from wilkins.plan.split import Part, Way, leads
+from wilkins.plan.split import Part, Way, leads, spans
+from wilkins.schema.patterns import is_wild
 
 End = tuple[int, str, str, float]
 """Of a task: its starts, outcome, exit, and seconds that it ran."""
@@ -25,7 +26,6 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
     found: list[list[dict[str, Any]]] = [[] for _ in plan.tasks]
     ends: list[End] = [(0, "stopped", "", 0.0)] * len(plan.tasks)
     ports: dict[int, list[dict[str, Any]]] = {}
-    pieces: dict[int, list[tuple[Way, dict[str, Any]]]] = {}
     for part, message in told:
         report = message["report"]
         board = BoardPorts(part.plan)
@@ -40,10 +40,7 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
             if at is not None:
                 port = {**report["ports"][at], "task": part.tasks[report["ports"][at]["task"]]}
                 ports.setdefault(index, []).append(port)
-        records = dict(zip(map(id, board.planned_channels(part.plan)), report["channels"], strict=True))
-        for channel, way in zip(part.plan.channels, part.channels, strict=True):
-            for whole in way.channels if id(channel) in records else ():
-                pieces.setdefault(whole, []).append((way, records[id(channel)]))
+    pieces = _pieces(told)
     tasks = [_joined(task.name, task.nprocs, some) for task, some in zip(plan.tasks, found, strict=True)]
     board = BoardPorts(plan)
     known = {port.index for port in plan.ports if board.index_of(port) is not None}
@@ -59,6 +56,52 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
         "memory_peak_bytes": max((message["report"]["memory_peak_bytes"] for _, message in told), default=0),
         "trace_stopped": any(message["report"]["trace_stopped"] for _, message in told),
     }, ends
+
+
+def _pieces(told: Sequence[tuple[Part, dict[str, Any]]]) -> dict[int, list[tuple[Way, dict[str, Any]]]]:
+    """By channel of the plan for all hosts: what each host says of the ways of its steps."""
+    pieces: dict[int, list[tuple[Way, dict[str, Any]]]] = {}
+    for part, message in told:
+        board = BoardPorts(part.plan)
+        records = dict(zip(map(id, board.planned_channels(part.plan)), message["report"]["channels"], strict=True))
+        for channel, way in zip(part.plan.channels, part.channels, strict=True):
+            for whole in way.channels if id(channel) in records else ():
+                pieces.setdefault(whole, []).append((way, records[id(channel)]))
+    return pieces
+
+
+def wrong(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]], report: dict[str, Any]) -> list[str]:
+    """What no host alone can see of tasks with ranks on several ones, at the end of a run that went well.
+
+    Args:
+        report: what `merged` makes of it.
+    """
+    board = BoardPorts(plan)
+    said = []
+    for task in plan.tasks:
+        unused = [name for port, name in board.joined(task.index).items() if not report["ports"][port]["touched"]]
+        if spans(task) and unused:
+            names = ", ".join(map(repr, unused))
+            ports = "port" if len(unused) == 1 else "ports"
+            said.append(
+                f"{task.name}: ended without ever using its memory {ports} {names} on any of its hosts; "
+                "compare the pattern with the names of the files that its program opens"
+            )
+    written: dict[int, set[int]] = {}
+    for place, pieces in _pieces(told).items():
+        inport = plan.channels[place].inport
+        written.setdefault(inport, set()).update(way.writes for way, piece in pieces if piece["published"])
+    for inport, hosts in written.items():
+        port = plan.ports[inport]
+        task = plan.tasks[port.task]
+        if spans(task) and len(hosts) > 1 and not is_wild(port.called):
+            names = ", ".join(plan.hosts[host].name for host in sorted(hosts))
+            said.append(
+                f"{port.origin}: {task.name}: its ranks on different hosts may have read the steps of {port.called!r} "
+                f"in different orders, since they were written on several hosts, too ({names}); give the files names "
+                "that tell them apart, or give the task `placement: [HOST]`"
+            )
+    return said
 
 
 def _task(plan: Plan, part: Part, board: BoardPorts, task: dict[str, Any], first: int) -> dict[str, Any]:
