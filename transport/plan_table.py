@@ -153,6 +153,9 @@ class Habits(ReadKeys):
         default="wait",
     )
     keep: int = told(UINT, "out: so many of its newest files have a second name in the run's records", default=0)
+    part_of: int = told(
+        UINT, "out: of a task with ranks on several hosts: a number that this host's parts of the port share", default=0
+    )
 
 
 @dataclass(frozen=True, slots=True)

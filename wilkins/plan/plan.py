@@ -119,6 +119,8 @@ class PortPlan(ReadKeys):
     """In-ports: a task that comes later in the workflow file writes for them, and what theirs writes reaches it."""
     keep: int = 0
     """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
+    part_of: int = 0
+    """Out-ports on one host of several: a number that all parts of one out-port have; 0: it is whole."""
     dsets: tuple[str, ...] = ()
     """Paths of the datasets that it is for; empty: all."""
     begins: tuple[int, ...] = ()

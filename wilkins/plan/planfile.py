@@ -25,6 +25,7 @@ _EARLIER: dict[str, Any] = {
     "share": (),
     "is_relay": False,
     "is_part": False,
+    "part_of": 0,
     "hosts": (),
     **{field.name: field.default for field in fields(ReadKeys)},
 }

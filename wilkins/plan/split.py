@@ -157,7 +157,10 @@ def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
     ports = [port for port in plan.ports if port.task in place_of]
     port_of = {port.index: place for place, port in enumerate(ports)}
     made_tasks = [_here(task, place, host) for place, task in enumerate(tasks)]
-    made_ports = [replace(port, index=place, task=place_of[port.task]) for place, port in enumerate(ports)]
+    made_ports = [
+        replace(port, index=place, task=place_of[port.task], part_of=_part_of(plan, port))
+        for place, port in enumerate(ports)
+    ]
     made: list[ChannelPlan] = []
     channels: list[Way] = []
     for place, channel in enumerate(plan.channels):
@@ -204,6 +207,11 @@ def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
     )
 
 
+def _part_of(plan: Plan, port: PortPlan) -> int:
+    """What parts of an out-port have in common."""
+    return port.index + 1 if port.direction == "out" and spans(plan.tasks[port.task]) else 0
+
+
 def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: list[PortPlan], outport: PortPlan) -> int:
     """Adds a half of a relay with its port; returns the port."""
     producer = plan.tasks[outport.task]
@@ -234,6 +242,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             pattern=outport.pattern,
             mode=outport.mode if direction == "in" else "memory",
             cap_bytes=outport.cap_bytes if direction == "out" else 0,
+            part_of=_part_of(plan, outport) if direction == "out" else 0,
             origin=outport.origin,
         )
     )

@@ -13,7 +13,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 24;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 25;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for

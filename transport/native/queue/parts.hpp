@@ -76,6 +76,23 @@ void each_hold(const Board& board, int rank, Visit visit) {
             if (part->slots[k] >= 0) visit(part->slots[k], part->processes[k]);
 }
 
+// The parts that this host has of one out-port: of a task whose ranks are on several hosts, those that are here, and what comes from others.
+template <class Visit>
+void each_part(const Board& board, const PortRecord& out, Visit visit) {
+    if (out.habits.part_of == 0) return visit(out);
+    for (int k = 0; k < board.head().ports; ++k) {
+        const PortRecord& part = board.port(k);
+        if (part.direction == Direction::out && part.habits.part_of == out.habits.part_of) visit(part);
+    }
+}
+
+// Has a program of the out-port begun a file?
+inline bool has_begun(const Board& board, const PortRecord& out) {
+    bool begun = false;
+    each_part(board, out, [&](const PortRecord& part) { begun = begun || part.begun > 0; });
+    return begun;
+}
+
 template <class Visit>
 void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));

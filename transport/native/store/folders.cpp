@@ -80,7 +80,7 @@ bool may_be_made(const Board& board, int index) {
     char folders[kNameMax] = "";
     memcpy(folders, pattern, static_cast<size_t>(last_components(pattern, 1) - pattern));
     bool may = has_wildcard(folders);
-    for (int k = 0; k < inport.links; ++k) may = may || board.port(board.channel(board.link(inport, k)).outport).begun == 0;
+    for (int k = 0; k < inport.links; ++k) may = may || !queue::has_begun(board, board.port(board.channel(board.link(inport, k)).outport));
     return may && queue::can_produce(board, index);
 }
 

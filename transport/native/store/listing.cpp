@@ -51,11 +51,13 @@ void each_slot_of(const Board& board, const PortRecord& out, Visit visit) {
     for (int s = out.first_source; s < out.first_source + out.sources; ++s) queue::each_slot(board, board.source(s), visit);
 }
 
-bool has_begun(const Board& board, const PortRecord& out) {
+bool has_begun(const Board& board, const PortRecord& outport) {
     bool begun = false;
-    for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-        begun = begun || board.source(s).next_sequence > board.source(s).first_sequence;
-    each_slot_of(board, out, [&](int, const SlotRecord& slot) { begun = begun || slot.state != SlotState::free; });
+    queue::each_part(board, outport, [&](const PortRecord& out) {
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            begun = begun || board.source(s).next_sequence > board.source(s).first_sequence;
+        each_slot_of(board, out, [&](int, const SlotRecord& slot) { begun = begun || slot.state != SlotState::free; });
+    });
     return begun;
 }
 

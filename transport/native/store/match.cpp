@@ -12,6 +12,7 @@
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "board/past_names.hpp"
+#include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
 #include "store/first_opens.hpp"
@@ -164,7 +165,7 @@ Held holds_in(const Process& p, int index, const Folder& folder) {
         const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
         const TaskRecord& task = board.task(out.task);
         if (same(folder, task.folder)) return Held::yes;
-        all_begun = all_begun && (out.begun || task.state == TaskState::ended || out.task == inport.task);
+        all_begun = all_begun && (queue::has_begun(board, out) || task.state == TaskState::ended || out.task == inport.task);
     }
     return all_begun ? Held::no : Held::not_yet;
 }

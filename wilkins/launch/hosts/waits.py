@@ -27,27 +27,30 @@ class Stillness:
 
     def __init__(self) -> None:
         self._since: float | None = None
+        self._surely_since: float | None = None
         self._grows = True
 
     def verdict(self, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> Verdict:
         """Whether the run can go on by itself, or if a queue grows, or not at all."""
-        if not states or not all(_stands(part, state) for part, state in states) or not _relays_wait(states):
-            self._since = None
+        if not states or not _may_stand(states) or not _relays_wait(states):
+            self._since = self._surely_since = None
             self._grows = True
             return "goes on"
-        if self._since is None:
-            self._since = now
-        still = now - self._since
-        if self._grows and still >= _GROWS_AFTER:
+        self._since = now if self._since is None else self._since
+        if not all(_stands(part, state) for part, state in states):
+            self._surely_since = None
+        elif self._surely_since is None:
+            self._surely_since = now
+        if self._grows and now - self._since >= _GROWS_AFTER:
             return "may grow"
-        stuck = still >= _STUCK_AFTER and not any(_polls(part, state) for part, state in states)
-        return "stuck" if stuck else "goes on"
+        stuck = self._surely_since is not None and now - self._surely_since >= _STUCK_AFTER
+        return "stuck" if stuck and not any(_polls(part, state) for part, state in states) else "goes on"
 
     def grown(self, *, did: bool) -> None:
         """All hosts were asked to let a queue grow; `did`: one has."""
         self._grows = did
         if did:
-            self._since = None
+            self._since = self._surely_since = None
 
 
 def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
@@ -56,6 +59,20 @@ def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
     report, _ = merged(plan, known)
     said = "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow"
     return "\n".join([said, *lines(plan, states), *explain.cures(report), further.STUCK])
+
+
+def _may_stand(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
+    """Of every task that runs, a rank waits, or asks again and again; others may wait for that one in their MPI.
+
+    A longer queue costs no step, so that is enough to let one grow.
+    """
+    idle: dict[int, bool] = {}
+    for part, state in states:
+        if "report" not in state:
+            return False
+        for place, task in zip(part.tasks, _own(part, state), strict=True):
+            idle[place] = idle.get(place, False) or bool(task["state"] != "running" or task["waits"] or task["polls"])
+    return all(idle.values())
 
 
 def _stands(part: Part, state: dict[str, Any]) -> bool:

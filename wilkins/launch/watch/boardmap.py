@@ -59,6 +59,7 @@ class BoardPorts:
                 publish_dset=port.publish.dset or "",
                 looks=port.looks,
                 keep=port.keep,
+                part_of=port.part_of,
                 stands=port.stands,
                 may_stand=self._may_stand(port),
             )
