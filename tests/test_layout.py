@@ -60,7 +60,7 @@ ROOMS = {
     "launch/records": "atomic errors flow transport names schema terminal plan launch/programs launch/watch",
     "launch": "errors transport terminal plan launch/programs launch/watch launch/records",
     "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch",
-    "launch/hosts": "errors transport plan launch/programs launch/watch launch/records launch",
+    "launch/hosts": "errors transport schema plan launch/programs launch/watch launch/records launch",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch",

@@ -14,6 +14,8 @@ import sys
 from wilkins.transport.board import native_library
 
 ADDRESS, KEY, LISTENS = "WILKINS_FILES", "WILKINS_FILES_KEY", "WILKINS_FILES_LISTENS"
+ELSEWHERE = "WILKINS_FILES_ELSEWHERE"
+"""The addresses of the task's servers on its other hosts, with commas between them."""
 
 
 def serve() -> int:

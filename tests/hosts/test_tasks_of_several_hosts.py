@@ -34,6 +34,29 @@ for step in range(4):
             assert list(file["x"]) == [step, rank]
 print("read all parts", flush=True)
 """
+TURNS = """#!{python}
+import os
+from mpi4py import MPI
+import h5py
+world = MPI.COMM_WORLD
+for step in range(5):
+    name = f"turns{{step}}.h5"
+    for turn in range(world.size):
+        if turn == world.rank:
+            assert os.path.exists(name) == (turn > 0), name
+            with h5py.File(name, "a") as file:
+                assert sorted(file) == [f"rank{{rank}}" for rank in range(turn)]
+                file[f"rank{{turn}}"] = [step, turn] * 5000
+        world.barrier()
+"""
+ALL_TURNS = """#!{python}
+import h5py
+for step in range(5):
+    with h5py.File(f"turns{{step}}.h5") as file:
+        for rank in range(3):
+            assert list(file[f"rank{{rank}}"][:2]) == [step, rank]
+print("read all turns", flush=True)
+"""
 SERIAL = """#!{python}
 import h5py
 import numpy as np
@@ -109,6 +132,23 @@ tasks:
     finished = on_this_machine(tmp_path, "a:1,b:2,c:1")
     assert finished.code == 0, finished.out + finished.err
     assert "read all parts" in finished.out
+
+
+def test_ranks_add_to_one_file_in_turn(tmp_path: Path) -> None:
+    """Each opens by itself what ranks on other hosts have written, finds it there, and adds to it."""
+    write_program(tmp_path / "turns.py", TURNS.format(python=sys.executable))
+    write_program(tmp_path / "reader.py", ALL_TURNS.format(python=sys.executable))
+    (tmp_path / "workflow.yaml").write_text(
+        """
+tasks:
+  - {func: ./turns.py, nprocs: 3, placement: [1, 1, 1], outports: [{filename: "turns*.h5", publish: 3}]}
+  - {func: ./reader.py, inports: [{filename: "turns*.h5"}]}
+"""
+    )
+    finished = on_this_machine(tmp_path, "a:1,b:2,c:1")
+    assert finished.code == 0, finished.out + finished.err
+    assert "read all turns" in finished.out
+    assert re.search(r"^turns +3 +1 +done +5 ", finished.err, re.MULTILINE), finished.err
 
 
 def test_hosts_cannot_leave_out_steps_each_for_itself(tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ herr_t driver_read(Opened* file, int, hid_t, haddr_t address, size_t count, void
     if (!is_defined(file, address, count)) return -1;
     if (file->step) {
         file->step->read(address, buffer, count);
-        return 0;
+        return file->step->settle() == 0 ? 0 : -1;
     }
     auto* to = static_cast<char*>(buffer);
     while (count > 0) {
@@ -292,8 +292,10 @@ herr_t driver_write(Opened* file, int, hid_t, haddr_t address, size_t count, con
     if (!is_defined(file, address, count)) return -1;
     if (file->step) {
         // The end of allocation says how large the file will get: memory for all of it comes in one go.
-        if (address + count > file->step->eof() && file->eoa > address + count && file->step->reserve(file->eoa) != 0) return -1;
-        return file->step->write(address, buffer, count) == 0 ? 0 : -1;
+        const bool far = file->step->is_far();
+        if (!far && address + count > file->step->eof() && file->eoa > address + count && file->step->reserve(file->eoa) != 0) return -1;
+        const int error = file->step->write(address, buffer, count);
+        return error == 0 && file->step->settle() == 0 ? 0 : -1;
     }
     const auto* from = static_cast<const char*>(buffer);
     while (count > 0) {

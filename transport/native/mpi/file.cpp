@@ -64,7 +64,7 @@ Intent intent_of(int amode) {
 // The step that the lead has opened, on a rank of another host. The task's own files stay with the lead; of what it reads of others,
 // each host has its own copy. `own`: it is one of the task's own.
 StepFile* reach(const Match& match, const Opened& opened, bool own, bool writable, int ranks, int* error) {
-    if (own) return attach_far(opened.where, opened.token, writable, match.name, error);
+    if (own) return attach_far(opened.where, opened.token, writable, match, match.name, error);
     StepFile* step = opened.again ? find_open(match.name, false) : nullptr;
     if (step == nullptr) step = open_step(match, Intent::read, ranks, error);
     if (step == nullptr || step->eof() == opened.size) return step;
@@ -172,9 +172,10 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         }
         opened.error = file->step_ != nullptr ? 0 : std::max(error, 1);
         if (file->step_ != nullptr) {
-            opened.token = file->step_->token();
+            const FarFile* const far = file->step_->state->far.get();
+            opened.token = far != nullptr ? far->token() : file->step_->token();
             opened.size = file->step_->eof();
-            std::strncpy(opened.where, served_at(), sizeof(opened.where) - 1);
+            std::strncpy(opened.where, far != nullptr ? far->where() : served_at(), sizeof(opened.where) - 1);
         }
     }
     const bool produces = match.outport >= 0 && (writable || match.inport < 0);
@@ -188,9 +189,13 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         // What the lead reads from the program's own file on disk, each rank reads there.
         const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
         const bool far = std::strcmp(opened.where, served_at()) != 0;
-        file->step_ = elsewhere ? open_step(match, Intent::read, here, &error)
-                      : far     ? reach(match, opened, produces, writable || opened.written, here, &error)
-                                : attach_step(opened.token, writable || opened.written, match.name, &error);
+        const auto attach = [&] {
+            return elsewhere ? open_step(match, Intent::read, here, &error)
+                   : far     ? reach(match, opened, produces, writable || opened.written, here, &error)
+                             : attach_step(opened.token, writable || opened.written, match.name, &error);
+        };
+        // The others wait for what this rank says of it.
+        file->step_ = guarded("MPI_File_open", attach, [&](int thrown) { return error = thrown, static_cast<StepFile*>(nullptr); });
         if (file->step_ == nullptr) {
             error = std::max(error, 1);
             log_line("error: MPI-IO: rank %d of the communicator cannot reach the step of \"%s\" that rank 0 opened: "

@@ -5,7 +5,8 @@
 #include <time.h>
 
 #include <algorithm>
-#include <vector>
+#include <memory>
+#include <new>
 
 #include "board/process.hpp"
 
@@ -89,11 +90,14 @@ int largest(const Abi& mpi, Handle comm, int* value) {
 int count_alike(const Abi& mpi, Handle comm, uint64_t value, int ranks, int* alike) {
     *alike = ranks;
     if (comm == 0) return 0;
-    std::vector<uint64_t> all(static_cast<size_t>(ranks));
+    const std::unique_ptr<uint64_t[]> all(new (std::nothrow) uint64_t[static_cast<size_t>(ranks)]);
+    int failed = all == nullptr;
+    int rc = largest(mpi, comm, &failed);
+    if (rc != 0 || failed) return rc != 0 ? rc : mpi.error.no_mem;
     Handle request = 0;
-    int rc = mpi.Iallgather(&value, sizeof(value), mpi.byte, all.data(), sizeof(value), mpi.byte, comm, &request);
+    rc = mpi.Iallgather(&value, sizeof(value), mpi.byte, all.get(), sizeof(value), mpi.byte, comm, &request);
     if (rc == 0) rc = complete(mpi, &request, -1);
-    *alike = static_cast<int>(std::count(all.begin(), all.end(), value));
+    *alike = static_cast<int>(std::count(all.get(), all.get() + ranks, value));
     return rc;
 }
 

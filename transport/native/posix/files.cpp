@@ -33,7 +33,9 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     uint64_t size = 0, identity = 0;
     int64_t published = 0;
     if (flags & O_DIRECTORY) return ENOTDIR;
-    const bool there = match.outport >= 0 && lookup_step(match, &size, &identity, &published);
+    Look look;
+    const bool here = match.outport >= 0 && lookup_step(match, &size, &identity, &published);
+    const bool there = here || (!(flags & O_TRUNC) && find_elsewhere(match, &look));
     const bool continues = there && !(flags & (O_EXCL | O_TRUNC));
     if ((writes || match.outport >= 0) && (flags & O_CREAT) && !continues) {
         plan->intent = flags & O_EXCL ? Intent::create_exclusive : Intent::create;
@@ -96,6 +98,14 @@ int open_match(const Match& match, int flags, Opener by) {
         file = !reads                        ? open_step(match, plan.intent, 1, &error)
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
+    }
+    if (file && file->is_far()) {
+        log_line("error: task '%s' rank %d opens '%s' to change it, but ranks of its task on another host have written it, where only HDF5 and "
+                 "MPI-IO reach it; let the ranks that write to one file run on one host (`placement:`)",
+                 process().task_name(), process().context.rank, match.name);
+        close_step(file);
+        file = nullptr;
+        error = ENOTSUP;
     }
     if (!file) {
         errno = error;

@@ -13,6 +13,7 @@
 
 #include "base/raw.hpp"
 #include "store/far_wire.hpp"
+#include "store/parts.hpp"
 
 namespace wilkins {
 
@@ -76,15 +77,16 @@ std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token
     }
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
-    std::unique_ptr<FarFile> file(new FarFile(wire, writable));
+    std::unique_ptr<FarFile> file(new FarFile(wire, writable, where));
     far::Hello hello{};
     hello.token = token;
     hello.writable = writable;
     strncpy(hello.name, name, sizeof(hello.name) - 1);
     file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
     file->push();
-    uint64_t nothing = 0;
-    *error = file->answer(&nothing);
+    far::Opened opened{};
+    *error = file->receive(&opened, sizeof(opened)) ? static_cast<int>(opened.error) : file->error_;
+    file->token_ = opened.token;
     return *error == 0 ? std::move(file) : nullptr;
 }
 
@@ -191,27 +193,52 @@ int FarFile::settle() {
     return error_;
 }
 
-int FarFile::eof(uint64_t* size) {
+int FarFile::ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value) {
     if (const int error = settle()) return error;
-    send(far::eof, 0, 0, 0, nullptr, 0);
+    send(what, kind, 0, length, nullptr, 0);
     push();
-    return answer(size);
+    return answer(value);
 }
 
+int FarFile::eof(uint64_t* size) { return ask(far::eof, 0, 0, size); }
+
 int FarFile::lock(short kind) {
-    if (const int error = settle()) return error;
     uint64_t nothing = 0;
-    send(far::lock, kind, 0, 0, nullptr, 0);
-    push();
-    return answer(&nothing);
+    return ask(far::lock, kind, 0, &nothing);
+}
+
+int FarFile::set_eof(uint64_t size) {
+    uint64_t nothing = 0;
+    return ask(far::cut, 0, size, &nothing);
+}
+
+int FarFile::publish() {
+    uint64_t nothing = 0;
+    return ask(far::publish, 0, 0, &nothing);
 }
 
 int FarFile::close() {
-    if (const int error = settle()) return error;
     uint64_t nothing = 0;
-    send(far::close, 0, 0, 0, nullptr, 0);
-    push();
-    return answer(&nothing);
+    return ask(far::close, 0, 0, &nothing);
+}
+
+StepFile* open_elsewhere(const Match& match, bool writable, int* error) {
+    *error = ENOENT;
+    const char* at = getenv("WILKINS_FILES_ELSEWHERE");
+    char name[kNameMax];
+    if (at == nullptr || match.outport < 0 || !make_whole(match.name, name)) return nullptr;
+    while (*at != 0) {
+        const std::string where(at, strcspn(at, ","));
+        at += where.size() + (at[where.size()] == ',');
+        const StepToken own = {-1, -1, 0};
+        StepFile* const file = attach_far(where.c_str(), own, writable, match, name, error);
+        if (file != nullptr) {
+            *error = 0;
+            return writable ? file : private_copy(file, error);
+        }
+        if (*error != ENOENT) return nullptr;
+    }
+    return nullptr;
 }
 
 }  // namespace wilkins

@@ -15,11 +15,17 @@ namespace wilkins {
 // Where this process's host serves the files of the process's task to ranks on other hosts: `address:port`; empty if all run here.
 const char* served_at();
 
+// Opens, for a rank by itself, a file that its task has written on another host: to be changed there, or a copy to be read. nullptr, with
+// ENOENT, if there is none.
+StepFile* open_elsewhere(const Match& match, bool writable, int* error);
+
 class FarFile {
 public:
-    // Connects to the server at `where`. nullptr, with an errno, if that cannot be.
+    // Connects to the server at `where`; the token's slot -1: for the task's own file of that name. nullptr, with an errno, if that cannot be.
     static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, bool writable, const char* name, int* error);
     bool writable() const { return writable_; }
+    const char* where() const { return where_.c_str(); }
+    const StepToken& token() const { return token_; }
     ~FarFile();
     FarFile(const FarFile&) = delete;
     FarFile& operator=(const FarFile&) = delete;
@@ -33,11 +39,14 @@ public:
     // Each returns an errno. `kind`: as fcntl has it.
     int eof(uint64_t* size);
     int lock(short kind);
+    int set_eof(uint64_t size);
+    int publish();
     // The server lets go of the step.
     int close();
 
 private:
-    FarFile(int wire, bool writable) : wire_(wire), writable_(writable) {}
+    FarFile(int wire, bool writable, const char* where) : wire_(wire), writable_(writable), where_(where) {}
+    int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
     struct Asked {
         void* memory;
         size_t length;
@@ -51,6 +60,8 @@ private:
 
     int wire_;
     bool writable_;
+    std::string where_;
+    StepToken token_{};
     int error_ = 0;
     bool writes_ = false;       // some have not been answered for
     std::string unsent_;

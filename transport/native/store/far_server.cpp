@@ -14,6 +14,8 @@
 #include "board/border.hpp"
 #include "store/far_file.hpp"
 #include "store/far_wire.hpp"
+#include "store/parts.hpp"
+#include "store/snapshot.hpp"
 
 namespace wilkins {
 
@@ -118,6 +120,8 @@ void serve_step(Incoming& in, int wire, StepFile* step) {
         else if (goes_on && request.what == far::settle) goes_on = answer(wire, error, 0);
         else if (goes_on && request.what == far::read) goes_on = give_read(wire, step, request);
         else if (goes_on && request.what == far::eof) goes_on = answer(wire, 0, step->eof());
+        else if (goes_on && request.what == far::cut) goes_on = answer(wire, step->set_eof(request.length), 0);
+        else if (goes_on && request.what == far::publish) goes_on = answer(wire, publish_snapshot(step), 0);
         else if (goes_on && request.what == far::lock) goes_on = answer(wire, step->lock(static_cast<short>(request.kind)), 0);
         else {
             close_step(step);
@@ -125,6 +129,16 @@ void serve_step(Incoming& in, int wire, StepFile* step) {
             return;
         }
     }
+}
+
+// The step that a rank asks for: one that a rank here has open, or a file of the task's own, by name.
+StepFile* open_for(const far::Hello& hello, int* error) {
+    if (hello.token.slot >= 0) return attach_step(hello.token, hello.writable != 0, hello.name, error);
+    Match match;
+    const bool writable = hello.writable != 0;
+    *error = ENOENT;
+    if (!match_name(hello.name, &match, writable ? Purpose::update : Purpose::read) || match.outport < 0) return nullptr;
+    return writable ? continue_own(match, error) : reread_own(match, error);
 }
 
 void serve_connection(int wire, const std::string& key) {
@@ -136,9 +150,11 @@ void serve_connection(int wire, const std::string& key) {
     if (!in.take(said.data(), said.size()) || said != key || !in.take(&hello, sizeof(hello))) return;
     hello.name[sizeof(hello.name) - 1] = 0;
     int error = 0;
-    StepFile* const step = attach_step(hello.token, hello.writable != 0, hello.name, &error);
-    if (answer(wire, step != nullptr ? 0 : std::max(error, 1), 0) && step != nullptr) serve_step(in, wire, step);
-    else if (step != nullptr) close_step(step);
+    StepFile* const step = open_for(hello, &error);
+    const far::Opened opened = {step != nullptr ? 0 : std::max(error, 1), step != nullptr ? step->token() : StepToken{}};
+    if (step == nullptr) send_all(wire, &opened, sizeof(opened), 0);
+    else if (send_all(wire, &opened, sizeof(opened), 0)) serve_step(in, wire, step);
+    else close_step(step);
 }
 
 }  // namespace

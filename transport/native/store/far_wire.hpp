@@ -14,6 +14,8 @@ enum What : uint32_t {
     read,    // asks for `length` bytes from `place` on
     eof,     // asks for the file's size
     lock,    // takes the file (`kind`: F_RDLCK, F_WRLCK) or gives it back (F_UNLCK)
+    cut,     // sets the file's size to `length`
+    publish, // publishes it as it is now
     close,   // lets go of the step
 };
 
@@ -30,11 +32,16 @@ struct Answer {
     uint64_t value;
 };
 
-// The first words of a connection, after the key. An answer follows.
+// The first words of a connection, after the key: which step. `Opened` follows.
 struct Hello {
-    StepToken token;
+    StepToken token;   // one that a rank of the host has open; with slot -1, the task's own file of that name
     int32_t writable;
     char name[kNameMax];
+};
+
+struct Opened {
+    int64_t error;
+    StepToken token;
 };
 
 }  // namespace wilkins::far

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
@@ -86,13 +87,32 @@ void free_file(StepFile* file) {
     delete file;
 }
 
+namespace {
+
+// One more handle on a step of another host.
+StepFile* also_far(const StepFile::State& state, std::unique_lock<std::mutex>& guard) {
+    const std::string where = state.far->where();
+    const StepToken token = state.far->token();
+    const bool writable = state.far->writable();
+    Match match;
+    match.outport = state.outport;
+    strcpy(match.name, state.name);
+    guard.unlock();
+    int error = 0;
+    return attach_far(where.c_str(), token, writable, match, match.name, &error);
+}
+
+}  // namespace
+
 StepFile* find_open(const char* name, bool written) {
     const uint64_t place = hash_place(name);
     StepFile::State* found = nullptr;
     std::unique_lock<std::mutex> guard(open_mutex);
     for (StepFile::State* s = open_files; s && !found; s = s->next) {
         if (s->place != place) continue;
-        if (!written) {
+        if (s->role == Role::far) {
+            if (s->far->writable() == written) found = s;
+        } else if (!written) {
             if (s->role == Role::reader) found = s;
         } else if (s->role == Role::own_copy) {
             return nullptr;
@@ -102,6 +122,7 @@ StepFile* find_open(const char* name, bool written) {
         }
     }
     if (!found) return nullptr;
+    if (found->far) return also_far(*found, guard);
     const StepToken token = {found->slot, found->slot, found->identity};
     guard.unlock();
     int error = 0;
@@ -113,7 +134,7 @@ StepFile* find_open(const char* name, bool written) {
 bool count_write(const char* name, uint32_t every) {
     std::lock_guard<std::mutex> guard(open_mutex);
     for (StepFile::State* s = open_files; s; s = s->next)
-        if ((s->role == Role::lead || s->role == Role::peer) && strcmp(s->name, name) == 0) return ++s->dataset_writes % every == 0;
+        if ((s->role == Role::lead || s->role == Role::peer || s->role == Role::far) && strcmp(s->name, name) == 0) return ++s->dataset_writes % every == 0;
     return false;
 }
 

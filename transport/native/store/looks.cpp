@@ -9,6 +9,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
+#include "store/far_file.hpp"
 #include "store/first_opens.hpp"
 #include "store/loans.hpp"
 #include "store/parts.hpp"
@@ -235,9 +236,21 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
 
 }  // namespace
 
+bool find_elsewhere(const Match& match, Look* look) {
+    int error = 0;
+    StepFile* const file = open_elsewhere(match, false, &error);
+    if (!file) return false;
+    *look = {file->eof(), file->identity(), now_ns()};
+    close_step(file);
+    return true;
+}
+
 int await_look(const Match& match, Look* look) {
     Process& p = process();
-    if (match.outport >= 0 || match.inport < 0) return lookup_step(match, &look->size, &look->identity, &look->published_ns) ? 0 : ENOENT;
+    if (match.outport >= 0 || match.inport < 0) {
+        const bool here = lookup_step(match, &look->size, &look->identity, &look->published_ns);
+        return here || find_elsewhere(match, look) ? 0 : ENOENT;
+    }
     Board::Lock lock(p.board);
     Sight sight;
     const int error = Question(p, match).ask(lock, false, &sight);

@@ -316,17 +316,21 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
     return nullptr;
 }
 
-StepFile* attach_far(const char* where, const StepToken& token, bool writable, const char* name, int* error) {
+StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said, int* error) {
     Process& p = process();
     {
         Board::Lock lock(p.board);
         ++p.me().files;
     }
-    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable, name, error);
+    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable, said, error);
     if (!far) return nullptr;
-    StepFile* const file = make_file(Role::far, -1, {}, token.stamp, name);
-    if (file) file->state->far = std::move(far);
-    else *error = ENOMEM;
+    StepFile* const file = make_file(Role::far, -1, {}, (1ull << 63) | hash_text(where, far->token().stamp), match.name);
+    if (!file) {
+        *error = ENOMEM;
+        return nullptr;
+    }
+    file->state->far = std::move(far);
+    file->state->outport = match.outport;
     return file;
 }
 

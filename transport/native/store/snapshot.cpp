@@ -154,8 +154,9 @@ void explain_unseen(StepFile* file) {
 }  // namespace
 
 const Habits* habits_of(const StepFile* file) {
-    if (file->state->slot < 0) return nullptr;
     const Board& board = process().board;
+    if (file->state->far && file->state->outport >= 0) return &board.port(file->state->outport).habits;
+    if (file->state->slot < 0) return nullptr;
     return &board.port(board.source(slot_of(file).source).port).habits;
 }
 
@@ -170,6 +171,7 @@ void mark_closed(unsigned char* bytes, uint64_t size) {
 }
 
 int publish_snapshot(StepFile* file, bool again) {
+    if (file->state->far) return file->state->far->publish();
     SlotRecord& slot = slot_of(file);
     const uint64_t changes = slot.changes.load();
     if (!again && slot.snapshots > 0 && slot.snapshot_changes == changes) return 0;

@@ -151,6 +151,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
 }  // namespace
 
 int StepFile::reserve(uint64_t size) {
+    if (state->far) return 0;  // the server does as it is written
     if (size > state->mapping.length) return fail(state, EFBIG);
     if (state->slot < 0) {
         const int error = open_to(state->mapping, (size + kBlock - 1) / kBlock * kBlock);
@@ -262,6 +263,7 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
 
 int StepFile::set_eof(uint64_t size) {
     if (!writable()) return EBADF;
+    if (state->far) return state->far->set_eof(size);
     if (size > state->mapping.length) return EFBIG;
     if (state->slot < 0) {
         if (const int error = reserve(state->size)) return error;

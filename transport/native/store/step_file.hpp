@@ -23,6 +23,7 @@ struct StepFile::State {
     Role role = Role::reader;
     int slot = -1;  // -1 for own_copy, on_disk and far
     std::unique_ptr<FarFile> far;
+    int outport = -1;  // of a far one
     Mapping mapping;
     uint64_t identity = 0;
     uint64_t size = 0;  // of those two

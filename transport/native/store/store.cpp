@@ -5,6 +5,7 @@
 
 #include "base/fault.hpp"
 #include "queue/answers.hpp"
+#include "store/far_file.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins {
@@ -27,13 +28,18 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     case Intent::create_exclusive: file = create(match, intent == Intent::create_exclusive, error); break;
     case Intent::open_or_create:
         file = continue_own(match, error);
+        if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
         if (!file && *error == ENOENT) file = create(match, false, error);
         break;
     case Intent::read:
-    case Intent::look: file = produces ? reread_own(match, error) : read_step(match, intent, ranks, error); break;
+    case Intent::look: 
+        file = produces ? reread_own(match, error) : read_step(match, intent, ranks, error);
+        if (!file && produces && *error == ENOENT) file = open_elsewhere(match, false, error);
+        break;
     case Intent::update:
         if (produces) {
             file = continue_own(match, error);
+            if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
         } else {
             file = read_step(match, Intent::read, ranks, error);
             if (file) file = private_copy(file, error);

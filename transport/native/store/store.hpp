@@ -124,8 +124,9 @@ void leave_mpi(bool leaves);
 // as this rank calls it.
 StepFile* attach_step(const StepToken& token, bool writable, const char* name, int* error);
 
-// The same for a rank on another host than its lead: the server of files there (`where`) does what the rank asks.
-StepFile* attach_far(const char* where, const StepToken& token, bool writable, const char* name, int* error);
+// The same for a rank on another host than its lead: the server of files there (`where`) does what the rank asks. `said`: the
+// file's name as it is said to that.
+StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said, int* error);
 
 // The true last close in this process. The opener of a written step publishes it, an attached rank only lets go (so
 // the lead must close last, after a barrier). A reader's hold on the step ends.
@@ -152,6 +153,9 @@ StepFile* open_look(const Match& match, int* error);
 
 // For calls that ask what is there now: is there an unread or still held step of this name, and how long is it? Never waits.
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns);
+
+// Have ranks of the task on other hosts written a file of this name of its own?
+bool find_elsewhere(const Match& match, Look* look);
 
 // Are this producer's files on disk too? Then its own looks at them are looks at the disk.
 bool on_disk(const Match& match);

@@ -100,10 +100,8 @@ class Spanning:
 
     def addresses(self) -> dict[str, int]:
         """The ports of this host's servers of files, by what all hosts call them."""
-        return {self._service(place): door.getsockname()[1] for place, door in self._doors.items()}
-
-    def _service(self, place: int) -> str:
-        return f"files:{self.tasks[place].index}:{self._part.host}"
+        doors = self._doors.items()
+        return {_service(self.tasks[place], self._part.host): door.getsockname()[1] for place, door in doors}
 
     def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
         """Start the servers, and tell the ranks here what they need to know."""
@@ -113,13 +111,15 @@ class Spanning:
             layer: dict[str, str] = {}
             if ports.of(place):
                 door = self._doors[place].detach()
-                key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[self._service(place)]}
+                key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[_service(task, self._part.host)]}
                 served = env.merged(base, {}, {**board.environment(place, 0), **key, far_files.LISTENS: str(door)})
                 words = [sys.executable, str(far_files.__file__)]
                 self._servers.append(process.start(words, served, task.cwd, pass_fds=[door], capture=False))
                 os.close(door)
                 ranks = span.ranks_here(task, self._part.host)
-                layer = {**board.environment(place, None), **key, "WILKINS_RANKS": ranks}
+                others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
+                elsewhere = {far_files.ELSEWHERE: ",".join(others), "WILKINS_RANKS": ranks}
+                layer = {**board.environment(place, None), **key, **elsewhere}
             path = span.settings_path(self._run, self._name, task)
             span.write_settings(path, env.merged(base, env.started_env(task, None), layer), task.cwd)
             self._settings.append(path)
@@ -157,6 +157,11 @@ class Spanning:
             process.reap([server.pid])
         for path in self._settings:
             path.unlink(missing_ok=True)
+
+
+def _service(task: TaskPlan, host: int) -> str:
+    """What all hosts call the server of a task's files on one."""
+    return f"files:{task.index}:{host}"
 
 
 class _Ends(Ends):
