@@ -99,14 +99,7 @@ int open_match(const Match& match, int flags, Opener by) {
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
     }
-    if (file && file->is_far()) {
-        log_line("error: task '%s' rank %d opens '%s' to change it, but ranks of its task on another host have written it, where only HDF5 and "
-                 "MPI-IO reach it; let the ranks that write to one file run on one host (`placement:`)",
-                 process().task_name(), process().context.rank, match.name);
-        close_step(file);
-        file = nullptr;
-        error = ENOTSUP;
-    }
+    if (file && file->is_far()) file = borrow_far(file, &error);
     if (!file) {
         errno = error;
         return -1;

@@ -95,6 +95,7 @@ int OpenStep::start_update() {
     if (pending_ != Pending::update) return 0;
     int error = 0;
     StepFile* step = open_step(match_, Intent::update, 1, &error);
+    if (step && step->is_far()) step = borrow_far(step, &error);
     if (!step) return error ? error : EIO;
     looked_ = step_;
     step_ = step;

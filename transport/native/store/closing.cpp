@@ -200,6 +200,19 @@ void hand_over_resting() { hand_over(true); }
 
 void take_back_resting() { hand_over(false); }
 
+namespace {
+
+// What was changed of a far step's copy goes back to it.
+int bring_home(const StepFile& file) {
+    FarFile& home = *file.state->home;
+    home.write(0, file.state->mapping.bytes, file.state->size);
+    const int error = home.set_eof(file.state->size);
+    const int closed = home.close();
+    return error ? error : closed;
+}
+
+}  // namespace
+
 void close_step(StepFile* file) {
     StepFile::State* state = file->state;
     Process& p = process();
@@ -225,8 +238,8 @@ void close_step(StepFile* file) {
                 if (mine) note_resting(p.board.slot(state->slot));
                 if (exiting) close_in_order(p.board, false);
             }
-        } else if (state->role == Role::far) {
-            if (const int error = state->far->close())
+        } else if (state->role == Role::far || state->home) {
+            if (const int error = state->home ? bring_home(*file) : state->far->close())
                 log_line("error: task '%s' rank %d: what it wrote of '%s' did not all get to the host of the file: %s", p.task_name(),
                          p.context.rank, state->name, strerror(error));
         } else if (state->role == Role::peer) {

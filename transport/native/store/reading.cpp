@@ -250,7 +250,10 @@ StepFile* reread_own(const Match& match, int* error) {
     return open_held(index, stamp, match.name, error);
 }
 
-StepFile* private_copy(StepFile* from, int* error) {
+namespace {
+
+// A copy in the process's own memory.
+StepFile* copy_of(StepFile* from, int* error) {
     const uint64_t size = from->eof();
     const uint64_t reserve = process().board.head().reserve;
     Mapping mapping;
@@ -261,6 +264,7 @@ StepFile* private_copy(StepFile* from, int* error) {
         file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
         if (file) {
             from->read(0, mapping.bytes, size);
+            *error = from->settle();
             WILKINS_FAULT_POINT("copy.private");
             file->state->size = size;
             file->state->published = from->state->published;
@@ -269,7 +273,29 @@ StepFile* private_copy(StepFile* from, int* error) {
             *error = ENOMEM;
         }
     }
+    if (!file || *error == 0) return file;
+    free_file(file);
+    return nullptr;
+}
+
+}  // namespace
+
+StepFile* private_copy(StepFile* from, int* error) {
+    *error = 0;
+    StepFile* const file = copy_of(from, error);
     close_step(from);
+    return file;
+}
+
+StepFile* borrow_far(StepFile* far, int* error) {
+    *error = 0;
+    StepFile* const file = copy_of(far, error);
+    if (!file) {
+        close_step(far);
+        return nullptr;
+    }
+    file->state->home = std::move(far->state->far);
+    free_file(far);
     return file;
 }
 

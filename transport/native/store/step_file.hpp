@@ -24,6 +24,7 @@ struct StepFile::State {
     int slot = -1;  // -1 for own_copy, on_disk and far
     std::unique_ptr<FarFile> far;
     int outport = -1;  // of a far one
+    std::unique_ptr<FarFile> home;  // of own_copy: where it goes back to when it is closed
     Mapping mapping;
     uint64_t identity = 0;
     uint64_t size = 0;  // of those two

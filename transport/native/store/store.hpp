@@ -128,6 +128,9 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
 // file's name as it is said to that.
 StepFile* attach_far(const char* where, const StepToken& token, bool writable, const Match& match, const char* said, int* error);
 
+// For programs that want the file as memory: a copy of a far step, which goes back when it is closed. Closes `far`.
+StepFile* borrow_far(StepFile* far, int* error);
+
 // The true last close in this process. The opener of a written step publishes it, an attached rank only lets go (so
 // the lead must close last, after a barrier). A reader's hold on the step ends.
 void close_step(StepFile* file);

@@ -50,9 +50,13 @@ def write_settings(path: Path, variables: Mapping[str, str], folder: Path) -> No
     hidden.rename(path)
 
 
-def write_reach(run: Path) -> Path:
-    """A program that an mpiexec takes for ssh. It finds programs as this process does, whatever the mpiexec thinks."""
-    path = run / "hosts" / "reach"
+def write_reach(folder: Path) -> Path:
+    """A program that an mpiexec takes for ssh. It finds programs as this process does, whatever the mpiexec thinks.
+
+    Args:
+        folder: of this host alone.
+    """
+    path = folder / "reach"
     words = [sys.executable, "-m", "wilkins.launch.hosts.reach"]
     where = shlex.quote(os.environ.get("PATH", os.defpath))
     path.write_text(f'#!/bin/sh\nPATH={where} exec {shlex.join(words)} "$@"\n')
