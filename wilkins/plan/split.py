@@ -8,8 +8,9 @@ the queues, names and rules of one machine.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 
 import wilkins.transport
@@ -72,11 +73,37 @@ def parts(plan: Plan) -> tuple[Part, ...]:
     """
     for task in plan.tasks:
         _check_order(plan, task)
-    for channel in plan.channels:
-        _check_agreement(plan, channel)
-    relays = _relays(plan)
-    used = sorted({host for task in plan.tasks for host, _ in task.share})
-    return tuple(_part(plan, relays, host) for host in used)
+    ranks = [_ranges(task) for task in plan.tasks]
+    readers = [_readers(plan, channel, ranks) for channel in plan.channels]
+    for channel, found in zip(plan.channels, readers, strict=True):
+        _check_agreement(plan, channel, found)
+    own: dict[int, _Own] = {}
+    for task in plan.tasks:
+        for host, here in ranks[task.index].items():
+            own.setdefault(host, _Own()).tasks.append((task, here))
+    for port in plan.ports:
+        for host in ranks[port.task]:
+            own[host].ports.append(port)
+    for place, channel in enumerate(plan.channels):
+        for host in readers[place].keys() & ranks[plan.ports[channel.outport].task].keys():
+            own[host].channels.append((place, readers[place][host]))
+    for relay in _relays(plan, ranks, readers):
+        own[relay.writes].relays.append(relay)
+        own[relay.reads].relays.append(relay)
+    return tuple(_part(plan, host, found, readers) for host, found in sorted(own.items()))
+
+
+@dataclass(slots=True)
+class _Own:
+    """What a plan has on one host. Found for all hosts at once, so that the time is linear in tasks and channels."""
+
+    tasks: list[tuple[TaskPlan, range]] = field(default_factory=list)
+    """With those of their ranks that are there."""
+    ports: list[PortPlan] = field(default_factory=list)
+    channels: list[tuple[int, int]] = field(default_factory=list)
+    """Those that have both ends there, with the number of ranks that read there."""
+    relays: list[Relay] = field(default_factory=list)
+    """Those that have a half there."""
 
 
 def spans(task: TaskPlan) -> bool:
@@ -91,29 +118,30 @@ def leads(task: TaskPlan) -> int:
 
 def ranks_on(task: TaskPlan, host: int) -> range:
     """The task's ranks on a host."""
-    first = 0
-    for one, count in task.share:
-        if one == host:
-            return range(first, first + count)
-        first += count
-    return range(0)
+    return _ranges(task).get(host, range(0))
+
+
+def _ranges(task: TaskPlan) -> dict[int, range]:
+    """By host: the task's ranks there."""
+    ends = accumulate(count for _, count in task.share)
+    return {host: range(end - count, end) for (host, count), end in zip(task.share, ends, strict=True)}
 
 
 def _check_order(plan: Plan, task: TaskPlan) -> None:
-    used = [host for host, _ in task.share]
-    for host in used:
-        if used.count(host) > 1:
-            raise ResourceError(
-                f"{task.origin}: {task.name}: some of its ranks would run on {plan.hosts[host].name}, the next ones "
-                "on another host, and then some on the first one again, which an mpiexec cannot do; give the task a "
-                "'placement' of its own"
-            )
+    hosts = [host for host, _ in task.share]
+    if len(set(hosts)) < len(hosts):
+        twice = next(host for host in hosts if hosts.count(host) > 1)
+        raise ResourceError(
+            f"{task.origin}: {task.name}: some of its ranks would run on {plan.hosts[twice].name}, the next ones on "
+            "another host, and then some on the first one again, which an mpiexec cannot do; give the task a "
+            "'placement' of its own"
+        )
 
 
-def _check_agreement(plan: Plan, channel: ChannelPlan) -> None:
+def _check_agreement(plan: Plan, channel: ChannelPlan, readers: Mapping[int, int]) -> None:
     """Ranks on several hosts read the same steps only where none is left out on the way."""
     reader = plan.tasks[plan.ports[channel.inport].task]
-    if len(_readers(plan, channel)) > 1 and channel.when_full != "block":
+    if len(readers) > 1 and channel.when_full != "block":
         hosts = ", ".join(plan.hosts[host].name for host, _ in reader.share)
         raise ResourceError(
             f"{plan.ports[channel.inport].origin}: {reader.name}: its ranks are on several hosts ({hosts}), and each "
@@ -123,19 +151,19 @@ def _check_agreement(plan: Plan, channel: ChannelPlan) -> None:
         )
 
 
-def _readers(plan: Plan, channel: ChannelPlan) -> dict[int, int]:
+def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, range]]) -> dict[int, int]:
     """By host: how many of its ranks read the channel."""
-    task = plan.tasks[plan.ports[channel.inport].task]
-    counts = {host: len([rank for rank in ranks_on(task, host) if rank < channel.readers]) for host, _ in task.share}
-    return {host: count for host, count in counts.items() if count}
+    here = ranks[plan.ports[channel.inport].task].items()
+    counts = {host: min(some.stop, channel.readers) - some.start for host, some in here}
+    return {host: count for host, count in counts.items() if count > 0}
 
 
-def _relays(plan: Plan) -> list[Relay]:
+def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
     """One for each out-port, host on which it is written, and other host on which there are readers of it."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for place, channel in enumerate(plan.channels):
-        for writes, _ in plan.tasks[plan.ports[channel.outport].task].share:
-            for reads in _readers(plan, channel):
+        for writes in ranks[plan.ports[channel.outport].task]:
+            for reads in readers[place]:
                 if writes != reads:
                     found.setdefault((channel.outport, writes, reads), []).append(place)
     return [
@@ -144,33 +172,30 @@ def _relays(plan: Plan) -> list[Relay]:
     ]
 
 
-def _here(task: TaskPlan, index: int, host: int) -> TaskPlan:
+def _here(task: TaskPlan, index: int, ranks: range) -> TaskPlan:
     """The task with those of its ranks that are on a host."""
     if not spans(task):
         return replace(task, index=index)
-    return replace(task, index=index, nprocs=len(ranks_on(task, host)), rerun="never", is_part=True)
+    return replace(task, index=index, nprocs=len(ranks), rerun="never", is_part=True)
 
 
-def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
-    tasks = [task for task in plan.tasks if ranks_on(task, host)]
-    place_of = {task.index: place for place, task in enumerate(tasks)}
-    ports = [port for port in plan.ports if port.task in place_of]
-    port_of = {port.index: place for place, port in enumerate(ports)}
-    made_tasks = [_here(task, place, host) for place, task in enumerate(tasks)]
+def _part(plan: Plan, host: int, own: _Own, readers: Sequence[Mapping[int, int]]) -> Part:
+    place_of = {task.index: place for place, (task, _) in enumerate(own.tasks)}
+    port_of = {port.index: place for place, port in enumerate(own.ports)}
+    made_tasks = [_here(task, place, ranks) for place, (task, ranks) in enumerate(own.tasks)]
     made_ports = [
         replace(port, index=place, task=place_of[port.task], part_of=_part_of(plan, port))
-        for place, port in enumerate(ports)
+        for place, port in enumerate(own.ports)
     ]
     made: list[ChannelPlan] = []
     channels: list[Way] = []
-    for place, channel in enumerate(plan.channels):
-        readers = _readers(plan, channel).get(host)
-        if channel.outport in port_of and channel.inport in port_of and readers:
-            outport, inport = port_of[channel.outport], port_of[channel.inport]
-            made.append(replace(channel, outport=outport, inport=inport, readers=readers))
-            channels.append(Way((place,), host, host))
+    for place, count in own.channels:
+        channel = plan.channels[place]
+        outport, inport = port_of[channel.outport], port_of[channel.inport]
+        made.append(replace(channel, outport=outport, inport=inport, readers=count))
+        channels.append(Way((place,), host, host))
     senders, receivers = [], []
-    for relay in relays:
+    for relay in own.relays:
         written = plan.ports[relay.outport]
         carried = [plan.channels[channel] for channel in relay.channels]
         if relay.writes == host:
@@ -178,15 +203,14 @@ def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
             made.append(replace(_taken(carried), outport=port_of[relay.outport], inport=port, readers=1))
             channels.append(Way(relay.channels, relay.writes, relay.reads))
-        elif relay.reads == host:
+        else:
             receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
             for place, channel in zip(relay.channels, carried, strict=True):
                 kept = replace(channel, every=1, offset=0) if _alike(carried) else channel
-                readers = _readers(plan, channel)[host]
-                made.append(replace(kept, outport=port, inport=port_of[channel.inport], readers=readers))
+                made.append(replace(kept, outport=port, inport=port_of[channel.inport], readers=readers[place][host]))
                 channels.append(Way((place,), relay.writes, relay.reads, arrives=True))
-    own = replace(
+    whole = replace(
         plan,
         tasks=tuple(made_tasks),
         ports=tuple(made_ports),
@@ -197,10 +221,10 @@ def _part(plan: Plan, relays: Sequence[Relay], host: int) -> Part:
     )
     return Part(
         host,
-        own,
-        tuple(task.index for task in tasks),
-        tuple(ranks_on(task, host).start for task in tasks),
-        tuple(port.index for port in ports),
+        whole,
+        tuple(task.index for task, _ in own.tasks),
+        tuple(ranks.start for _, ranks in own.tasks),
+        tuple(port.index for port in own.ports),
         tuple(channels),
         tuple(senders),
         tuple(receivers),

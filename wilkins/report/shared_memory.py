@@ -81,6 +81,11 @@ def footprints(
     """
     found: list[Footprint] = []
     unknown = 0
+    read_by: dict[tuple[PortRef, int], list[InPort]] = {}
+    for link in wiring.links:
+        inport = document.workflow.tasks[link.inport.task].inports[link.inport.port]
+        for writer, _ in link.pairs:
+            read_by.setdefault((link.outport, writer), []).append(inport)
     made = None if timeline is None else Counter((step.task, step.pattern) for step in timeline.steps)
     for number, task in enumerate(document.workflow.tasks):
         said = task.model or TaskModel(where=task.where)
@@ -89,25 +94,16 @@ def footprints(
             if wiring.modes[reference] not in ("memory", "both"):
                 continue
             for instance in range(task.taskCount):
-                policies = [
-                    document.workflow.tasks[link.inport.task].inports[link.inport.port].policy(outport.queue)
-                    for link in wiring.links
-                    for writer, _ in link.pairs
-                    if link.outport == reference and writer == instance
-                ]
-                if not policies:
+                inports = read_by.get((reference, instance), ())
+                if not inports:
                     continue
+                policies = [inport.policy(outport.queue) for inport in inports]
                 port = instance_name(task, instance), outport.pattern(instance)
                 sources = task.nprocs if said.files == "per-rank" else 1
                 was = Written(sources, said.size) if said.size else (seen or {}).get(port)
                 if was is None:
                     unknown += 1
                     continue
-                inports = [
-                    document.workflow.tasks[link.inport.task].inports[link.inport.port]
-                    for link in wiring.links
-                    if link.outport == reference and any(writer == instance for writer, _ in link.pairs)
-                ]
                 at_once = most_steps(policies, outport.publish)
                 steps = was.sources * (at_once + max(_retained(inport, was.size, at_once) for inport in inports))
                 if made is not None:
