@@ -11,6 +11,7 @@ import pytest
 
 from wilkins.flow import trace
 from wilkins.launch.records.account import ChannelAccount
+from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.records.rundir import KEPT, RESUMPTION
 from wilkins.launch.records.summary import TaskSummary, record
 from wilkins.launch.watch.taskrun import Outcome
@@ -36,7 +37,7 @@ def outcomes(kind: object = Outcome) -> set[str]:
 
 
 def test_every_field_of_the_summary_and_no_other() -> None:
-    of_parts = {field.name for part in (TaskSummary, ChannelAccount) for field in fields(part)}
+    of_parts = {field.name for part in (TaskSummary, ChannelAccount, Crossing) for field in fields(part)}
     assert listed(section("summary.json")) == of_parts | set(_SUMMARY)
 
 

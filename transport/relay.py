@@ -6,7 +6,8 @@ slows its producer down, as on one host.
 
 Both meet through variables that their keepers set: ``WILKINS_RELAY_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
 the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. ``WILKINS_RELAY_ENDS`` names the ends of a pipe
-that the receivers of one producer share: they end together, as the producer's ports do.
+that the receivers of one producer share: they end together, as the producer's ports do. The receiver counts the
+messages of both (`relay_messages.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from wilkins.transport import steps
+from wilkins.transport import relay_messages, steps
 
 ADDRESS, KEY = "WILKINS_RELAY_ADDRESS", "WILKINS_RELAY_KEY"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
@@ -67,9 +68,11 @@ def _send_step(wire: socket.socket, name: str, folder: str) -> None:
 def receive(pattern: str) -> None:
     """Write the steps that come as files of this task's out-port."""
     del pattern  # names come with the steps
+    messages = relay_messages.Messages(int(os.environ[relay_messages.VARIABLE]))
     with _accepted() as wire:
+        messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for folder, name, size in _heads(wire):
+        for folder, name, size in _heads(wire, messages):
             if folder and folder != str(Path.cwd()):
                 os.chdir(folder)
             _receive_step(wire, name, size)
@@ -92,10 +95,12 @@ def _accepted() -> socket.socket:
             wire.close()
 
 
-def _heads(wire: socket.socket) -> Iterator[tuple[str, str, int]]:
+def _heads(wire: socket.socket, messages: relay_messages.Messages) -> Iterator[tuple[str, str, int]]:
     while True:
         wire.sendall(_MORE)
+        messages.add(1)
         above, length, size = _HEAD.unpack(_exactly(wire, _HEAD.size))
+        messages.add(1)
         if not length:
             return
         yield os.fsdecode(_exactly(wire, above)), os.fsdecode(_exactly(wire, length)), size

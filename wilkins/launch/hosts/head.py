@@ -17,6 +17,7 @@ from typing import Any
 from wilkins.errors import ResourceError
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.control import BEAT, Control, unpacked
+from wilkins.launch.hosts.crossed import crossed
 from wilkins.launch.hosts.merge import merged, wrong
 from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.options import RunOptions
@@ -291,6 +292,7 @@ class _Head:
             self.stop.code if self.stop else max(codes, default=1),
             strict=self.options.strict,
             wall_s=time.monotonic() - self.started,
+            crossings=crossed(self.plan, told),
         )
 
     def _join_logs(self) -> None:

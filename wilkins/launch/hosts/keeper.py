@@ -31,7 +31,7 @@ from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, Relay, leads, parts, spans
-from wilkins.transport import far_files, relay
+from wilkins.transport import far_files, relay, relay_messages
 from wilkins.transport.board import Board, BoardHeldError, sweep
 
 _SEES_WITHIN = 20.0
@@ -205,6 +205,8 @@ class Keeper:
         self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
         self._variables: dict[int, dict[str, str]] = {}
         self._descriptors: dict[int, list[int]] = {}
+        self._messages: dict[int, relay_messages.Messages] = {}
+        """By relay, of this host's receivers."""
         self._key = told["key"]
         self._spanning = Spanning(plan, self.part, self.run, self._key)
         self._supervisor: Supervisor | None = None
@@ -223,8 +225,15 @@ class Keeper:
             producer = self._producer(one)
             theirs, ours = ends[producer] = ends.get(producer) or os.pipe()
             door = self._doors[task].detach()
-            self._variables[task] = {relay.KEY: self._key, relay.LISTENS: str(door), relay.ENDS: f"{ours},{theirs}"}
-            self._descriptors[task] = [door, ours, theirs]
+            count = relay_messages.Messages.made()
+            self._messages[one.index] = relay_messages.Messages(count)
+            self._variables[task] = {
+                relay.KEY: self._key,
+                relay.LISTENS: str(door),
+                relay.ENDS: f"{ours},{theirs}",
+                relay_messages.VARIABLE: str(count),
+            }
+            self._descriptors[task] = [door, ours, theirs, count]
 
     def _producer(self, one: Relay) -> int:
         return self._plan.ports[one.outport].task
@@ -273,6 +282,7 @@ class Keeper:
                     report=report,
                     datasets=[] if report is None else missing_datasets(plan, board),
                     ends=[[end.starts, end.outcome, end.exit, end.running_s] for end in ends],
+                    messages={str(index): messages.count for index, messages in self._messages.items()},
                 )
             finally:
                 self._spanning.end()

@@ -8,6 +8,7 @@ from typing import Any
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
+from wilkins.launch.records.crossings import Crossing, table
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.layerlog import useful_lines
 from wilkins.launch.records.rundir import RunDirectory
@@ -55,6 +56,7 @@ def tell_end(
     *,
     strict: bool,
     wall_s: float,
+    crossings: Sequence[Crossing] = (),
 ) -> int:
     """Record and tell what a run did, all of whose programs have ended.
 
@@ -65,6 +67,7 @@ def tell_end(
         stop: what stopped the run, if something did.
         code: what the run would exit with.
         strict: unread steps make it fail.
+        crossings: what crossed from one host to another.
 
     Returns:
         What it exits with.
@@ -80,6 +83,7 @@ def tell_end(
         summary.record(
             tasks,
             account.record(),
+            crossings,
             exit_code=1 if fails else code,
             reason=_UNREAD if fails else reason,
             wall_s=wall_s,
@@ -93,7 +97,8 @@ def tell_end(
     more = further.pages([*told, *lines])
     for message in (*told, *map(paragraphs, lines), *([more] if more else [])):
         terminal.say(message)
-    terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, account=account.table()))
+    more_tables = [text for text in (account.table(), table(crossings)) if text]
+    terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, more=more_tables))
     for line in summary.how_to_go_on(plan, report, code, records.path):
         terminal.say(line)
     if fails:

@@ -9,6 +9,7 @@ from typing import Any
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
+from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.watch import explain
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan
@@ -194,13 +195,19 @@ def _unread(plan: Plan, report: dict[str, Any]) -> list[str]:
 def record(
     tasks: Sequence[TaskSummary],
     channels: Sequence[dict[str, Any]] = (),
+    crossings: Sequence[Crossing] = (),
     *,
     exit_code: int,
     reason: str | None,
     wall_s: float,
     peak: int,
 ) -> dict[str, Any]:
-    """The summary as plain data; `channels`: what became of the steps on each."""
+    """The summary as plain data.
+
+    Args:
+        channels: what became of the steps on each.
+        crossings: what crossed from one host to another.
+    """
     return {
         "exit_code": exit_code,
         "reason": reason,
@@ -208,11 +215,12 @@ def record(
         "memory_peak_bytes": peak,
         "tasks": [asdict(task) for task in tasks],
         "channels": list(channels),
+        "crossings": [asdict(crossing) for crossing in crossings],
     }
 
 
-def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Path, account: str = "") -> str:
-    """The table shown at the end of a run; `account`: another one, of the steps that were not read."""
+def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Path, more: Sequence[str] = ()) -> str:
+    """The table shown at the end of a run; `more`: others below it."""
     head = [
         "task",
         "ranks",
@@ -239,4 +247,4 @@ def table(tasks: Sequence[TaskSummary], *, wall_s: float, peak: int, folder: Pat
         for task in tasks
     ]
     last = f"wall time {duration(wall_s)}, most shared memory {size(peak)}, records in {folder}"
-    return "\n".join([text_table(head, rows, {0, 3}), *([f"\n{account}\n"] if account else []), last])
+    return "\n".join([text_table(head, rows, {0, 3}), *(f"\n{one}" for one in more), *([""] if more else []), last])

@@ -1,0 +1,37 @@
+"""What crossed between the hosts of a run, from what their keepers tell at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wilkins.launch.records.crossings import Crossing
+from wilkins.plan.plan import Plan
+from wilkins.plan.split import Part, Relay
+
+
+def crossed(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> list[Crossing]:
+    """What each relay has carried whose receiver's host has told: the steps that arrived, and the messages for them."""
+    found = []
+    for part, message in told:
+        port_of = {port["task"]: port for port in message["report"]["ports"]}
+        found += [
+            _crossing(plan, relay, port_of[task], message["messages"][str(relay.index)])
+            for task, relay in part.receivers
+        ]
+    return found
+
+
+def _crossing(plan: Plan, relay: Relay, port: dict[str, Any], messages: int) -> Crossing:
+    outport = plan.ports[relay.outport]
+    readers = (plan.tasks[plan.ports[plan.channels[channel].inport].task].name for channel in relay.channels)
+    return Crossing(
+        producer=plan.tasks[outport.task].name,
+        consumers=tuple(dict.fromkeys(readers)),
+        files=outport.pattern,
+        writes=plan.hosts[relay.writes].name,
+        reads=plan.hosts[relay.reads].name,
+        steps=port["steps"],
+        bytes=port["bytes"],
+        messages=messages,
+    )

@@ -1,0 +1,56 @@
+"""What has crossed from one host to another in a run, and how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wilkins.errors import count_of
+from wilkins.terminal.tables import size, text_table
+from wilkins.terminal.wording import listed
+
+_MOST_ROWS = 20
+_MOST_READERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What a relay has carried: the steps of an out-port, to those who read them on one other host."""
+
+    producer: str
+    consumers: tuple[str, ...]
+    files: str
+    """The out-port's pattern."""
+    writes: str
+    """The producer's host."""
+    reads: str
+    """The consumers' host."""
+    steps: int
+    bytes: int
+    """Of these steps."""
+    messages: int
+    """That the two halves of the relay have sent each other, steps among them."""
+
+
+def table(crossings: Sequence[Crossing]) -> str:
+    """What crossed, the most bytes first; empty if nothing could."""
+    if not crossings:
+        return ""
+    ordered = sorted(crossings, key=lambda one: -one.bytes)
+    rows = [
+        [
+            f"{one.producer} -> {_readers(one)}",
+            one.files,
+            f"{one.writes} -> {one.reads}",
+            *(str(count) for count in (one.steps, size(one.bytes), one.messages)),
+        ]
+        for one in ordered[:_MOST_ROWS]
+    ]
+    text = text_table(["over the network", "files", "hosts", "steps", "bytes", "messages"], rows, {0, 1, 2})
+    left = ordered[_MOST_ROWS:]
+    more = f"... and {count_of(len(left), 'more crossing')} with {size(sum(one.bytes for one in left))}"
+    return f"{text}\n{more}: see summary.json" if left else text
+
+
+def _readers(one: Crossing) -> str:
+    return listed(one.consumers) if len(one.consumers) <= _MOST_READERS else count_of(len(one.consumers), "task")
