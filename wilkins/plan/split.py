@@ -15,6 +15,8 @@ from pathlib import Path
 
 import wilkins.transport
 from wilkins.errors import ResourceError
+from wilkins.flow import relays
+from wilkins.flow.policy import FlowPolicy
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 
 PROGRAM = Path(str(wilkins.transport.__file__)).with_name("relay.py")
@@ -201,14 +203,15 @@ def _part(plan: Plan, host: int, own: _Own, readers: Sequence[Mapping[int, int]]
         if relay.writes == host:
             senders.append((len(made_tasks), relay))
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
-            made.append(replace(_taken(carried), outport=port_of[relay.outport], inport=port, readers=1))
+            kept = _under(carried[0], relays.taken(_policies(carried)))
+            made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1))
             channels.append(Way(relay.channels, relay.writes, relay.reads))
         else:
             receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
-            for place, channel in zip(relay.channels, carried, strict=True):
-                kept = replace(channel, every=1, offset=0) if _alike(carried) else channel
-                made.append(replace(kept, outport=port, inport=port_of[channel.inport], readers=readers[place][host]))
+            for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
+                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport])
+                made.append(replace(ends, readers=readers[place][host]))
                 channels.append(Way((place,), relay.writes, relay.reads, arrives=True))
     whole = replace(
         plan,
@@ -273,14 +276,9 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
     return len(ports) - 1
 
 
-def _alike(channels: Sequence[ChannelPlan]) -> bool:
-    """Whether all have one policy: then only steps that it keeps need to cross."""
-    return len({(one.every, one.offset, one.queue, one.when_full) for one in channels}) == 1
+def _policies(channels: Sequence[ChannelPlan]) -> list[FlowPolicy]:
+    return [FlowPolicy(one.every, one.queue, one.when_full, one.offset) for one in channels]
 
 
-def _taken(channels: Sequence[ChannelPlan]) -> ChannelPlan:
-    """What a sender takes of the steps that its relay's channels may give to readers."""
-    first = channels[0]
-    if _alike(channels):
-        return first
-    return replace(first, every=1, offset=0, queue=max(one.queue for one in channels), when_full="block")
+def _under(channel: ChannelPlan, policy: FlowPolicy) -> ChannelPlan:
+    return replace(channel, every=policy.every, queue=policy.queue, when_full=policy.when_full, offset=policy.offset)

@@ -1,0 +1,27 @@
+"""What a relay takes of an out-port's steps for readers on another host, and what these get of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wilkins.flow.policy import FlowPolicy
+
+
+def taken(policies: Sequence[FlowPolicy]) -> FlowPolicy:
+    """The policy of the sender, of steps that go to channels of these policies.
+
+    If all are alike, only steps that they keep cross.
+    """
+    if _alike(policies):
+        return policies[0]
+    return FlowPolicy(queue=max(policy.queue for policy in policies))
+
+
+def given(policies: Sequence[FlowPolicy]) -> list[FlowPolicy]:
+    """The policies of the same channels behind the receiver."""
+    return [replace(policy, every=1, offset=0) if _alike(policies) else policy for policy in policies]
+
+
+def _alike(policies: Sequence[FlowPolicy]) -> bool:
+    return len(set(policies)) == 1
