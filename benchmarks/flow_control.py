@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wilkins.flow.model import simulate
 from wilkins.flow.recorded import without_start
+from wilkins.flow.simulation import simulate
 from wilkins.flow.timeline import Timeline
 from wilkins.plan.graph import wire
 from wilkins.report.predict import model_of

@@ -1,11 +1,12 @@
 """A workflow's timeline as values: what every rank did when, and when each step was published, opened or dropped.
 
-Times are seconds from the beginning. A timeline is made by the model (`wilkins.flow.model`) or from the trace of a run
-(`wilkins.flow.recorded`).
+Times are seconds from the beginning. A timeline is predicted (`wilkins.flow.simulation`) or made from the trace of a
+run (`wilkins.flow.recorded`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,7 +48,11 @@ class TaskTimeline:
 
     def mean(self, activity: Activity) -> float:
         """Seconds spent on an activity, the mean over the ranks."""
-        return sum(rank.total(activity) for rank in self.ranks) / len(self.ranks) if self.ranks else 0.0
+        if not self.ranks:
+            return 0.0
+        alike = Counter(id(rank.segments) for rank in self.ranks)  # thousands of ranks may share one tuple
+        of_one = {id(rank.segments): rank for rank in self.ranks}
+        return sum(of_one[which].total(activity) * ranks for which, ranks in alike.items()) / len(self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class Opening:
     task: str
     rank: int
     time: float
+    ranks: int = 1
+    """So many ranks took it at that time, from `rank` on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,38 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """What would go from one host to another, of one out-port."""
+
+    task: str
+    """The task that writes the steps."""
+    pattern: str
+    readers: tuple[str, ...]
+    """Tasks on the other host that read them."""
+    writes: str
+    """The host of the writer."""
+    reads: str
+    """The host of the readers."""
+    steps: int
+    bytes: int
+    messages: int
+    """For these steps, also in the other direction."""
+    under_way: float
+    """Seconds for which something of a step was under way, one step at a time, had it the network for itself."""
+    carrying: float
+    """Of these, seconds for the bytes of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """For how many seconds a host's network would be busy, in each direction."""
+
+    name: str
+    sending: float
+    receiving: float
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """What happened, or would happen, in a workflow."""
 
@@ -107,6 +146,9 @@ class Timeline:
     """In the order of publication."""
     stuck: tuple[Blocked, ...] = ()
     """Ranks that wait for each other forever."""
+    crossings: tuple[Crossing, ...] = ()
+    """Predicted only, as are `hosts`."""
+    hosts: tuple[HostUse, ...] = ()
 
     @property
     def end(self) -> float:

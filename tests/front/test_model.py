@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.model import Model, ModelChannel, ModelInPort, ModelOutPort, ModelTask, simulate
+from wilkins.flow.model import Model, ModelChannel, ModelInPort, ModelOutPort, ModelTask
 from wilkins.flow.policy import LATEST
+from wilkins.flow.simulation import simulate
 from wilkins.flow.timeline import StepCounts, Timeline
 
 POLICIES = st.one_of(
@@ -56,7 +57,7 @@ def numbers_read(timeline: Timeline, task: str, rank: int = 0) -> list[int]:
         (opening.time, step.number)
         for step in timeline.steps
         for opening in step.openings
-        if (opening.task, opening.rank) == (task, rank)
+        if opening.task == task and opening.rank <= rank < opening.rank + opening.ranks
     ]
     return [number for _, number in sorted(taken)]
 
@@ -228,7 +229,8 @@ def test_reading_ranks_get_the_same_steps_and_the_others_follow(
     timeline = simulate(model)
     first = [step for step in timeline.steps if any(opening.rank == 0 for opening in step.openings)]
     for step in first:
-        assert sorted(opening.rank for opening in step.openings) == list(range(min(reading, readers)))
+        taken = [opening.rank + more for opening in step.openings for more in range(opening.ranks)]
+        assert sorted(taken) == list(range(min(reading, readers)))
     for rank in timeline.tasks[1].ranks:
         assert rank.total("computing") == pytest.approx(consume * len(first))
     assert {step.source for step in timeline.steps} == set(range(ranks))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wilkins.errors import StuckError, count_of
-from wilkins.flow.model import simulate as simulate_model
 from wilkins.flow.recorded import computing_times, steps_written, without_start
+from wilkins.flow.simulation import simulate as simulate_model
 from wilkins.flow.timeline import Blocked
 from wilkins.plan.graph import wire
 from wilkins.report.pictures import output_timelines

@@ -93,8 +93,8 @@ def _steps(ax: Any, timeline: Timeline, places: dict[tuple[str, int], int], firs
     for step in timeline.steps:
         origin = places.get((step.task, step.source), first.get(step.task, 0))
         nearest: dict[str, tuple[int, float]] = {}
-        for opening in step.openings:
-            row = places.get((opening.task, opening.rank))
+        for opening, rank in ((one, one.rank + more) for one in step.openings for more in range(one.ranks)):
+            row = places.get((opening.task, rank))
             if row is not None and abs(row - origin) < abs(nearest.get(opening.task, (2**31, 0.0))[0] - origin):
                 nearest[opening.task] = row, opening.time
         lines += [(step.published, origin, time, row) for row, time in nearest.values()]

@@ -1,0 +1,67 @@
+"""The network in the simulation: how long messages between hosts take, where hosts carry one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wilkins.flow.model import ModelHost
+
+SECOND = 10**9
+"""Times are whole nanoseconds."""
+
+
+def nanoseconds(seconds: float) -> int:
+    """A time as it is counted here."""
+    return round(seconds * SECOND)
+
+
+class Line:
+    """One direction of a host's network. It carries in the order of asking."""
+
+    def __init__(self, bandwidth: float | None) -> None:
+        self._bandwidth = bandwidth
+        self._free = 0
+        self.busy = 0
+
+    def time(self, size: int) -> int:
+        """For which so many bytes keep it busy."""
+        return nanoseconds(size / self._bandwidth) if self._bandwidth else 0
+
+    def book(self, now: int, size: int) -> int:
+        """Carry so many bytes as soon as it is free; when that begins."""
+        begin = max(now, self._free)
+        self._free = begin + self.time(size)
+        self.busy += self.time(size)
+        return begin
+
+
+class Lines(NamedTuple):
+    """A host's network."""
+
+    sends: Line
+    receives: Line
+
+
+def lines(host: ModelHost) -> Lines:
+    """The network of a host, unused."""
+    return Lines(Line(host.bandwidth), Line(host.bandwidth))
+
+
+@dataclass(slots=True)
+class Carried:
+    """What has crossed by one relay."""
+
+    steps: int = 0
+    bytes: int = 0
+    messages: int = 1
+    """The first one is the sender's greeting."""
+    under_way: int = 0
+    carrying: int = 0
+
+    def add(self, size: int, latency: int, carrying: int) -> None:
+        """Count a step: there are two messages for it."""
+        self.steps += 1
+        self.bytes += size
+        self.under_way += 2 * latency + carrying
+        self.carrying += carrying
