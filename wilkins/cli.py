@@ -210,11 +210,12 @@ def _plan(parsed: argparse.Namespace) -> int:
     plan = make_plan(document, wiring, folder=folder)
     if hosts := _hosts(parsed):
         plan = placed(plan, document, hosts)
-    streams.show(plan_table(plan))
+    sizes = {str(task.name): task.model.size for task in document.workflow.tasks if task.model}
+    streams.show(plan_table(plan, sizes))
     found, unknown = footprints(document, wiring)
     if text := told(found, unknown):
         streams.show(f"\n{text}")
-    for warning in warnings(found):
+    for warning in warnings(found, None) if plan.hosts else warnings(found):
         streams.tell(warning)
     return 0
 
@@ -255,7 +256,17 @@ def _simulate(parsed: argparse.Namespace) -> int:
     file = _workflow(parsed)[0]
     file_format = chosen_format(parsed.format, parsed.output, TIMELINES)
     return simulate(
-        file, parsed.set, rate or None, parsed.measured, parsed.trace, file_format, parsed.output, files=parsed.files
+        file,
+        parsed.set,
+        rate or None,
+        parsed.measured,
+        parsed.trace,
+        file_format,
+        parsed.output,
+        files=parsed.files,
+        hosts=_hosts(parsed),
+        latency=parsed.latency,
+        bandwidth=parsed.bandwidth,
     )
 
 
@@ -439,6 +450,19 @@ def _parser() -> argparse.ArgumentParser:
     add_output(graph, GRAPHS)
     simulate = add("simulate", _simulate, "predict the timeline of a workflow from the `model` of its tasks")
     add_file(simulate)
+    add_hosts(simulate)
+    for option, what, example in (
+        ("--latency", "the time a small message takes from host to host", "50us"),
+        ("--bandwidth", "what a host sends per second, and receives", "12GB/s"),
+    ):
+        simulate.add_argument(
+            option,
+            metavar=f"[HOSTS=]{'TIME' if option == '--latency' else 'BYTES'}",
+            action="append",
+            default=[],
+            help=f"{what}, such as {example}; of some hosts: node[0-3]={example}; may be repeated; left out: the "
+            "network takes no time",
+        )
     simulate.add_argument(
         "--rate", metavar="BYTES", help="what a rank copies per second, such as 5GB/s; left out: copies take no time"
     )

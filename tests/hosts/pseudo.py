@@ -29,6 +29,7 @@ from wilkins.transport import steps
 pause = float(sys.argv[1])
 for name in steps.names():
     with h5py.File(name) as file:
+        print("opened", time.monotonic(), flush=True)
         assert int(file["x"][-1]) == file["x"].size - 1
     time.sleep(pause)
 """

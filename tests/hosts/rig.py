@@ -114,6 +114,19 @@ class Rig:
         """Take a host's network away."""
         _do("ip", "link", "set", self._link(host), "down")
 
+    def slow(self, host: str, bits: int) -> None:
+        """Let a host send so many bits per second, and receive as many."""
+        shape = ("root", "tbf", "rate", str(bits), "burst", "64kb", "latency", "100ms")
+        _do(*self.on(host, "tc", "qdisc", "replace", "dev", "e0", *shape))
+        _do("tc", "qdisc", "replace", "dev", self._link(host), *shape)
+
+    def traffic(self, host: str) -> tuple[int, int]:
+        """Bytes that a host has sent and received, with all headers."""
+        folder = "/sys/class/net/e0/statistics"
+        words = self.on(host, "cat", f"{folder}/tx_bytes", f"{folder}/rx_bytes")
+        sent, received = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        return int(sent), int(received)
+
     def signal(self, host: str, pattern: str, number: int) -> None:
         """Send a signal to the programs on a host whose command line matches."""
         subprocess.run(self.on(host, "pkill", f"-{number}", "-f", pattern), check=False)

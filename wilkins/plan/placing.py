@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wilkins.errors import Position, Problem, ResourceError, WorkflowError
-from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Wish, evenly, place, verify
+from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Share, Wish, evenly, place, verify
 from wilkins.plan.plan import ChannelPlan, Plan
 from wilkins.spec.load import Document
 
@@ -36,24 +36,28 @@ def placed(plan: Plan, document: Document, hosts: Sequence[Host]) -> Plan:
         WorkflowError: a task asks for a host that is not there.
         ResourceError: the hosts have too few slots.
     """
+    hosts, shares = placed_tasks(document, hosts)
+    tasks = tuple(replace(task, share=share) for task, share in zip(plan.tasks, shares, strict=True))
+    return replace(plan, tasks=tasks, hosts=hosts)
+
+
+def placed_tasks(document: Document, hosts: Sequence[Host]) -> tuple[tuple[Host, ...], tuple[Share, ...]]:
+    """The hosts with their slots, and where each instance of a task runs; raises as `placed` does."""
+    wanted = wishes(document)
+    ranks = sum(wish.nprocs for wish in wanted)
     if any(host.slots == UNTOLD for host in hosts):
-        hosts = evenly([host.name for host in hosts], plan.total_ranks)
+        hosts = evenly([host.name for host in hosts], ranks)
     try:
-        shares = place(wishes(document), hosts)
+        return tuple(hosts), place(wanted, hosts)
     except NoSlots as error:
         who = f"task {error.task!r}: " if error.task else ""
+        more = max(hosts[0].slots + 1, -(-ranks // len(hosts)))
         raise ResourceError(
             f"{document.path}: {who}{error}; take more hosts, or give them more slots, such as "
-            f"--hosts {hosts[0].name}:{_more(plan, hosts)}"
+            f"--hosts {hosts[0].name}:{more}"
         ) from error
     except Misplaced as error:
         raise WorkflowError([_problem(document, error)]) from error
-    tasks = tuple(replace(task, share=share) for task, share in zip(plan.tasks, shares, strict=True))
-    return replace(plan, tasks=tasks, hosts=tuple(hosts))
-
-
-def _more(plan: Plan, hosts: Sequence[Host]) -> int:
-    return max(hosts[0].slots + 1, -(-plan.total_ranks // len(hosts)))
 
 
 def _problem(document: Document, error: Misplaced) -> Problem:
@@ -75,6 +79,11 @@ class Crossing:
     def local(self) -> bool:
         """All steps stay in the shared memory of one host."""
         return self.writes == self.reads and len(self.writes) == 1
+
+    @property
+    def across(self) -> tuple[int, ...]:
+        """Hosts of the reader to which steps come from another one."""
+        return tuple(host for host in self.reads if self.writes != (host,))
 
 
 def crossing(plan: Plan, channel: ChannelPlan) -> Crossing:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from wilkins.errors import count_of
 from wilkins.plan.placing import Crossing, crossing
-from wilkins.plan.plan import ChannelPlan, Plan
-from wilkins.terminal.tables import text_table
+from wilkins.plan.plan import ChannelPlan, Plan, TaskPlan
+from wilkins.terminal.tables import size, text_table
 
 _MOST_WAYS = 3
 
@@ -17,7 +17,7 @@ def hosts_table(plan: Plan) -> str:
     """Each host with its ranks by task; neighbours that have the same share a line."""
     ranks: list[dict[str, list[int]]] = [{} for _ in plan.hosts]
     for task in plan.tasks:
-        name = task.name.partition("[")[0]
+        name = _entry(task)
         for host, count in task.share:
             ranks[host].setdefault(name, []).append(count)
     lines = [(host.slots, _ranks(found)) for host, found in zip(plan.hosts, ranks, strict=True)]
@@ -40,14 +40,21 @@ def _ranks(found: dict[str, list[int]]) -> str:
 
 
 def ways_table(
-    plan: Plan, groups: Sequence[Sequence[ChannelPlan]], between: Callable[[Plan, Sequence[ChannelPlan]], str]
+    plan: Plan,
+    groups: Sequence[Sequence[ChannelPlan]],
+    between: Callable[[Plan, Sequence[ChannelPlan]], str],
+    sizes: Mapping[str, int],
 ) -> str:
-    """How the steps of channels get to their readers; channels between instances of the same tasks share a line."""
-    rows = [(between(plan, group), "; ".join(_ways(plan, group))) for group in groups]
+    """How the steps of channels get to their readers; channels between instances of the same tasks share a line.
+
+    Args:
+        sizes: bytes of a step, by entry of the workflow file, where they are known.
+    """
+    rows = [(between(plan, group), "; ".join(_ways(plan, group, sizes))) for group in groups]
     return text_table(("channel", "its steps go"), rows)
 
 
-def _ways(plan: Plan, group: Sequence[ChannelPlan]) -> Iterator[str]:
+def _ways(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -> Iterator[str]:
     found = [crossing(plan, channel) for channel in group]
     local = sum(way.local for way in found)
     if local:
@@ -56,7 +63,20 @@ def _ways(plan: Plan, group: Sequence[ChannelPlan]) -> Iterator[str]:
     if across:
         shown = ", ".join(_way(plan, way) for way in across[:_MOST_WAYS])
         more = f" and {len(across) - _MOST_WAYS} more ways" if len(across) > _MOST_WAYS else ""
-        yield f"over the network: {shown}{more}"
+        yield f"over the network: {shown}{more}{_bytes(plan, group, sizes)}"
+
+
+def _bytes(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -> str:
+    """What crosses when each producer has made a step: once to each other host that reads it."""
+    ways = {(channel.outport, host) for channel in group for host in crossing(plan, channel).across}
+    of_step = sizes.get(_entry(plan.tasks[plan.ports[group[0].outport].task]))
+    if not of_step:
+        return ""
+    return f", {size(of_step)} a step" if len(ways) == 1 else f", {len(ways)} x {size(of_step)} a step"
+
+
+def _entry(task: TaskPlan) -> str:
+    return task.name.partition("[")[0]
 
 
 def _way(plan: Plan, way: Crossing) -> str:

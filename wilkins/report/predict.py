@@ -17,6 +17,7 @@ def model_of(
     rate: float | None = None,
     measured: Mapping[str, float] | None = None,
     written: Mapping[str, int] | None = None,
+    sizes: Mapping[tuple[str, str], int] | None = None,
 ) -> Model:
     """The model of a workflow that was read and wired.
 
@@ -24,6 +25,7 @@ def model_of(
         rate: bytes per second that a rank copies; None: copies take no time.
         measured: computing time per step of task instances, in seconds, for tasks whose file gives none.
         written: steps of task instances that read none, likewise.
+        sizes: bytes of a step, by name of the instance and pattern of the out-port, likewise.
 
     Raises:
         WorkflowError: a task without a duration, or one that would go on forever.
@@ -57,7 +59,7 @@ def model_of(
                     ModelOutPort(
                         task=place,
                         pattern=outport.pattern(instance),
-                        size=said.size,
+                        size=said.size or (sizes or {}).get((name, outport.pattern(instance)), 0),
                         per_rank=said.files == "per-rank",
                         publish_at_next=outport.publish.when == "next",
                     )

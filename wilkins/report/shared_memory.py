@@ -142,13 +142,15 @@ def told(found: Sequence[Footprint], unknown: int) -> str:
     return f"shared memory: at most {size(sum(one.bytes for one in found))}{without}"
 
 
-def warnings(found: Sequence[Footprint], folder: Path = SHARED_MEMORY) -> list[str]:
+def warnings(found: Sequence[Footprint], folder: Path | None = SHARED_MEMORY) -> list[str]:
     """What does not fit into a port's `memory`, or into the shared memory of this machine, and how to mend that.
 
     Args:
-        folder: the file system that the steps are in.
+        folder: the file system that the steps are in; None: those of several hosts, which are not known here.
     """
     said = [_over_cap(one) for one in found if one.wanted > one.cap > 0]
+    if folder is None:
+        return said
     total = sum(one.bytes for one in found)
     try:
         room = os.statvfs(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,8 +27,12 @@ _ARROWS = {"memory": "-->", "both": "==>", "file": "-.->"}
 _STYLES = {"memory": "", "both": ", style=bold", "file": ", style=dashed"}
 
 
-def plan_table(plan: Plan) -> str:
-    """Tasks, channels, files and memory of a plan; the instances of a task share a line."""
+def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
+    """Tasks, channels, files and memory of a plan; the instances of a task share a line.
+
+    Args:
+        sizes: bytes of a step, by entry of the workflow file, where they are known.
+    """
     channels = _grouped(
         plan.channels,
         lambda channel: (_entry(plan, channel.outport), _entry(plan, channel.inport), _how(plan, channel)),
@@ -48,7 +52,7 @@ def plan_table(plan: Plan) -> str:
     if plan.hosts:
         parts.append(hosts_table(plan))
         if channels:
-            parts.append(ways_table(plan, channels, _between))
+            parts.append(ways_table(plan, channels, _between, sizes or {}))
     if paths := [channel for channel in plan.channels if channel.why]:
         parts.append(text_table(("channel", "files", "path", "why"), _path_rows(plan, paths)))
     if joined := [text for group in channels if (text := _joins_text(plan, group))]:

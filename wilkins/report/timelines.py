@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wilkins.errors import StuckError, count_of
+from wilkins.flow.placement import Host
 from wilkins.flow.recorded import computing_times, steps_written, without_start
 from wilkins.flow.simulation import simulate as simulate_model
 from wilkins.flow.timeline import Blocked
 from wilkins.plan.graph import wire
+from wilkins.report.network import network, on_hosts
+from wilkins.report.network import told as crossed
 from wilkins.report.pictures import output_timelines
 from wilkins.report.predict import model_of
 from wilkins.report.runs import account_of_run, events_of_run, timeline_of, timeline_of_run
@@ -33,6 +36,9 @@ def simulate(
     target: Path | None,
     *,
     files: bool = False,
+    hosts: Sequence[Host] = (),
+    latency: Sequence[str] = (),
+    bandwidth: Sequence[str] = (),
 ) -> int:
     """Predict the timeline of a workflow and put it out; tell how much shared memory its steps take at most.
 
@@ -42,25 +48,34 @@ def simulate(
             not give.
         run: a run to be shown beside the prediction, without its start.
         files: every coupled port in mode ``file``.
+        hosts: on which the tasks would run.
+        latency: of the hosts' network, as `network` takes it, and so `bandwidth`.
 
     Raises:
         StuckError: the tasks would wait for each other.
         WilkinsError: the file is wrong, or something cannot be read or written.
     """
+    joined = network(hosts, latency, bandwidth)
     document = load(file, overrides)
     wiring = wire(document, files=files)
     folder, events = events_of_run(measured) if measured else (None, [])
     before = timeline_of(folder, events) if folder else None
     times, steps = (computing_times(before), steps_written(before)) if before else (None, None)
-    timeline = simulate_model(model_of(document, wiring, rate, times, steps))
-    found, unknown = footprints(document, wiring, written(events), timeline)
+    sizes = written(events)
+    model = model_of(document, wiring, rate, times, steps, {port: one.size for port, one in sizes.items()})
+    if hosts:
+        model = on_hosts(model, document, hosts, joined)
+    timeline = simulate_model(model)
+    found, unknown = footprints(document, wiring, sizes, timeline)
     panels = [(f"{document.workflow.name}, model", timeline)]
     if run:
         panels.append((f"{document.workflow.name}, run {run}", without_start(timeline_of_run(run))))
     output_timelines(panels, file_format, target)
-    if target is None and file_format == "text" and (text := told(found, unknown)):
-        streams.show(f"\n{text}")
-    for warning in warnings(found):
+    if target is None and file_format == "text":
+        for text in (crossed(timeline) if hosts else "", told(found, unknown)):
+            if text:
+                streams.show(f"\n{text}")
+    for warning in warnings(found, None) if hosts else warnings(found):
         streams.tell(warning)
     if timeline.stuck:
         raise StuckError(f"the workflow would get stuck:\n{_explained(timeline.stuck)}\n{_CURE}")

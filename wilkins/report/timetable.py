@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+from wilkins.errors import count_of
 from wilkins.flow.timeline import Activity, RankTimeline, Timeline
 from wilkins.terminal.tables import duration, text_table
 
@@ -30,7 +31,7 @@ _LEAST_WIDTH = 20
 
 
 def table(timeline: Timeline) -> str:
-    """One line per task. Times are means over its ranks."""
+    """One line per task, of very many the first ones. Times are means over its ranks."""
     shown = [
         activity
         for activity in _ACTIVITIES
@@ -38,7 +39,7 @@ def table(timeline: Timeline) -> str:
     ]
     counts = timeline.counts()
     rows = []
-    for task in timeline.tasks:
+    for task in timeline.tasks[:_MOST_ROWS]:
         count = counts[task.name]
         rows.append(
             [
@@ -51,6 +52,8 @@ def table(timeline: Timeline) -> str:
         )
     head = ["task", "ranks", "completion", *shown, "produced", "consumed", "dropped"]
     lines = text_table(head, rows, left={0})
+    if len(timeline.tasks) > _MOST_ROWS:
+        lines += f"\n... and {count_of(len(timeline.tasks) - _MOST_ROWS, 'more task')}"
     return f"{lines}\nthe workflow: {'never' if timeline.stuck else duration(timeline.end)}"
 
 

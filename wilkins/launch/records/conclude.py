@@ -97,7 +97,7 @@ def tell_end(
     more = further.pages([*told, *lines])
     for message in (*told, *map(paragraphs, lines), *([more] if more else [])):
         terminal.say(message)
-    more_tables = [text for text in (account.table(), table(crossings)) if text]
+    more_tables = [text for text in (account.table(), table(crossings, "summary.json")) if text]
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, more=more_tables))
     for line in summary.how_to_go_on(plan, report, code, records.path):
         terminal.say(line)

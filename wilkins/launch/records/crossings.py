@@ -32,8 +32,8 @@ class Crossing:
     """That the two halves of the relay have sent each other, steps among them."""
 
 
-def table(crossings: Sequence[Crossing]) -> str:
-    """What crossed, the most bytes first; empty if nothing could."""
+def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
+    """What crossed, the most bytes first; empty if nothing could. `all_in`: a file that has more than the table."""
     if not crossings:
         return ""
     ordered = sorted(crossings, key=lambda one: -one.bytes)
@@ -49,7 +49,7 @@ def table(crossings: Sequence[Crossing]) -> str:
     text = text_table(["over the network", "files", "hosts", "steps", "bytes", "messages"], rows, {0, 1, 2})
     left = ordered[_MOST_ROWS:]
     more = f"... and {count_of(len(left), 'more crossing')} with {size(sum(one.bytes for one in left))}"
-    return f"{text}\n{more}: see summary.json" if left else text
+    return f"{text}\n{more}{all_in and f': see {all_in}'}" if left else text
 
 
 def _readers(one: Crossing) -> str:

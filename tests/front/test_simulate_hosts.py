@@ -1,0 +1,94 @@
+"""`wilkins simulate --hosts`: what crosses, what the run is bound by, mistakes; `wilkins plan --hosts` with sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support import WILKINS, Finished, run_tree, write_program
+
+ENSEMBLE = """
+tasks:
+  - func: ./simulate
+    nprocs: 8
+    taskCount: %d
+    outports: [{filename: "field-*.h5"}]
+    model: {step: 1s, steps: 5, size: 100MB}
+  - func: ./collect
+    nprocs: 8
+    inports: [{filename: "field-*.h5"}]
+    model: {step: 1ms}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "workflow.yaml").write_text(ENSEMBLE % 3)
+    return tmp_path
+
+
+def wilkins(folder: Path, *words: str) -> Finished:
+    return run_tree([*WILKINS, *words], 60, folder, {"PYTHONIOENCODING": "utf-8"})
+
+
+def test_what_crosses_and_what_the_run_is_bound_by(folder: Path) -> None:
+    hosts = ("--hosts", "node0:8,node1:8,node2:8,node3:8")
+    done = wilkins(folder, "simulate", "workflow.yaml", *hosts, "--latency", "50us", "--bandwidth", "1GB/s")
+    assert done.code == 0, done.err
+    for number in range(3):
+        row = f"simulate[{number}] -> collect  field-*.h5  node{number} -> node3      5  500 MB        13"
+        assert row in done.out
+    assert "bound by: task simulate[0] and 2 alike" in done.out
+    slow = wilkins(folder, "simulate", "workflow.yaml", *hosts, "--bandwidth", "10GB/s", "--bandwidth", "node3=0.1GB/s")
+    assert "bound by: network of node3, receiving" in slow.out
+    of_some = wilkins(folder, "simulate", "workflow.yaml", *hosts, "--latency", "node[0-1,3]=2s")
+    assert "bound by: simulate[0] -> collect over node0 -> node3 and 2 alike" in of_some.out
+    assert "one step at a time: 0 % its bytes, 100 % its messages" in of_some.out
+
+
+def test_two_thousand_hosts_are_bound_by_the_one_that_collects(folder: Path) -> None:
+    (folder / "workflow.yaml").write_text(ENSEMBLE % 1999)
+    (folder / "hosts").write_text("".join(f"n{number}:8\n" for number in range(2000)))
+    done = wilkins(folder, "simulate", "workflow.yaml", "--hostfile", "hosts", "--bandwidth", "12.5GB/s")
+    assert "bound by: network of n1999, receiving" in done.out
+    assert "... and 1979 more crossings with 990 GB" in done.out
+    assert "... and 1960 more tasks" in done.out
+    assert "/dev/shm" not in done.err, "which is that of this machine"
+
+
+def test_a_plan_says_what_crosses_with_each_step(folder: Path) -> None:
+    for name in ("simulate", "collect"):
+        write_program(folder / name, "#!/bin/sh\n")
+    done = wilkins(folder, "plan", "workflow.yaml", "--hosts", "node0:8,node1:8,node2:16")
+    ways = "through shared memory (1 of 3 channels); over the network: node0 -> node2, node1 -> node2"
+    assert f"{ways}, 2 x 100 MB a step" in done.out
+    assert "3 x 100 MB a step" in wilkins(folder, "plan", "workflow.yaml", "--hosts", "a:8,b:8,c:8,d:8").out
+    one = wilkins(folder, "plan", "workflow.yaml", "--hosts", "a:16,b:16", "--set", "simulate.taskCount=2")
+    assert "through shared memory" not in one.out
+    assert "over the network: a -> b, 2 x 100 MB a step" in one.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--latency", "1ms"], ["--latency is of the network between hosts", "--hosts node0:8,node1:8"]),
+        (["--hosts", "a:32", "--latency", "fast"], ["--latency must be a time such as 50us or 0.2ms", "not 'fast'"]),
+        (["--hosts", "a:32", "--bandwidth", "a=0"], ["--bandwidth must be bytes per second such as 12GB/s"]),
+        (["--hosts", "a:32", "--bandwidth", "b=1GB"], ["there is no host 'b'"]),
+        (["--hosts", "a:32", "--hostfile", "x"], ["give --hosts or --hostfile, not both"]),
+    ],
+)
+def test_mistakes(folder: Path, options: list[str], words: list[str]) -> None:
+    done = wilkins(folder, "simulate", "workflow.yaml", *options)
+    assert done.code == 2
+    for word in words:
+        assert word in done.err
+
+
+def test_a_task_on_several_hosts_is_not_in_the_model(folder: Path) -> None:
+    done = wilkins(folder, "simulate", "workflow.yaml", "--hosts", "a:4,b:32")
+    assert done.code == 0, "each fits on the second host"
+    done = wilkins(folder, "simulate", "workflow.yaml", "--hosts", "a:16,b:4,c:12")
+    assert done.code == 3
+    assert "its 8 ranks would run on 2 hosts" in done.err

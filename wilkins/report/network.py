@@ -1,0 +1,102 @@
+"""Hosts and their network in the model of a workflow, and what the model says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from wilkins.errors import ResourceError, UsageError, count_of
+from wilkins.flow.bounds import loads
+from wilkins.flow.model import Model, ModelHost
+from wilkins.flow.placement import Host
+from wilkins.flow.timeline import Timeline
+from wilkins.launch.records import crossings
+from wilkins.launch.records.crossings import Crossing
+from wilkins.plan.hosts import expanded
+from wilkins.plan.placing import placed_tasks
+from wilkins.schema.kinds import parse_duration, parse_size
+from wilkins.spec.load import Document
+from wilkins.terminal.tables import text_table
+
+T = TypeVar("T")
+_MOST_LOADS = 8
+
+
+def network(hosts: Sequence[Host], latency: Sequence[str], bandwidth: Sequence[str]) -> tuple[ModelHost, ...]:
+    """The hosts with what was said of their network: ``100us``, or ``node[0-3]=1ms`` of some, the last word counts.
+
+    Raises:
+        UsageError: something else was said, or of hosts that are not there.
+    """
+    if not hosts and (latency or bandwidth):
+        option = "--latency" if latency else "--bandwidth"
+        raise UsageError(f"{option} is of the network between hosts; say which: --hosts node0:8,node1:8")
+    names = [host.name for host in hosts]
+    times = _said("--latency", "a time such as 50us or 0.2ms", latency, names, parse_duration)
+    rates = _said("--bandwidth", "bytes per second such as 12GB/s", bandwidth, names, _rate)
+    return tuple(ModelHost(name=name, latency=times.get(name, 0.0), bandwidth=rates.get(name)) for name in names)
+
+
+def _said(
+    option: str, meaning: str, words: Sequence[str], names: Sequence[str], parse: Callable[[str], T]
+) -> dict[str, T]:
+    """What was said of each host."""
+    known, found = set(names), dict[str, T]()
+    for word in words:
+        which, _, value = word.rpartition("=")
+        some = expanded(which) if which else names
+        if unknown := [name for name in some if name not in known]:
+            raise UsageError(f"{option} {word}: there is no host {unknown[0]!r}; --hosts names those there are")
+        try:
+            found |= dict.fromkeys(some, parse(value))
+        except ValueError:
+            raise UsageError(f"{option} must be {meaning}, or HOST={meaning.split()[-1]}, not {word!r}") from None
+    return found
+
+
+def _rate(text: str) -> int:
+    rate = parse_size(text.removesuffix("/s"))
+    if not rate:
+        raise ValueError
+    return rate
+
+
+def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Sequence[ModelHost]) -> Model:
+    """The model with each task on its host, as `placement` says.
+
+    Raises:
+        WorkflowError: a task asks for a host that is not there.
+        ResourceError: the hosts have too few slots, or a task has ranks on several.
+    """
+    _, shares = placed_tasks(document, hosts)
+    tasks = []
+    for task, share in zip(model.tasks, shares, strict=True):
+        if len(share) > 1:
+            raise ResourceError(
+                f"{document.path}: {task.name}: its {task.ranks} ranks would run on {count_of(len(share), 'host')}, "
+                "and the model knows of tasks on one host each; give it `placement: [HOST]`"
+            )
+        tasks.append(replace(task, host=share[0][0]))
+    return replace(model, tasks=tuple(tasks), hosts=tuple(joined))
+
+
+def told(timeline: Timeline) -> str:
+    """What would cross, and what the run would be bound by."""
+    crossed = [
+        Crossing(one.task, one.readers, one.pattern, one.writes, one.reads, one.steps, one.bytes, one.messages)
+        for one in timeline.crossings
+    ]
+    return "\n\n".join(text for text in (crossings.table(crossed), _bound(timeline)) if text)
+
+
+def _bound(timeline: Timeline) -> str:
+    found = loads(timeline)
+    if not found:
+        return ""
+    rows = [
+        (same[0].name + (f" and {len(same) - 1} alike" if len(same) > 1 else ""), f"{same[0].percent} %", same[0].why)
+        for same in found[:_MOST_LOADS]
+    ]
+    table = text_table(("busiest", "of the time", "with"), rows)
+    return f"{table}\nbound by: {rows[0][0]}"
