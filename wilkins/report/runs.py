@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wilkins.errors import UsageError
 from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
-from wilkins.flow.trace import BrokenTraceError, Event, read_trace
+from wilkins.flow.trace import FILE_NAME, BrokenTraceError, Event, read_trace
 from wilkins.launch.records.account import rows_of
 from wilkins.launch.records.rundir import named
 from wilkins.plan import planfile
@@ -53,6 +54,19 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
     if not events:
         raise UsageError(f"{folder}: its trace is empty: no program was started; see the logs beside it")
     return folder, events
+
+
+def measured_events(run: Path) -> tuple[Path, list[Event]]:
+    """As `events_of_run`, also of a run on several hosts: there each host's clock begins with its first event.
+
+    So times between events of one task are right, and times between those of tasks on different hosts say nothing.
+    """
+    folder = named(run)
+    if (folder / FILE_NAME).exists() or not (hosts := sorted(folder.glob(f"hosts/*/{FILE_NAME}"))):
+        return events_of_run(run)
+    traces = [events_of_run(trace)[1] for trace in hosts]
+    shifted = (replace(event, time_ns=event.time_ns - trace[0].time_ns) for trace in traces for event in trace)
+    return folder, sorted(shifted, key=lambda event: event.time_ns)
 
 
 def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
