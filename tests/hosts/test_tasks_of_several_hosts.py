@@ -101,7 +101,7 @@ def all_have_read(finished: Finished, steps: int) -> None:
     assert len(re.findall(rf"rank . of 4: {steps} steps", finished.out)) == 4
     assert len(re.findall(rf"rank . of 3: {steps} steps", finished.out)) == 3
     assert f"serial: {steps} steps" in finished.out
-    rows = [line.split() for line in finished.err.splitlines() if re.match(r"(sim|para|serial) ", line)]
+    rows = [line.split() for line in finished.err.splitlines() if re.match(r"(sim|para|serial) +[0-9]", line)]
     assert [row[4:6] for row in rows] == [[str(steps), "-"], ["-", str(steps)], ["-", str(steps)]], finished.err
 
 

@@ -34,9 +34,9 @@ class Crossing:
 
 def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
     """What crossed, the most bytes first; empty if nothing could. `all_in`: a file that has more than the table."""
-    if not crossings:
+    ordered = sorted((one for one in crossings if one.steps), key=lambda one: -one.bytes)
+    if not ordered:
         return ""
-    ordered = sorted(crossings, key=lambda one: -one.bytes)
     rows = [
         [
             f"{one.producer} -> {_readers(one)}",
