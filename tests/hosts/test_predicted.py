@@ -22,6 +22,7 @@ from wilkins.report.predict import model_of
 from wilkins.spec.load import load
 
 pytestmark = [
+    pytest.mark.bench,
     pytest.mark.needs("root", "namespaces", "tc", *NEEDS),
     pytest.mark.timeout(120),
     pytest.mark.xdist_group("hosts"),
