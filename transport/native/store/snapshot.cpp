@@ -142,7 +142,8 @@ void explain_unseen(StepFile* file) {
     if (seen || slot_of(file).snapshots > 0 || port.unseen.fetch_add(1) > 0) return;
     if (habits.publish == Publish::flush)
         log_line("note: task '%s' rank %d closed '%s', which 'publish: flush' of its out-port publishes at every flush, without any; "
-                 "it is published now. H5Fflush in an HDF5 that is linked statically into the program cannot be seen",
+                 "it is published now. Only a flush of the whole file counts (H5Fflush; file.flush() in h5py), not of a dataset; and in an HDF5 that is "
+                 "linked statically into the program none can be seen: link it with its shared HDF5 (h5cc -shlib)",
                  p.task_name(), p.context.rank, file->name());
     else
         log_line("note: task '%s' rank %d closed '%s', which its out-port publishes after writes to %s%s, but no such write was seen; "

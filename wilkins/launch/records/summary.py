@@ -13,6 +13,7 @@ from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.watch import explain
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan
+from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import duration, size, text_table
 
 
@@ -70,16 +71,25 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
     return lines
 
 
+def _reopened(report: dict[str, Any], port: dict[str, Any]) -> str:
+    """A program added to what its closes had published."""
+    name, count = report["tasks"][port["task"]]["name"], port["reopened"]
+    if not is_wild(port["pattern"]):
+        return (
+            f"{name}: opened {port['pattern']!r} again and added to it, {count_of(count, 'time')}, so each close was a "
+            "step; that is right if its readers are to see each state of the file; else say so with `publish: n` for "
+            "every n-th close"
+        )
+    return (
+        f"{name}: reopened {count_of(count, 'file')} of {port['pattern']!r} that had been published as complete, and "
+        "so published more steps; if a file is complete only later, say so with `publish: next`, or `publish: n` for "
+        "every n-th close"
+    )
+
+
 def hints(plan: Plan, report: dict[str, Any]) -> list[str]:
     """What the user may want to change, judging by what programs did."""
-    reopened = [
-        f"{report['tasks'][port['task']]['name']}: reopened {count_of(port['reopened'], 'file')} of "
-        f"{port['pattern']!r} that had been published as complete, and so published more steps; "
-        "if a file is complete only later, "
-        "say so with `publish: next`, or `publish: n` for every n-th close"
-        for port in report["ports"]
-        if port["reopened"]
-    ]
+    reopened = [_reopened(report, port) for port in report["ports"] if port["reopened"]]
     unseen = [
         f"{report['tasks'][port['task']]['name']}: did not do with {count_of(port['unseen'], 'file')} of "
         f"{port['pattern']!r} what its `publish:` waits for, so each was published only at its last close or when the "

@@ -87,6 +87,13 @@ def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, A
     return f"{words}; if {names[0]!r} means the next step, give the in-port {wild[0]!r} `as: {names[0]}`"
 
 
+_NO_SUCH_NAME = (
+    "it used no file of such a name, nor of one like it: compare the pattern with the names it opens; if it lists a "
+    "folder (glob), it has to start where the producer does: give both the same `cwd:` "
+    "(`wilkins help looking-at-files`)"
+)
+
+
 def _no_names(run: TaskRun, *, reached: bool) -> str:
     """Nothing is known of any name that the program may have used for the port. `reached`: it has used another port."""
     if reached:
@@ -95,14 +102,14 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
             "opens, or leave the port out if it does not need it"
         )
     if run.plan.executable == Path(sys.executable):
-        return "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
+        return _NO_SUCH_NAME
     found = None
     with contextlib.suppress(ValueError):  # it may have gone since it was started
         found = inspect(run.plan.executable)
     if found is not None and (found.static or found.guarded):
         why = "a static executable" if found.static else "run with other rights than yours"
         return f"{run.plan.executable} is {why}, which the layer cannot reach (`wilkins help static-programs`)"
-    words = "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
+    words = _NO_SUCH_NAME
     if found is None or found.kind == "elf":
         return words
     return (
