@@ -246,6 +246,8 @@ class InPortState:
     """Of a port in order: its steps as they are handed out, the same to all ranks."""
     settled: dict[int, str] = field(default_factory=dict)
     """By rank: a name that is taken to mean the step that it has had, until it opens one."""
+    started_for: Slot | None = None
+    """The step for which the task's program, which runs, was started."""
 
 
 @dataclass(slots=True)
@@ -325,7 +327,7 @@ class Store:
             channel = self.channels[index]
             before = self.states[index].offered[who.rank]
             self.states[index].offered[who.rank] = before + 1
-            waiting = self.unhad(index, source)
+            waiting = self.droppable(index, source)
             full = channel.policy.when_full == "drop-newest" and len(waiting) >= channel.policy.queue
             if not channel.policy.keeps(before):
                 slot.on[index] = "skipped"
@@ -334,8 +336,8 @@ class Store:
             else:
                 slot.on[index] = "kept"
                 kept.append(index)
-                surplus = channel.policy.when_full == "drop-oldest" and len(waiting) >= channel.policy.queue
-                for oldest in waiting[: 1 if surplus else 0]:
+                drops = channel.policy.when_full == "drop-oldest"
+                for oldest in waiting[: max(0, len(waiting) + 1 - channel.policy.queue) if drops else 0]:
                     oldest.on[index] = "dropped"
                     dropped.append((index, oldest.step))
         if source.names[name]:
@@ -390,19 +392,30 @@ class Store:
         self._forget_processes(task)
 
     def restart(self, task: int) -> None:
-        """The task's program is over, and is started again: what any of its ranks has had, all have had."""
-        for index, port in enumerate(self.inports):
-            if port.task != task:
-                continue
-            for _, source in self.reading_from[index]:
-                for slot in source.slots:
-                    if slot.had.pop(index, None):
-                        slot.gone.add(index)
+        """The task's program is over, and is started again: what any of its ranks has had, all have had. A step for
+        which it was started, and of which it has opened none, it has left out."""
+        ports = [index for index, port in enumerate(self.inports) if port.task == task]
+        idle = not any(slot.had.get(index) for index in ports for slot in self._offered_to(index))
+        for index in ports:
+            if idle and (left_out := self.ports[index].started_for):
+                left_out.gone.add(index)
+            for slot in self._offered_to(index):
+                if slot.had.pop(index, None):
+                    slot.gone.add(index)
             state = self.ports[index]
             self.ports[index] = InPortState(shared=state.shared, delivered=state.delivered)
         self.vain = defaultdict(Vain, {rank: vain for rank, vain in self.vain.items() if rank[0] != task})
         self._forget_processes(task)
         self.living |= {Process(task, rank) for rank in range(self.tasks[task])}
+
+    def start_for(self, task: int, inport: int) -> Step | None:
+        """The task's program is started for the next step of each in-port that it reads, and told the name on this one."""
+        for index, port in enumerate(self.inports):
+            was_read = any(index in slot.gone for slot in self._offered_to(index))
+            if port.task == task and (index == inport or was_read):
+                self.ports[index].started_for = self._next_slot([index])
+        told = self.ports[inport].started_for
+        return told.step if told else None
 
     def retry(self, who: Process) -> Answer:
         """The process, which waits, looks again whether it may go on."""
@@ -438,6 +451,12 @@ class Store:
             slot for slot in self._kept(channel, source) if inport not in slot.gone and len(slot.had[inport]) < enough
         ]
 
+    def droppable(self, channel: int, source: Source) -> list[Slot]:
+        """Of these, those that are given up for later ones: not the step whose name the task's program was told."""
+        inport = self.channels[channel].inport
+        told = None if self.inports[inport].in_order else self.ports[inport].started_for
+        return [slot for slot in self.unhad(channel, source) if slot is not told]
+
     def needed(self, channel: int, source: Source) -> list[Slot]:
         """Steps of the source that some rank may still open from the channel, or has open."""
         inport = self.channels[channel].inport
@@ -471,15 +490,8 @@ class Store:
 
     def next_step(self, task: int) -> Step | None:
         """The oldest step that no rank of the task has had: for which its program is started again."""
-        slots = [
-            slot
-            for inport, port in enumerate(self.inports)
-            if port.task == task
-            for channel, source in self.reading_from[inport]
-            for slot in self._kept(channel, source)
-            if inport not in slot.gone and not slot.had[inport]
-        ]
-        return min(slots, key=lambda slot: slot.stamp).step if slots else None
+        slot = self._next_slot([inport for inport, port in enumerate(self.inports) if port.task == task])
+        return slot.step if slot else None
 
     def account(self, index: int) -> Account:
         """What became of all steps that were published for the channel."""
@@ -762,6 +774,21 @@ class Store:
         if self.inports[inport].in_order or self.inports[inport].readers < 2 or rank in state.apart:
             return None
         return state.position[rank]
+
+    def _next_slot(self, inports: Sequence[int]) -> Slot | None:
+        """The oldest step on these in-ports that no rank of their task has had."""
+        slots = [
+            slot
+            for inport in inports
+            for channel, source in self.reading_from[inport]
+            for slot in self._kept(channel, source)
+            if inport not in slot.gone and not slot.had[inport]
+        ]
+        return min(slots, key=lambda slot: slot.stamp, default=None)
+
+    def _offered_to(self, inport: int) -> Iterator[Slot]:
+        """All steps of the in-port's producers."""
+        return (slot for _, source in self.reading_from[inport] for slot in source.slots)
 
     def _kept(self, channel: int, source: Source) -> Iterator[Slot]:
         return (slot for slot in source.present if slot.on.get(channel) == "kept")

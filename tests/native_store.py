@@ -15,7 +15,7 @@ from wilkins.flow import FlowPolicy
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
-EVENTS = frozenset({"create", "publish", "open", "close", "retry", "restart", "end"})
+EVENTS = frozenset({"create", "publish", "open", "close", "retry", "restart", "start", "end"})
 """What it knows. A call that waits leaves no word of that on the board, and steps are opened without being held."""
 
 
@@ -71,6 +71,8 @@ class NativeStore:
             if first == "restart":
                 self._board.task_started(int(words[0]))
             return "-"
+        if first == "start":
+            return self._board.task_started_for(int(words[0]), len(self._setup["outports"]) + int(words[1])) or "-"
         if words[0] == "close":
             return "-"
         if words == ["retry"]:

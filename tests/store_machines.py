@@ -45,6 +45,7 @@ class StoreCase:
     ``T.R fork K``         process K of the rank begins; its calls are those of ``T.R.K``
     ``T.R exit``           the numbers of the steps that it has left open, or ``-``
     ``restart T``          ``-``
+    ``start T N``          for the next step of in-port N: its name
     ``end T``              ``-``
     =====================  ============================================================================
     """
@@ -78,6 +79,9 @@ class ReferenceStore:
         if first in ("end", "restart"):
             (self.store.end if first == "end" else self.store.restart)(int(words[0]))
             return "-"
+        if first == "start":
+            step = self.store.start_for(*map(int, words))
+            return step.name if step else "-"
         who = Process(*map(int, first.split(".")))
         match words:
             case ["create" | "open" | "look" as call, name]:

@@ -80,10 +80,15 @@ class Streams:
         """A task's output."""
         return (self.folder / "wilkins-runs" / "latest" / f"{task}.log").read_text()
 
+    def record(self) -> dict[str, Any]:
+        """The run's record."""
+        text = (self.folder / "wilkins-runs" / "latest" / "summary.json").read_text()
+        record: dict[str, Any] = json.loads(text)
+        return record
+
     def summary(self) -> dict[str, Any]:
         """The tasks of the run's record, by name."""
-        record = json.loads((self.folder / "wilkins-runs" / "latest" / "summary.json").read_text())
-        return {task["name"]: task for task in record["tasks"]}
+        return {task["name"]: task for task in self.record()["tasks"]}
 
 
 def steps(tag: str, numbers: int | range | list[int]) -> list[str]:

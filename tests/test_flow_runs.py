@@ -80,6 +80,40 @@ def test_a_policy_that_is_none_is_refused_with_its_place(streams: Streams, polic
     assert not (streams.folder / "wilkins-runs").exists()
 
 
+ONE_FILE = """\
+import sys, time
+import h5py
+time.sleep(0.1)
+with h5py.File(sys.argv[1], "r") as file:
+    print("got", file["by"].asstr()[()], file["step"][()], sys.argv[1], flush=True)
+"""
+"""``one_file.py NAME``: is slow to start, and so opens the file of its name when many more have been published."""
+
+
+@pytest.mark.parametrize(("policy", "ranks"), [("latest", 1), ("latest", 2), ("drop-newest", 1)])
+def test_a_start_for_each_step_has_its_step_however_late_it_opens_it(streams: Streams, policy: str, ranks: int) -> None:
+    streams.program("one_file.py", ONE_FILE)
+    flow = "io_freq: latest" if policy == "latest" else "flow: {queue: 1, when_full: drop-newest}"
+    streams.run(
+        "  - {name: sim, func: ./write.py, args: ['s-{}.h5', '120', w, '0.01'], outports: [{filename: 's-*.h5'}]}\n"
+        f"  - {{name: ana, func: ./one_file.py, nprocs: {ranks}, args: ['{{filename}}'], "
+        f"inports: [{{filename: 's-*.h5', {flow}}}]}}\n"
+    )
+    got = [line.split() for line in streams.got("ana")]
+    assert all(name == f"s-{number}.h5" for _, number, name in got), "each start gets the step of its name"
+    numbers = [int(number) for _, number, _ in got]
+    starts = streams.summary()["ana"]["starts"]
+    assert len(numbers) == ranks * starts, "every start succeeds"
+    assert numbers == sorted(numbers)
+    read = sorted(set(numbers))
+    assert len(read) == starts < 60
+    if policy == "latest":
+        assert read[-1] == 119
+    (channel,) = streams.record()["channels"]
+    assert channel["read"] + channel["dropped"] == channel["published"] == 120
+    assert channel["read"] == starts
+
+
 def test_latest_gives_newer_and_newer_steps_and_always_the_last(streams: Streams) -> None:
     streams.run(write(40, 0.01) + read("io_freq: latest", seconds=0.06))
     numbers = by_writer(streams.got("ana"))["w"]

@@ -73,7 +73,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
             "wilkins_uses_links": (None, [pointer, number]),
-            "wilkins_task_started": (None, [pointer, number, number]),
+            "wilkins_task_started": (number, [pointer, number, number, text]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_rank_gone": (None, [pointer, number, number, number]),
             "wilkins_grow": (number, [pointer]),
@@ -193,15 +193,26 @@ class Board:
             variables["WILKINS_RANK"] = str(rank)
         return variables
 
-    def task_started(self, task: int, *, one_step: bool = False) -> None:
+    def task_started(self, task: int) -> None:
         """The task's program is about to start (again): counts per start begin anew.
-
-        `one_step`: for one step, so that a fixed name means that step, however often it is opened until the end.
 
         Raises:
             BoardHeldError: the board could not be told; the program must not start yet.
         """
-        self._ask(_native().wilkins_task_started, task, int(one_step))
+        self._ask(_native().wilkins_task_started, task, -1, None)
+
+    def task_started_for(self, task: int, inport: int) -> str | None:
+        """The task's program is about to start for the next step of the in-port: returns its name.
+
+        The step is not dropped before the program has opened it or ended, and a fixed name means it, however often it
+        is opened until then. None: there is no step any more, and the program must not start.
+
+        Raises:
+            BoardHeldError: the board could not be told; the program must not start yet.
+        """
+        name = ctypes.create_string_buffer(_NAME_MAX)
+        code = self._ask(_native().wilkins_task_started, task, inport, name, written=True)
+        return None if code == errno.EAGAIN else os.fsdecode(name.value)
 
     def task_exited(self, task: int, *, final: bool, clean: bool = True) -> None:
         """The task's program has ended: its open steps are let go, unfinished ones discarded, its ranks come level.

@@ -233,7 +233,7 @@ struct PortRecord {
     uint64_t looked;       // in: offset of Looked[nprocs]
     Answered answers[kAnswers];  // in: each in the place of its number's remainder
     uint32_t told_missing;  // in: that a look was answered so as not to wait for itself is in the log
-    uint64_t started_for;  // in: stamp of the step that its task was last started for; 0: none
+    uint64_t started_for;  // in: stamp of the step that its task's program, which runs, was started for; 0: none
     uint64_t listed_to;    // in: since the task's last start, the last publication before its program listed steps; 0: it has listed none
     uint32_t read_listed;  // in: steps opened since then that were published before the listing,
     uint32_t read_later;   // and that were not

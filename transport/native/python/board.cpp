@@ -127,10 +127,17 @@ WILKINS_API(void, wilkins_left_by_run(const Watched* board, int inport, uint64_t
 // Symbolic links in the folder in which the task starts lead to steps.
 WILKINS_API(void, wilkins_uses_links(const Watched* board, int task)) { board->task(task).uses_links = 1; } WILKINS_OR()
 
-WILKINS_API(void, wilkins_task_started(const Watched* board, int task, int one_step)) {
+// `inport`, if it is not negative: for the next step of that, whose name `name` then holds. EAGAIN: there is none, so that the program is not
+// to start.
+WILKINS_API(int, wilkins_task_started(const Watched* board, int task, int inport, char* name)) {
     const Briefly lock(*board);
-    if (lock) queue::task_started(*board, task, one_step != 0);
-} WILKINS_OR()
+    if (!lock) return EAGAIN;
+    const int slot = inport < 0 ? -1 : queue::next_step(*board, inport);
+    if (inport >= 0 && slot < 0) return EAGAIN;
+    queue::task_started(*board, task, inport >= 0);
+    if (slot >= 0) strcpy(name, board->slot(slot).name);
+    return 0;
+} WILKINS_OR(errno)
 
 // For how long nothing was published, opened or begun, in ns.
 WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)

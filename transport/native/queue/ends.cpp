@@ -97,13 +97,15 @@ void task_started(const Board& board, int index, bool one_step) {
         board.rank(r).leaving = board.rank(r).more_members = 0;
         for (Member& member : board.rank(r).members) member = {};
     }
+    bool first = true;  // until a step of some in-port was read, only the first one's are waited for
     for (int p = 0; p < board.head().ports; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         port.ahead = 0;
         port.listed_to = 0;
         port.read_listed = port.read_later = port.listed_whole = 0;
-        const int offered = one_step ? next_step(board, p) : -1;
+        const int offered = one_step && (first || port.steps > 0) ? next_step(board, p) : -1;
+        first = false;
         port.started_for = offered < 0 ? 0 : board.slot(offered).stamp;
         forget_questions(board, port);
         for (int k = 0; k < port.links; ++k) {
@@ -150,12 +152,10 @@ void align_marks(const Board& board, const PortRecord& port) {
 // A program that was started for a step and has opened none has left that one out: it is not started for it again.
 void pass_over(const Board& board, int index) {
     if (!board.task(index).one_step || steps_opened(board, index) > 0) return;
-    bool first = true;  // until a step of some in-port was read, only the first one's are waited for
     for (int p = 0; p < board.head().ports; ++p) {
         const PortRecord& port = board.port(p);
-        if (port.task != index || port.direction != Direction::in) continue;
-        const int slot = first || port.steps > 0 ? next_step(board, p) : -1;
-        first = false;
+        if (port.task != index || port.direction != Direction::in || port.started_for == 0) continue;
+        const int slot = next_step(board, p);
         if (slot < 0 || board.slot(slot).stamp != port.started_for) continue;
         for (int r = 0; r < board.task(index).nprocs; ++r) follow_lead(board, p, r, slot);
     }
@@ -187,8 +187,12 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         if (slot.state == SlotState::writing) clear_slot(board, s);
     }
     if (!final) pass_over(board, index);
-    for (int p = 0; p < board.head().ports; ++p)
-        if (board.port(p).task == index && board.port(p).direction == Direction::in) align_marks(board, board.port(p));
+    for (int p = 0; p < board.head().ports; ++p) {
+        PortRecord& port = board.port(p);
+        if (port.task != index || port.direction != Direction::in) continue;
+        port.started_for = 0;
+        align_marks(board, port);
+    }
     end_resting(board, index, clean, discarded);
     WILKINS_FAULT_POINT("exit.aligned");
     if (final) task.state = TaskState::ended;

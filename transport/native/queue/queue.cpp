@@ -153,6 +153,9 @@ bool is_looked_at(const Board& board, const ChannelRecord& channel, int index) {
     return false;
 }
 
+// Was the task's program started for this step, and told its name? It may open it by that, as long as it runs. (What is read in order has no name to miss.)
+bool is_started_for(const PortRecord& inport, const SlotRecord& slot) { return !in_order(inport) && inport.started_for == slot.stamp; }
+
 // Steps on the channel that no rank has opened; a step that some rank has opened is never dropped: the others will read it too.
 struct Unopened {
     uint32_t count = 0;
@@ -165,7 +168,7 @@ Unopened unopened(const Board& board, const ChannelRecord& channel, int s, const
     Unopened found;
     each_slot(board, source, [&](int k, const SlotRecord& slot) {
         if (!on_channel(board, slot, channel) || (ordered ? slot.sequence < high : is_had(board, channel, s, slot))) return;
-        if (is_looked_at(board, channel, k)) return;
+        if (is_looked_at(board, channel, k) || is_started_for(board.port(channel.inport), slot)) return;
         ++found.count;
         if (found.oldest < 0 || slot.sequence < board.slot(found.oldest).sequence) found.oldest = k;
     });

@@ -289,7 +289,7 @@ class _CountedEnds(Ends):
         super().__init__(board)
         self._meeting = meeting
 
-    def started(self, task: int, *, one_step: bool) -> None:
+    def started(self, task: int) -> None:
         """The first launcher has told the board, before any rank was started."""
 
     def exited(self, task: int, *, final: bool, clean: bool) -> bool:

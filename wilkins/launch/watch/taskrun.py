@@ -30,9 +30,9 @@ class Ends:
     def __init__(self, board: Board) -> None:
         self._board = board
 
-    def started(self, task: int, *, one_step: bool) -> None:
-        """The program is about to start; `one_step`: with the name of the step it is to handle."""
-        self._board.task_started(task, one_step=one_step)
+    def started(self, task: int) -> None:
+        """The program is about to start."""
+        self._board.task_started(task)
 
     def exited(self, task: int, *, final: bool, clean: bool) -> bool:
         """The program has ended; `clean`: it did not fail. True if that is known to be the task's end."""
@@ -105,19 +105,24 @@ class TaskRun:
             self._end("done")
             return False
         filename: str | None = None
-        if self.starts or (self._takes_filename and self._in_ports):
+        named = self._takes_filename and bool(self._in_ports)
+        if self.starts or named:
+            awaited = self._awaited()
             try:
-                names = [self._board.next_name(port) for port in self._awaited()]
+                due = None not in [self._board.next_name(port) for port in awaited]
             except EndOfStream:
                 facts = self.facts() if self.starts else None
                 self._end(decide.after_last_exit(facts) if facts else "done", facts)
                 return False
-            if any(name is None for name in names):
+            # (A step that was there a moment ago may have been dropped since; the one that is named now is not.)
+            if due and named:
+                filename = self._board.task_started_for(self.plan.index, awaited[0])
+            if not due or (named and filename is None):
                 self.poll_at = now + self._interval
                 self._interval = min(2 * self._interval, _SLOWEST_POLL)
                 return False
-            filename = names[0] if self._takes_filename else None
-        self._ends.started(self.plan.index, one_step=self._takes_filename)
+        if not named:
+            self._ends.started(self.plan.index)
         self._interval = _FIRST_POLL
         self.starts += 1
         self.started_at = now
