@@ -409,7 +409,7 @@ class Store:
         self.living |= {Process(task, rank) for rank in range(self.tasks[task])}
 
     def start_for(self, task: int, inport: int) -> Step | None:
-        """The task's program is started for the next step of each in-port that it reads, and told the name on this one."""
+        """The task's program starts for the next step of each in-port that it reads, and is told this one's name."""
         for index, port in enumerate(self.inports):
             was_read = any(index in slot.gone for slot in self._offered_to(index))
             if port.task == task and (index == inport or was_read):
