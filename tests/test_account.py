@@ -469,6 +469,18 @@ def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on
     assert "more about this: `wilkins help looking-at-files`" in told
 
 
+@pytest.mark.parametrize(("policy", "fate"), [("latest", "dropped"), (2, "skipped")])
+def test_a_program_that_fails_over_a_step_that_its_port_did_not_keep(
+    workflow: Workflow, policy: str | int, fate: str
+) -> None:
+    writer(workflow, "plt{}.h5", 10)
+    workflow.task("ana", read("plt8.h5", "plt9.h5", "plt2.h5"), inports=[{"filename": "plt*.h5", "io_freq": policy}])
+    told = said(workflow.run(1))
+    assert "ana: failed after it had opened 'plt" in told
+    assert "its in-port 'plt*.h5' did not keep the step of that name" in told and f"(it {fate} " in told
+    assert "`io_freq: 1`" in told and "`wilkins help looking-at-files`" in told
+
+
 def test_steps_let_go_for_a_file_that_is_opened_with_each(tmp_path: Path) -> None:
     """The program fails at its second open of the file: what mends it is told with what was let go."""
     flow = Workflow(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ class Reader:
     """Names that its producers published, matching or not, as far as they are known."""
     opened_again: Sequence[str] = ()
     """Names of in-ports of its task that were opened again when their only step was read, and had no other."""
+    missed: str = ""
+    """The last name that its task opened in vain, since the step was given up."""
 
     @property
     def published(self) -> int:
@@ -176,11 +179,14 @@ class Account:
         rows = [account for account in self.channels if account.read < account.published]
         return rows_of([asdict(account) for account in rows])
 
-    def told(self, outcomes: Sequence[str], *, stopped: bool) -> list[str]:
+    def told(self, outcomes: Sequence[str], *, stopped: bool, gone: Mapping[str, str]) -> list[str]:
         """What users should know of the steps that tasks did not read, a message for each in-port. `outcomes`: how the
-        tasks have ended. `stopped`: the run was, so that only steps count which a task had lost before it failed."""
-        failed = [one for one in self._readers if outcomes[one.task.index] == "failed" and one.let_go]
-        messages = _together(failed, _message_of_failed)
+        tasks have ended. `stopped`: the run was, so that only steps count which a task had lost before it failed.
+        `gone`: by task, the last name that it opened in vain, since the step was given up."""
+        failed = [one for one in self._readers if outcomes[one.task.index] == "failed"]
+        messages = _together([one for one in failed if one.let_go], _message_of_failed)
+        missed = [replace(one, missed=gone.get(one.task.name, "")) for one in failed if not one.let_go]
+        messages += _together(missed, _message_of_missed)
         if stopped:
             return messages
         messages += _together(self._lossy(outcomes), _message)
@@ -362,6 +368,21 @@ def _remedies(reader: Reader) -> Iterable[str]:
 def _message_of_failed(reader: Reader) -> Message:
     """The task failed after steps had been let go: perhaps it wanted one of these."""
     return f"failed, and had lost steps of {reader.port.pattern!r} before", next(iter(_remedies(reader)))
+
+
+def _message_of_missed(reader: Reader) -> Message:
+    """The task failed after it had opened a name whose step the in-port's policy had given up."""
+    pattern, name = reader.port.pattern, reader.missed
+    lost = {what: sum(getattr(one, what) for one, _, _ in reader.channels) for what in ("skipped", "dropped")}
+    if not (name and any(lost.values()) and fnmatchcase(Path(name).name, Path(pattern).name)):
+        return ()
+    fates = listed([f"{what} {number}" for what, number in lost.items() if number])
+    return (
+        f"failed after it had opened {name!r}, and its in-port {pattern!r} did not keep the step of that name for it "
+        f"(it {fates} of {reader.published}; `wilkins help looking-at-files`)",
+        "if it needs every step, give the in-port `io_freq: 1` in place of what it has; if any will do, let it open "
+        "the names that a listing shows, or give the task `args: ['{filename}']`",
+    )
 
 
 def _asked_in_vain(reader: Reader) -> Iterable[str]:

@@ -10,7 +10,7 @@ from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
 from wilkins.launch.records.crossings import Crossing, table
 from wilkins.launch.records.datasets import missing_datasets
-from wilkins.launch.records.layerlog import useful_lines
+from wilkins.launch.records.layerlog import gone_names, useful_lines
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch import further
@@ -75,7 +75,7 @@ def tell_end(
     reason, peak = stop.reason if stop else None, report["memory_peak_bytes"]
     outcomes = [end.outcome for end in ends]
     account = Account(plan, report, [end.starts for end in ends], records.trace)
-    unread = account.told(outcomes, stopped=stop is not None)
+    unread = account.told(outcomes, stopped=stop is not None, gone=gone_names(records.layer_log))
     fails = strict and code == 0 and account.loses(outcomes)
     tasks = summary.task_summaries(report, ends)
     records.write_json(

@@ -13,17 +13,20 @@ _TOLD_OTHERWISE = ("after it was published, which makes a second step",)
 """Hints and notes of which the summary tells with numbers."""
 
 
+_GONE = re.compile(r"^\d+\.\d+ .*?\[-?\d+\] task '(.*)' rank \d+: no such file '(.*)': the step of this name was ")
+
+
+def gone_names(log: Path) -> dict[str, str]:
+    """By task: the name that it opened last of those whose steps its in-ports had dropped, skipped or let go."""
+    return {match[1]: match[2] for line in _lines(log) if (match := _GONE.match(line))}
+
+
 def useful_lines(log: Path, told: Iterable[str] = ()) -> list[str]:
     """Hints, notes and errors, each kind once, the first few of many; without what was `told` before. Empty if there is
     no log."""
-    try:
-        with log.open("rb") as file:
-            text = file.read(_MOST_READ).decode(errors="replace")
-    except OSError:
-        return []
     known = " ".join(" ".join(told).split())
     found: dict[str, tuple[str, int]] = {}
-    for line in text.splitlines():
+    for line in _lines(log):
         match = _LINE.match(line)
         if match is None or any(words in match[2] for words in _TOLD_OTHERWISE):
             continue
@@ -39,3 +42,11 @@ def useful_lines(log: Path, told: Iterable[str] = ()) -> list[str]:
         *lines[:_MOST_TOLD],
         *([f"{more} more such {'line is' if more == 1 else 'lines are'} in {log}"] if more > 0 else []),
     ]
+
+
+def _lines(log: Path) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            return file.read(_MOST_READ).decode(errors="replace").splitlines()
+    except OSError:
+        return []
