@@ -120,6 +120,7 @@ def test_who_is_stuck_over_hosts_is_told_by_tasks() -> None:
     assert {(one.task, one.on) for one in timeline.stuck} == {("a", ("b",)), ("b", ("a",))}
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize(("writers", "readers"), [(1, 0), (0, 1), (0, 0)], ids=["out", "in", "pairs"])
 def test_eight_times_the_hosts_take_about_eight_times_as_long(writers: int, readers: int) -> None:
     """64 times would be quadratic. Ranks of a task that do the same are no matter."""

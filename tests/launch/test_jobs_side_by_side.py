@@ -149,12 +149,11 @@ def test_a_job_after_one_that_was_killed_with_its_guards(tmp_path: Path, job: Jo
         left = _running(killed, 1, tree)
         tree.process.kill()
         _end_all(killed)
-        assert left.is_dir()
         (next_one / "go.2").touch()
         with started_tree(words, next_one, ALLOCATION) as other:
             assert other.wait(60).code == 0, other.told()
     assert _read(next_one, 2).startswith("".join(f"read {step} 2\n" for step in range(4)))
-    assert not left.is_dir()
+    assert not left.is_dir()  # by that run, or by any other that a test beside this one has started meanwhile
 
 
 def _end_all(folder: Path) -> None:
