@@ -27,13 +27,20 @@ NEEDS = {
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
 
 
+LONG = {"guides/continual.md"}
+"""Pages that take a minute."""
+
+
 def title(page: Path) -> str:
     return str(page.relative_to(pages.DOCS))
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=pytest.mark.needs(*NEEDS.get(title(page), ())), id=title(page)) for page in SHOWN]
-)
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    needs = pytest.mark.needs(*NEEDS.get(title(page), ()))
+    return [needs, pytest.mark.nightly] if title(page) in LONG else [needs]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page), id=title(page)) for page in SHOWN])
 @pytest.mark.timeout(200)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     """In an empty folder: each file written, each command run, each output compared."""

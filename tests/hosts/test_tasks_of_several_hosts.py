@@ -111,6 +111,7 @@ def test_ranks_on_several_hosts_write_and_read_one_file(mpi: str, tmp_path: Path
     all_have_read(on_this_machine(tmp_path, "a:4,b:4,c:4"), 6)
 
 
+@pytest.mark.usual("[0, 2, 2]")
 @pytest.mark.parametrize("writers", ["[1, 3]", "[0, 2, 2]", "[1, 1, 1, 1]"])
 def test_wherever_they_are(writers: str, tmp_path: Path) -> None:
     """Rank 0, which keeps the file, is beside readers or away from them."""
