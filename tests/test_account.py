@@ -280,6 +280,19 @@ except FileNotFoundError:
         assert "it used 'input.h5', which matches no port" in told
         assert "if 'input.h5' means the next step, give the in-port 'plt*.h5' `as: input.h5`" in told
 
+    def test_a_reader_that_lists_another_folder_than_its_producer_writes_to(self, workflow: Workflow) -> None:
+        """Pattern and names agree, so to compare them helps nobody."""
+        (workflow.folder / "run1" / "out").mkdir(parents=True)
+        (workflow.folder / "out").mkdir()
+        program = WRITE.replace("sys.argv[1]", "'out/wave_{}.h5'").replace("int(sys.argv[2])", "3")
+        workflow.task("sim", program, cwd="run1", outports=[{"filename": "out/wave_*.h5"}])
+        listing = "import glob\nprint('found', len(glob.glob('out/wave_*.h5')))\n"
+        workflow.task("ana", listing, inports=[{"filename": "out/wave_*.h5"}])
+        told = said(workflow.run(1))
+        assert "compare the pattern" not in told
+        assert f"sim wrote are in {workflow.folder / 'run1' / 'out'}" in told
+        assert f"looks in {workflow.folder / 'out'}: give ana the `cwd:` of sim" in told
+
     def test_a_program_that_opens_nothing_is_not_said_to_be_static(self, workflow: Workflow) -> None:
         """What it is, Wilkins has seen before it started it."""
         writer(workflow)

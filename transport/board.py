@@ -384,7 +384,8 @@ class Board:
                     "stands": name,                              # stands for its next step, or would have
                     "in_vain",                                   # opens and looks that found nothing, before a step
                     "again": bool,                               # its only step was opened again, and no other came
-                    "only_looks": bool, "asked": name}],         # all of these were looks; the last one's
+                    "only_looks": bool, "asked": name,           # all of these were looks; the last one's
+                    "begun_in": folder}],                        # out: where its files have come to be last
          "channels": [{"outport", "inport", "queued",
                        "waits": bool,                            # its producer waits when it is full
                        "published", "read", "skipped", "dropped", "let_go",     # steps, see ChannelRecord

@@ -55,6 +55,7 @@ struct Port {
     bool again;
     bool only_looks;
     std::string asked;
+    std::string begun_in;
 };
 
 struct Channel {
@@ -108,7 +109,7 @@ Facts take_facts(const Board& board) {
         uint64_t dropped = 0;
         for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
         facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands, port.in_vain,
-                               port.again != 0, port.only_looks != 0, port.vain_name});
+                               port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in});
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
@@ -238,6 +239,8 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     field(out, "only_looks", port.only_looks);
     out += ",\"asked\":";
     append_json(out, port.asked.c_str());
+    out += ",\"begun_in\":";
+    append_json(out, port.begun_in.c_str());
     out += "}";
 }
 

@@ -51,6 +51,8 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     said = [_looked_in_vain(port) for port in ports if port["in_vain"] and not port["touched"]]
     spelt = [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
+    if not said and report:
+        said += _elsewhere(run, report)
     if not said and names:
         said.append(_other_names(run, names, ports))
     elif not said:
@@ -58,6 +60,23 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     return paragraphs(
         f"{run.name}: ended without ever using its memory {verb} {patterns}", *said, f"its output is in {run.log.path}"
     )
+
+
+def _elsewhere(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
+    """Steps of ports that a program never used lie in another folder than the one that it would list to find them."""
+    ports, tasks = report["ports"], report["tasks"]
+    for channel in report["channels"]:
+        inport, outport = ports[channel["inport"]], ports[channel["outport"]]
+        if inport["task"] != run.plan.index or inport["touched"] or not is_wild(inport["pattern"]):
+            continue
+        listed, begun = (run.plan.cwd / inport["pattern"]).parent, outport["begun_in"]
+        if begun and not is_wild(str(listed)) and Path(begun).resolve() != listed.resolve():
+            writer = tasks[outport["task"]]["name"]
+            yield (
+                f"the files of {inport['pattern']!r} that {writer} wrote are in {begun}, and a program that runs where "
+                f"{run.name} does and lists a folder (glob) looks in {listed}: give {run.name} the `cwd:` of {writer}, "
+                "or let it list that folder (`wilkins help looking-at-files`)"
+            )
 
 
 def _looked_in_vain(port: dict[str, Any]) -> str:
