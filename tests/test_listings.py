@@ -362,6 +362,17 @@ print("got", sum(values) / len(values), len(values))
 """
 
 
+SLOW = f"""\
+{WAITS}
+import h5py
+for n in range(3):
+    with h5py.File(f"plt{{n:04}}.h5", "w") as file:
+        file["step"] = n
+    waits.until_published(1, n + 1)  # of an in-port: read
+"""
+"""Writes a file when the last one was read."""
+
+
 class TestWholeSeries:
     """With `listing: end` a listing waits for all steps, more than the queue holds."""
 
@@ -377,6 +388,22 @@ class TestWholeSeries:
         assert streams.summary()["average"]["starts"] == 1
         assert len(list(tmp_path.glob("plt*.h5"))) == (0 if mode == "memory" else 41)
         assert not list(tmp_path.glob(".wilkins-*"))
+
+    def test_without_it_a_strict_run_fails(self, tmp_path: Path) -> None:
+        """The reader was started again, and no start has seen all files: with exit code 0, and a hint, unless strict."""
+        streams = Streams(tmp_path)
+        streams.program("average.py", AVERAGE)
+        streams.program("slow.py", SLOW)
+        slow = "- {func: ./slow.py, nprocs: 1, outports: [{filename: 'plt*.h5'}]}\n"
+        reader = "- {func: ./average.py, nprocs: 1, inports: [{filename: 'plt*.h5'KEYS}]REST}\n"
+        plain = slow + reader.replace("KEYS", "").replace("REST", "")
+        ran = streams.run(plain, "--strict", code=1)
+        assert "average listed a folder before all its files were there" in " ".join(ran.err.split())
+        assert streams.record()["exit_code"] == 1
+        streams.run(plain)
+        streams.run(slow + reader.replace("KEYS", "").replace("REST", ", rerun: always"), "--strict")
+        whole = reader.replace("KEYS", ", listing: end").replace("REST", "")
+        streams.run(f"- {writer(3)}\n{whole}", "--strict")
 
     def test_a_pattern_of_the_shell(self, tmp_path: Path) -> None:
         """The shell that expands it is the task's program."""

@@ -429,7 +429,7 @@ def _parser() -> argparse.ArgumentParser:
             "--strict",
             action="store_true",
             help="exit with 1 if a task has not read every step that its policy gives it, and does not say "
-            "`enough: true`",
+            "`enough: true`, or was started again for files that came after it had listed the folder",
         )
 
     run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")

@@ -80,6 +80,8 @@ def test_plan_and_graph(pair: Pair) -> None:
     for words in ("sim -> ana", "plt*.h5", "2 -> 1", "1 GiB", "-n 2", "3 ranks", "mpiexec -n 3 wilkins run"):
         assert words in shown
     assert wilkins("graph", case.path).stdout.splitlines()[1] == "  plt*.h5 -> ana  [all, queue 2, block]"
+    whole = wilkins("graph", case.path, "--set", "ana.inports.0.listing=end").stdout.splitlines()[1]
+    assert whole == "  plt*.h5 -> ana  [all, listing: end]"
     assert 't0 -->|"plt*.h5"| t1' in wilkins("graph", case.path, "--format", "mermaid").stdout
     assert '"sim" -> "ana" [label="plt*.h5"];' in wilkins("graph", case.path, "--format", "dot").stdout
 

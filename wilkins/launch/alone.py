@@ -95,7 +95,8 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
 
 def end_of(run: TaskRun) -> TaskEnd:
     """The launcher's part of a task's summary."""
-    return TaskEnd(run.starts, run.outcome or "stopped", str(run.exit) if run.exit else "", run.running_s)
+    exit_words = str(run.exit) if run.exit else ""
+    return TaskEnd(run.starts, run.outcome or "stopped", exit_words, run.running_s, run.relisted)
 
 
 class Start:

@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.flow.policy import FlowPolicy, kept_words
 from wilkins.plan.plan import Mode
 from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
 from wilkins.spec.ensemble import INSTANCE
@@ -86,9 +87,16 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
                 inport=inport.pattern(j),
                 called=inport.called(j),
                 policy=inport.policy(outport.queue),
+                listing=inport.listing,
                 mode=wiring.modes[link.outport],
             )
     return graph
+
+
+def policy_words(edge: Mapping[str, Any]) -> str:
+    """The policy of an edge; where the reader waits for all files, to list them, no queue has an end."""
+    policy: FlowPolicy = edge["policy"]
+    return f"{kept_words(policy.every, policy.offset)}, listing: end" if edge["listing"] == "end" else str(policy)
 
 
 def instance_name(task: Task, instance: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
+from wilkins.plan.graph import policy_words
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
 from wilkins.report.placed import hosts_table, ways_table
 from wilkins.schema.kinds import words_of
@@ -236,7 +237,8 @@ def graph_text(graph: networkx.MultiDiGraph[str]) -> str:
     for name, data in graph.nodes(data=True):
         lines.append(f"{name} ({count_of(data['nprocs'], 'rank')})")
         for _, reader, edge in graph.out_edges(name, data=True):
-            how = str(edge["policy"]) if edge["mode"] == "memory" else f"{edge['policy']}, {_MODES[edge['mode']]}"
+            policy = policy_words(edge)
+            how = policy if edge["mode"] == "memory" else f"{policy}, {_MODES[edge['mode']]}"
             lines.append(f"  {_files(edge)} -> {reader}  [{how}]")
     return "\n".join(lines)
 

@@ -281,7 +281,7 @@ class Keeper:
                     ended=code,
                     report=report,
                     datasets=[] if report is None else missing_datasets(plan, board),
-                    ends=[[end.starts, end.outcome, end.exit, end.running_s] for end in ends],
+                    ends=[[end.starts, end.outcome, end.exit, end.running_s, end.relisted] for end in ends],
                     messages={str(index): messages.count for index, messages in self._messages.items()},
                 )
             finally:

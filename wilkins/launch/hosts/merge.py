@@ -10,8 +10,8 @@ from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
 from wilkins.plan.split import Part, Way, leads, spans
 from wilkins.schema.patterns import is_wild
 
-End = tuple[int, str, str, float]
-"""Of a task: its starts, outcome, exit, and seconds that it ran."""
+End = tuple[int, str, str, float, bool]
+"""The fields of a task's TaskEnd."""
 
 _SUMMED = ("skipped", "dropped", "let_go")
 _SPENT = ("waiting_s", "moving_s")
@@ -24,7 +24,7 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
         told: by host, what its keeper told: ``report`` and, at the end, ``ends``.
     """
     found: list[list[dict[str, Any]]] = [[] for _ in plan.tasks]
-    ends: list[End] = [(0, "stopped", "", 0.0)] * len(plan.tasks)
+    ends: list[End] = [(0, "stopped", "", 0.0, False)] * len(plan.tasks)
     ports: dict[int, list[dict[str, Any]]] = {}
     for part, message in told:
         report = message["report"]
@@ -32,9 +32,8 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
         for place, index in enumerate(part.tasks):
             found[index].append(_task(plan, part, board, report["tasks"][place], part.first_ranks[place]))
         for place, end in zip(part.tasks, message.get("ends", ()), strict=False):
-            starts, outcome, exit_, running_s = end
             if leads(plan.tasks[place]) == part.host:
-                ends[place] = starts, outcome, exit_, running_s
+                ends[place] = end
         for place, index in enumerate(part.ports):
             at = board.index_of(part.plan.ports[place])
             if at is not None:

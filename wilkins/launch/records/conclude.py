@@ -16,10 +16,11 @@ from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch import further
 from wilkins.launch.watch.supervise import Stop, last_report
 from wilkins.plan.plan import Plan
-from wilkins.terminal.wording import paragraphs
+from wilkins.terminal.wording import listed, paragraphs
 from wilkins.transport.board import Board, BoardHeldError
 
 _UNREAD = "steps were not read, and --strict makes that a failure"
+_RELISTED = "{} listed a folder before all its files were there, and --strict makes that a failure"
 
 
 def conclude(
@@ -76,7 +77,9 @@ def tell_end(
     outcomes = [end.outcome for end in ends]
     account = Account(plan, report, [end.starts for end in ends], records.trace)
     unread = account.told(outcomes, stopped=stop is not None, gone=gone_names(records.layer_log))
-    fails = strict and code == 0 and account.loses(outcomes)
+    relisted = [task.name for task, end in zip(plan.tasks, ends, strict=True) if end.relisted]
+    failure = _UNREAD if account.loses(outcomes) else _RELISTED.format(listed(relisted)) if relisted else ""
+    fails = strict and code == 0 and bool(failure)
     tasks = summary.task_summaries(report, ends)
     records.write_json(
         "summary.json",
@@ -85,7 +88,7 @@ def tell_end(
             account.record(),
             crossings,
             exit_code=1 if fails else code,
-            reason=_UNREAD if fails else reason,
+            reason=failure if fails else reason,
             wall_s=wall_s,
             peak=peak,
         ),
@@ -102,5 +105,5 @@ def tell_end(
     for line in summary.how_to_go_on(plan, report, code, records.path):
         terminal.say(line)
     if fails:
-        terminal.say(_UNREAD)
+        terminal.say(failure)
     return 1 if fails else code

@@ -43,6 +43,8 @@ class TaskEnd:
     outcome: str
     exit: str
     running_s: float
+    relisted: bool = False
+    """It was started again for steps that came after its program had listed what was there."""
 
 
 def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[TaskSummary]:

@@ -140,6 +140,11 @@ class TaskRun:
             self._told_listed = True
             self.log.say(_started_again(self.name))
 
+    @property
+    def relisted(self) -> bool:
+        """The task was started again for steps that came after its program had listed what was there."""
+        return self._told_listed
+
     def _awaited(self) -> list[int]:
         """The in-ports that must offer a step before the next start: the first, or all that were ever read."""
         if not self.starts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wilkins.errors import count_of
 from wilkins.names import text_of
+from wilkins.plan.graph import policy_words
 from wilkins.plan.plan import Mode
 from wilkins.report.draw.canvas import BLUE, INK, VERMILION, new_figure, text_width
 from wilkins.report.draw.layout import LINE, Box, Bundle, Layout, Placed, arrange
@@ -89,7 +90,7 @@ def _bundles(graph: networkx.MultiDiGraph[str], boxes: dict[str, Box]) -> list[B
         if edge["called"] != edge["inport"]:
             files.append(_called(graph, reader, edge["called"]))
         names = tuple(_shortened(text) for text in dict.fromkeys(files))
-        found[writer_entry, reader_entry, names, str(edge["policy"]), edge["mode"]].append((writer, reader))
+        found[writer_entry, reader_entry, names, policy_words(edge), edge["mode"]].append((writer, reader))
     bundles = []
     for (writer, reader, names, policy, mode), pairs in found.items():
         lines: tuple[str, ...] = (names[0], *(f"as {name}" for name in names[1:]), policy)
