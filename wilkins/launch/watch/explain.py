@@ -106,11 +106,7 @@ def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, A
     return f"{words}; if {names[0]!r} means the next step, give the in-port {wild[0]!r} `as: {names[0]}`"
 
 
-_NO_SUCH_NAME = (
-    "it used no file of such a name, nor of one like it: compare the pattern with the names it opens; if it lists a "
-    "folder (glob), it has to start where the producer does: give both the same `cwd:` "
-    "(`wilkins help looking-at-files`)"
-)
+_NO_SUCH_NAME = "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
 
 
 def _no_names(run: TaskRun, *, reached: bool) -> str:
