@@ -390,7 +390,7 @@ class TestWholeSeries:
         assert not list(tmp_path.glob(".wilkins-*"))
 
     def test_without_it_a_strict_run_fails(self, tmp_path: Path) -> None:
-        """The reader was started again, and no start has seen all files: with exit code 0, and a hint, unless strict."""
+        """The reader was started again, and no start has seen all files: exit code 0 and a hint, unless strict."""
         streams = Streams(tmp_path)
         streams.program("average.py", AVERAGE)
         streams.program("slow.py", SLOW)
