@@ -2,7 +2,7 @@
 
 Each half is a task like any other. The sender reads steps as their bytes; the receiver writes files of the same names,
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
-slows its producer down, as on one host.
+slows its producer down, as on one host. The layer moves the bytes (``python/relay.cpp``).
 
 Both meet through variables that their keepers set: ``WILKINS_RELAY_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
 the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. ``WILKINS_RELAY_ENDS`` names the ends of a pipe
@@ -12,73 +12,74 @@ messages of both (`relay_messages.py`).
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import hmac
 import os
 import socket
-import struct
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 from wilkins.transport import relay_messages, steps
+from wilkins.transport.board import native_library
+from wilkins.transport.errors import NoSuchPort
 
 ADDRESS, KEY = "WILKINS_RELAY_ADDRESS", "WILKINS_RELAY_KEY"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
-_HEAD = struct.Struct("!IIQ")
-"""Of a step: bytes of the folder and of the name in it that its producer gave, and of itself. No name ends all."""
-_MORE = b"+"
-_BUFFER = 4 << 20
+
+_NAME_MAX = 1024
+_END = -1
+_REASONS = {
+    errno.ECONNRESET: "the other half of the relay has left before the end",
+    errno.EPIPE: "the other half of the relay has left before the end",
+    errno.EPROTO: "the other half of the relay says what this one does not understand",
+    errno.EINTR: "the run is being stopped",
+    errno.ENOTDIR: "its producer has turned to another folder meanwhile; let it give absolute names",
+}
 
 
 def send(pattern: str) -> None:
     """Send all steps of this task's in-port, each when the other side asks for one."""
-    host, _, port = os.environ[ADDRESS].rpartition(":")
-    with socket.create_connection((host, int(port))) as wire:
+    host, _, door = os.environ[ADDRESS].rpartition(":")
+    port = steps.port(pattern)
+    if port is None:
+        raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
+    with socket.create_connection((host, int(door))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire.sendall(bytes.fromhex(os.environ[KEY]))
-        coming = steps.relayed(pattern)
-        while wire.recv(1) == _MORE:
-            step = next(coming, None)
-            if step is None:
-                wire.sendall(_HEAD.pack(0, 0, 0))
-                return
-            _send_step(wire, *step)
-        raise ConnectionError("the receiver has left before the end")
-
-
-def _send_step(wire: socket.socket, name: str, folder: str) -> None:
-    if not folder and not name.startswith("/"):
-        raise FileNotFoundError(
-            errno.ENOENT, "its producer has turned to another folder meanwhile; let it give absolute names", name
-        )
-    path = os.path.join(folder, name)  # noqa: PTH118 - names are kept as their producer gave them
-    step = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(step).st_size
-        named = [os.fsencode(folder), os.fsencode(name)]
-        wire.sendall(b"".join([_HEAD.pack(*map(len, named), size), *named]), socket.MSG_MORE if size else 0)
-        sent = 0
-        while sent < size:
-            sent += os.sendfile(wire.fileno(), step, sent, size - sent)
-    finally:
-        os.close(step)
+        move = _library().wilkins_relay_send
+        _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
 
 
 def receive(pattern: str) -> None:
     """Write the steps that come as files of this task's out-port."""
     del pattern  # names come with the steps
     messages = relay_messages.Messages(int(os.environ[relay_messages.VARIABLE]))
+    move = _library().wilkins_relay_receive
     with _accepted() as wire:
         messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for folder, name, size in _heads(wire, messages):
-            if folder and folder != str(Path.cwd()):
-                os.chdir(folder)
-            _receive_step(wire, name, size)
+
+        def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
+            code = int(move(wire.fileno(), name, folder))
+            messages.add(relay_messages.OF_A_STEP)
+            return code
+
+        _move_all(moved, os.getcwd())  # noqa: PTH109 - as its producer gave it
     ours, theirs = map(int, os.environ[ENDS].split(","))
     os.close(ours)
     os.read(theirs, 1)
+
+
+def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]], int], folder: str) -> None:
+    """Move steps to the end of the stream, by a call that moves one and says what it is called, and in which folder."""
+    named = ctypes.create_string_buffer(_NAME_MAX)
+    there = ctypes.create_string_buffer(os.fsencode(folder), _NAME_MAX)
+    while not (code := move(named, there)):
+        pass
+    if code != _END:
+        raise OSError(code, _REASONS.get(code, os.strerror(code)), os.fsdecode(named.value))
 
 
 def _accepted() -> socket.socket:
@@ -87,50 +88,19 @@ def _accepted() -> socket.socket:
     with socket.socket(fileno=int(os.environ[LISTENS])) as door:
         while True:
             wire, _ = door.accept()
-            try:
-                if hmac.compare_digest(_exactly(wire, len(key)), key):
+            with contextlib.suppress(ConnectionError):
+                if hmac.compare_digest(wire.recv(len(key), socket.MSG_WAITALL), key):
                     return wire
-            except ConnectionError:
-                pass
             wire.close()
 
 
-def _heads(wire: socket.socket, messages: relay_messages.Messages) -> Iterator[tuple[str, str, int]]:
-    while True:
-        wire.sendall(_MORE)
-        messages.add(1)
-        above, length, size = _HEAD.unpack(_exactly(wire, _HEAD.size))
-        messages.add(1)
-        if not length:
-            return
-        yield os.fsdecode(_exactly(wire, above)), os.fsdecode(_exactly(wire, length)), size
-
-
-def _receive_step(wire: socket.socket, name: str, size: int) -> None:
-    step = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        left = size
-        buffer = memoryview(bytearray(min(size, _BUFFER)))
-        while left:
-            count = wire.recv_into(buffer[: min(left, _BUFFER)])
-            if not count:
-                raise ConnectionError(f"the sender has left in the middle of {name!r}")
-            written = 0
-            while written < count:
-                written += os.write(step, buffer[written:count])
-            left -= count
-    finally:
-        os.close(step)
-
-
-def _exactly(wire: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = wire.recv(count - len(data))
-        if not part:
-            raise ConnectionError("the sender has left before the end")
-        data += part
-    return data
+def _library() -> ctypes.PyDLL:
+    """The layer in this process. It is called with Python's lock, and releases it while it waits, to see to signals."""
+    library = ctypes.PyDLL(str(native_library()))
+    text = ctypes.c_char_p
+    library.wilkins_relay_send.argtypes = [ctypes.c_int, ctypes.c_int, text, text]
+    library.wilkins_relay_receive.argtypes = [ctypes.c_int, text, text]
+    return library
 
 
 if __name__ == "__main__":

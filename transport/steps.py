@@ -85,25 +85,6 @@ def _from_port(port: int) -> Iterator[str]:
         leave(port)
 
 
-def relayed(pattern: str) -> Iterator[tuple[str, str]]:
-    """The names of the steps of an in-port, each as its producer gave it, with the folder from which it did.
-
-    For relays, which read for others: a step that was read stays for a while, since its producer may look at it.
-
-    Raises:
-        OSError: the port, or the next step, cannot be asked for.
-    """
-    index = port(pattern)
-    if index is None:
-        raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
-    library = _library()
-    name, folder = ctypes.create_string_buffer(_NAME_MAX), ctypes.create_string_buffer(_NAME_MAX)
-    while not (code := library.wilkins_relay_next(index, name, folder)):
-        yield os.fsdecode(name.value), os.fsdecode(folder.value)
-    if code != errno.ENOENT:
-        raise OSError(code, f"the next step cannot be asked for: {os.strerror(code)}")
-
-
 def on_disk(pattern: str) -> list[str]:
     """The files that match, ``x2`` before ``x10``.
 
@@ -151,7 +132,6 @@ def _library() -> ctypes.PyDLL:
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "wilkins_steps_port": (ctypes.c_int, [ctypes.c_char_p]),
         "wilkins_steps_next": (ctypes.c_int, [ctypes.c_int, ctypes.c_char_p]),
-        "wilkins_relay_next": (ctypes.c_int, [ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p]),
         "wilkins_steps_leave": (None, [ctypes.c_int]),
         "wilkins_steps_ports": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
     }

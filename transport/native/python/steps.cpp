@@ -68,27 +68,6 @@ WILKINS_API(int, wilkins_steps_next(int index, char* name)) {
     }
 } WILKINS_OR(errno)
 
-// The same for a relay, which reads for others. The step before stays for a while: its producer may look at it. `folder`:
-// from which the producer gave the name; empty: that is not known any more.
-WILKINS_API(int, wilkins_relay_next(int index, char* name, char* folder)) {
-    Process& p = process();
-    const Board& board = p.board;
-    Board::Lock lock(board);
-    queue::turn(board, index, p.context.rank);
-    Wait wait(p, WaitFor::data, index, board.port(index).pattern);
-    for (;;) {
-        const int slot = queue::choose(board, index, p.context.rank);
-        if (slot >= 0) {
-            const SourceRecord& source = board.source(board.slot(slot).source);
-            strcpy(name, board.slot(slot).name);
-            strcpy(folder, source.cwds == board.slot(slot).cwds ? source.cwd : "");
-            return 0;
-        }
-        if (!queue::can_produce(board, index)) return ENOENT;
-        if (const int error = wait.nap(lock)) return error;
-    }
-} WILKINS_OR(errno)
-
 // The program is done with the step before and asks for no other.
 WILKINS_API(void, wilkins_steps_leave(int index)) {
     Process& p = process();
