@@ -379,6 +379,8 @@ class Board:
                                "lists": bool}]}],                        # the last one lists the folder of these files
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
                     "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
+                    "left", "brought",                           # of a relay: bytes of its steps that nobody read, and
+                                                                 # messages for those that came when they were
                     "waits_first": bool, "waits_looks": bool,    # its first open, and looks, wait for a step
                     "stand_in": "no|given|undecided|found|prevented",
                     "stands": name,                              # stands for its next step, or would have

@@ -18,13 +18,13 @@ ELSEWHERE = "WILKINS_FILES_ELSEWHERE"
 """The addresses of the task's servers on its other hosts, with commas between them."""
 
 
-def serve() -> int:
-    """Serve until this process is ended; returns an errno if that cannot be."""
-    key = bytes.fromhex(os.environ[KEY])
+def serve(listens: int, key: str) -> int:
+    """Serve at a socket until this process is ended; returns an errno if that cannot be. `key`: hexadecimal digits."""
     native = ctypes.CDLL(str(native_library())).wilkins_serve_files
     native.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int]
-    return -int(native(int(os.environ[LISTENS]), key, len(key)))
+    secret = bytes.fromhex(key)
+    return -int(native(listens, secret, len(secret)))
 
 
 if __name__ == "__main__":
-    sys.exit(os.strerror(serve()))
+    sys.exit(os.strerror(serve(int(os.environ[LISTENS]), os.environ[KEY])))

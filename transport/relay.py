@@ -4,7 +4,7 @@ Each half is a task like any other. The sender reads steps as their bytes; the r
 which are published when they are closed. The receiver asks for a step when it can take one, so a reader that is slow
 slows its producer down, as on one host. The layer moves the bytes (``python/relay.cpp``).
 
-Both meet through variables that their keepers set: ``WILKINS_RELAY_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
+Both meet through variables that their keepers set: ``WILKINS_FILES_KEY``, and ``WILKINS_RELAY_ADDRESS`` (host:port) for
 the sender, ``WILKINS_RELAY_LISTENS`` (a descriptor) for the receiver. ``WILKINS_RELAY_ENDS`` names the ends of a pipe
 that the receivers of one producer share: they end together, as the producer's ports do. The receiver counts the
 messages of both (`relay_messages.py`).
@@ -18,17 +18,21 @@ import errno
 import hmac
 import os
 import socket
+import struct
 import sys
+import threading
 from collections.abc import Callable
 
-from wilkins.transport import relay_messages, steps
+from wilkins.transport import far_files, relay_messages, steps
 from wilkins.transport.board import native_library
 from wilkins.transport.errors import NoSuchPort
 
-ADDRESS, KEY = "WILKINS_RELAY_ADDRESS", "WILKINS_RELAY_KEY"
+ADDRESS = "WILKINS_RELAY_ADDRESS"
 LISTENS, ENDS = "WILKINS_RELAY_LISTENS", "WILKINS_RELAY_ENDS"
 
 _NAME_MAX = 1024
+_PORT = struct.Struct("!H")
+"""Of the sender, where it gives what is absent of steps on the other host."""
 _END = -1
 _REASONS = {
     errno.ECONNRESET: "the other half of the relay has left before the end",
@@ -47,9 +51,19 @@ def send(pattern: str) -> None:
         raise NoSuchPort(errno.ENOENT, "this is no in-port of the task", pattern)
     with socket.create_connection((host, int(door))) as wire:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wire.sendall(bytes.fromhex(os.environ[KEY]))
+        key = os.environ[far_files.KEY]
+        wire.sendall(bytes.fromhex(key) + _PORT.pack(_lend(key)))
         move = _library().wilkins_relay_send
         _move_all(lambda name, folder: int(move(port, wire.fileno(), name, folder)), "")
+        wire.recv(1)  # the receiver leaves when nothing more can be read of the steps that it has lent
+
+
+def _lend(key: str) -> int:
+    """Give from now on what is absent of steps on the other host; returns the port for that."""
+    door = socket.create_server(("", 0))
+    port = int(door.getsockname()[1])
+    threading.Thread(target=far_files.serve, args=(door.detach(), key), daemon=True).start()
+    return port
 
 
 def receive(pattern: str) -> None:
@@ -60,16 +74,20 @@ def receive(pattern: str) -> None:
     with _accepted() as wire:
         messages.add(1)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        (port,) = _PORT.unpack(wire.recv(_PORT.size, socket.MSG_WAITALL))
+        lender = os.fsencode(f"{wire.getpeername()[0]}:{port}")
 
         def moved(name: ctypes.Array[ctypes.c_char], folder: ctypes.Array[ctypes.c_char]) -> int:
-            code = int(move(wire.fileno(), name, folder))
+            code = int(move(wire.fileno(), lender, name, folder))
             messages.add(relay_messages.OF_A_STEP)
             return code
 
         _move_all(moved, os.getcwd())  # noqa: PTH109 - as its producer gave it
-    ours, theirs = map(int, os.environ[ENDS].split(","))
-    os.close(ours)
-    os.read(theirs, 1)
+        ours, theirs = map(int, os.environ[ENDS].split(","))
+        os.close(ours)
+        os.read(theirs, 1)
+        if code := _library().wilkins_relay_end():
+            raise OSError(code, _REASONS.get(code, os.strerror(code)))
 
 
 def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]], int], folder: str) -> None:
@@ -84,7 +102,7 @@ def _move_all(move: Callable[[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c
 
 def _accepted() -> socket.socket:
     """The connection of the sender, who knows the key."""
-    key = bytes.fromhex(os.environ[KEY])
+    key = bytes.fromhex(os.environ[far_files.KEY])
     with socket.socket(fileno=int(os.environ[LISTENS])) as door:
         while True:
             wire, _ = door.accept()
@@ -99,7 +117,7 @@ def _library() -> ctypes.PyDLL:
     library = ctypes.PyDLL(str(native_library()))
     text = ctypes.c_char_p
     library.wilkins_relay_send.argtypes = [ctypes.c_int, ctypes.c_int, text, text]
-    library.wilkins_relay_receive.argtypes = [ctypes.c_int, text, text]
+    library.wilkins_relay_receive.argtypes = [ctypes.c_int, text, text, text]
     return library
 
 

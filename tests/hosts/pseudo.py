@@ -24,19 +24,20 @@ for step in range(steps):
 """
 READ = """#!{python}
 import sys, time
-import h5py
+import h5py, numpy
 from wilkins.transport import steps
-pause = float(sys.argv[1])
+pause, parts = float(sys.argv[1]), int(sys.argv[2]) if sys.argv[2:] else 1
 for name in steps.names():
     with h5py.File(name) as file:
         print("opened", time.monotonic(), flush=True)
-        assert int(file["x"][-1]) == file["x"].size - 1
+        size = file["x"].size
+        assert numpy.array_equal(file["x"][size - size // parts :], numpy.arange(size - size // parts, size))
     time.sleep(pause)
 """
 
 
 def programs(folder: Path) -> None:
-    """``write.py NAME STEPS SIZE PAUSE`` and ``read.py PAUSE``."""
+    """``write.py NAME STEPS SIZE PAUSE`` and ``read.py PAUSE [PARTS]``, which reads the last one of so many."""
     for name, text in (("write.py", WRITE), ("read.py", READ)):
         write_program(folder / name, text.format(python=sys.executable))
 

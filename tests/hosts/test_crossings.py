@@ -55,6 +55,7 @@ def test_a_run_on_hosts_gives_a_prediction_its_times_and_sizes(tmp_path: Path) -
     done = run_tree([*WILKINS, *words], 30, tmp_path)
     assert done.code == 0, done.err
     (row,) = [line.split() for line in done.out.splitlines() if "c -> d" in line and "over" not in line]
-    assert row[-4:] == ["10", size(crossings[0]["bytes"]).split()[0], "kB", "23"]
+    sizes = size(crossings[0]["bytes"]).split()
+    assert row[-6:] == ["10", *sizes, *sizes, "23"]
     assert "bound by: network of c, sending" in done.out
     assert "bound by: task write" in run_tree([*WILKINS, *words[:-2]], 30, tmp_path).out

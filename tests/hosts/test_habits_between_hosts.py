@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hooks import LIBRARY
 
 TESTS = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).with_name("here")
@@ -26,8 +27,11 @@ ALLOWS_MORE = {"poll-marker-after-all"}
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("names", [SOME, pytest.param((), marks=pytest.mark.nightly)], ids=["some", "all"])
-def test_files_are_read_as_on_one_host(names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("steps", ["whole", pytest.param("lent", marks=pytest.mark.needs("hooks"))])
+def test_files_are_read_as_on_one_host(names: tuple[str, ...], steps: str) -> None:
+    """These programs' files are so small that they cross whole, but with the layer that lends all."""
     hosts = {"WILKINS_RSH": str(HERE), "WILKINS_HOSTS": "a:1,b:1,c:1,d:64"}
+    hosts |= {"WILKINS_LIBRARY": str(LIBRARY)} if steps == "lent" else {}
     done = subprocess.run(
         [sys.executable, "-m", "habits", "-q", "-j", "3", "-m", "memory", "-p", "free", *names],
         cwd=TESTS,

@@ -84,7 +84,17 @@ def on_hosts(model: Model, document: Document, hosts: Sequence[Host], joined: Se
 def told(timeline: Timeline) -> str:
     """What would cross, and what the run would be bound by."""
     crossed = [
-        Crossing(one.task, one.readers, one.pattern, one.writes, one.reads, one.steps, one.bytes, one.messages)
+        Crossing(
+            producer=one.task,
+            consumers=one.readers,
+            files=one.pattern,
+            writes=one.writes,
+            reads=one.reads,
+            steps=one.steps,
+            bytes=one.bytes,
+            moved=one.bytes,
+            messages=one.messages,
+        )
         for one in timeline.crossings
     ]
     return "\n\n".join(text for text in (crossings.table(crossed), _bound(timeline)) if text)

@@ -109,7 +109,7 @@ void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
     auto& state = mapping.blocks[block];
     for (;;) {
         uint8_t seen = state.load(std::memory_order_acquire);
-        if (seen == kValid) return;
+        if (seen >= kValid) return;
         if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
             const uint64_t begin = block * kBlock;
             if (begin < reserved) memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);

@@ -89,7 +89,8 @@ private:
 };
 
 // Blocks of an arena's table.
-enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2 };
+// Of a step that is lent: kAbsent, not here yet; kUnread, here before anybody has read it.
+enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2, kAbsent = 3, kUnread = 4 };
 
 // Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets
 // beyond the `reserved` bytes it has now, which may be touched, is zero as it comes.

@@ -62,6 +62,7 @@ public:
         rank_ = rank;
     }
     uint64_t pid_namespace() const { return life_.pid_namespace(); }
+    const Life& life() const { return life_; }
 
     // Holds the board's lock. A process that dies holding it leaves records that are each whole (every change ends
     // in one store); what follows from them is completed by the next owner (see queue::repair).

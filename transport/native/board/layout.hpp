@@ -13,7 +13,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 25;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 26;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -344,11 +344,23 @@ struct SourceRecord {
     uint64_t replaced_steps;  // how many these are
     char cwd[kNameMax];       // the process's folder when the last file was named
     uint64_t cwds;            // how often that has changed
+    char lends_at[kNameMax];  // of a relay: where the host that makes its steps gives what is absent of one that is lent (address:port)
+    std::atomic<uint64_t> left;   // bytes of its steps that have not come
+    std::atomic<uint64_t> asked;  // messages for those that have come afterwards
 };
 
 inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on
 
 // A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
+// A step that was made on another host: blocks of it may be absent here until they are read (see store/lent.hpp).
+struct Lent {
+    uint32_t is;
+    int32_t slot;                  // on that host's board
+    uint64_t stamp;                // there
+    std::atomic<uint64_t> absent;  // blocks
+    SharedLock bringing;           // held by the process that brings some
+};
+
 struct SlotRecord {
     int32_t source;  // index in the source table
     SlotState state;
@@ -382,6 +394,7 @@ struct SlotRecord {
     uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kCounted if some rank has had it
     uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
     uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last
+    Lent lent;
     char name[kNameMax];
 };
 

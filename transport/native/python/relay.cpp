@@ -1,8 +1,8 @@
 // The two halves of a relay, which carries the steps of a port to another host: a C interface for wilkins/transport/relay.py.
 //
 // A step goes from its arena to the socket, and from the socket to an arena: no copy lies between, and each process keeps its
-// mappings. The receiver says one byte when it can take a step. What it gets is a head, the names, and the file's bytes.
-#include <endian.h>
+// mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a head, the names, and these
+// bytes; the step is published with the others absent, and kept where it is (store/lent.hpp).
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -10,9 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "board/border.hpp"
 #include "queue/queue.hpp"
+#include "store/kept_elsewhere.hpp"
+#include "store/lent.hpp"
 #include "store/parts.hpp"
 #include "waiting/wait.hpp"
 
@@ -20,15 +25,30 @@ using namespace wilkins;
 
 namespace {
 
-constexpr char kAsks = '+';
+// Steps that are lent at once: a source has twelve slots beyond its longest queue.
+constexpr size_t kMostLent = 4;
+// A step of so few bytes comes whole; where tests let every step be lent, none does.
+#ifdef WILKINS_HOOKS
+constexpr uint64_t kSmall = 0;
+#else
+constexpr uint64_t kSmall = 4 * kBlock;
+#endif
+constexpr uint32_t kMostRanges = 1 << 20;
 // Of what one call moves: a kernel that is given 128 MB at once takes twice as long as with pieces that stay in a cache.
 constexpr size_t kPiece = 1 << 20;
 
-// All numbers with the highest byte first. No name: the stream has ended.
+// Asks for a step. So many ranges follow: what it is to bring along.
+struct Ask {
+    uint64_t ranges;
+};
+
+// No name: the stream has ended. The folder, the name and the ranges that are brought follow, and then those bytes.
 struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
     uint64_t size;    // of the step
+    StepToken token;
+    uint64_t ranges;
 };
 
 // Moves so many bytes by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an exception to raise.
@@ -87,17 +107,42 @@ int take_next(int index, StepFile** step, char* name, char* folder) {
     return error;
 }
 
-int send_step(int wire, const StepFile& step, const char* name, const char* folder) {
-    const uint64_t size = step.eof();
-    const size_t above = strlen(folder), length = strlen(name);
-    const Head head = {htobe32(static_cast<uint32_t>(above)), htobe32(static_cast<uint32_t>(length)), htobe64(size)};
-    char text[sizeof(head) + 2 * kNameMax];
-    memcpy(text, &head, sizeof(head));
-    memcpy(text + sizeof(head), folder, above);
-    memcpy(text + sizeof(head) + above, name, length);
-    if (const int error = transmit(wire, text, sizeof(head) + above + length, size ? MSG_MORE : 0)) return error;
-    return transmit(wire, step.data(), size, 0);
+// What there is of these ranges in a step.
+std::vector<lent::Range> inside(const std::vector<lent::Range>& asked, uint64_t size) {
+    std::vector<lent::Range> found;
+    if (size <= kSmall) return {{0, size}};
+    for (const lent::Range& range : asked)
+        if (range.begin < size) found.push_back({range.begin, std::min(range.end, size)});
+    return found;
 }
+
+int send_step(int wire, const StepFile& step, const char* name, const char* folder, const std::vector<lent::Range>& asked) {
+    const uint64_t size = step.eof();
+    const std::vector<lent::Range> brought = inside(asked, size);
+    const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, step.token(), brought.size()};
+    std::vector<char> text;
+    const auto add = [&text](const void* from, size_t count) {
+        text.insert(text.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
+    };
+    add(&head, sizeof(head));
+    add(folder, head.folder);
+    add(name, head.name);
+    add(brought.data(), brought.size() * sizeof(lent::Range));
+    if (const int error = transmit(wire, text.data(), text.size(), brought.empty() || size == 0 ? 0 : MSG_MORE)) return error;
+    for (const lent::Range& range : brought) {
+        const int flags = range.end == brought.back().end ? 0 : MSG_MORE;
+        if (const int error = transmit(wire, step.data() + range.begin, range.end - range.begin, flags)) return error;
+    }
+    return 0;
+}
+
+int receive_ranges(int wire, uint64_t count, std::vector<lent::Range>* ranges) {
+    if (count > kMostRanges) return EPROTO;
+    ranges->resize(count);
+    return receive(wire, ranges->data(), count * sizeof(lent::Range));
+}
+
+StepFile* sent = nullptr;  // stays until the next one is asked for: if it has to stay any longer, the receiver keeps it by then
 
 }  // namespace
 
@@ -105,32 +150,70 @@ int send_step(int wire, const StepFile& step, const char* name, const char* fold
 // stays for a while afterwards: its producer may look at it. Returns 0, -1: none will come, which the receiver was told, or an errno. ENOTDIR: from
 // where is not known any more; ECONNRESET: the receiver has left; EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
-    char asked = 0;
+    Ask ask{};
+    std::vector<lent::Range> asked;
     name[0] = 0;
-    if (const int error = receive(wire, &asked, 1)) return error;
-    if (asked != kAsks) return EPROTO;
-    StepFile* step = nullptr;
-    if (const int error = take_next(index, &step, name, folder)) {
+    if (const int error = receive(wire, &ask, sizeof(ask))) return error;
+    if (const int error = receive_ranges(wire, ask.ranges, &asked)) return error;
+    if (sent) close_step(std::exchange(sent, nullptr));
+    if (const int error = take_next(index, &sent, name, folder)) {
         const Head end = {};
         const int told = error == kEnd ? transmit(wire, &end, sizeof(end), 0) : 0;
         return told ? told : error;
     }
     const bool known = folder[0] || name[0] == '/';
-    const int error = known ? send_step(wire, *step, name, folder) : ENOTDIR;
-    close_step(step);
-    return error;
+    return known ? send_step(wire, *sent, name, folder, asked) : ENOTDIR;
 } WILKINS_OR(errno)
 
 namespace {
 
-int receive_step(int wire, const char* name, uint64_t size) {
+KeptElsewhere& kept() {
+    static auto* const all = new KeptElsewhere;  // a thread of its own uses it to the end of the process
+    return *all;
+}
+
+// What the next step is to bring along: what was read of the last one of which that is known.
+std::vector<lent::Range> wanted() {
+    const Process& p = process();
+    const bool lends = p.board.port(p.first_port).habits.mode == Mode::memory && kept().count() < kMostLent;
+    return lends ? lent::last_used() : std::vector<lent::Range>{{0, UINT64_MAX}};
+}
+
+bool are_sound(const std::vector<lent::Range>& ranges, uint64_t size) {
+    uint64_t end = 0;
+    for (const lent::Range& range : ranges) {
+        if (range.begin < end || range.begin % kBlock != 0 || range.end > size || (range.end % kBlock != 0 && range.end != size)) return false;
+        end = range.end;
+    }
+    return true;
+}
+
+// The step's bytes come, or some of them: the others stay at `lender`.
+int fill(int wire, const StepFile& step, const Head& head, const std::vector<lent::Range>& brought, const char* lender) {
+    uint64_t count = 0;
+    for (const lent::Range& range : brought) {
+        if (const int error = receive(wire, step.data() + range.begin, range.end - range.begin)) return error;
+        count += range.end - range.begin;
+    }
+    if (count == head.size) return 0;
+    int error = 0;
+    std::unique_ptr<FarFile> keeps = FarFile::open(lender, head.token, Use::keep, step.name(), &error);
+    if (!keeps) return error;
+    lent::lend(step, brought, head.token, lender);
+    kept().add(step.token().slot, step.token().stamp, std::move(keeps));
+    return 0;
+}
+
+int receive_step(int wire, const char* name, const Head& head, const char* lender) {
+    std::vector<lent::Range> brought;
+    if (const int error = receive_ranges(wire, head.ranges, &brought)) return error;
     Match match;
-    if (!match_name(name, &match, Purpose::create) || match.outport < 0) return EPROTO;
+    if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0) return EPROTO;
     int error = 0;
     StepFile* step = open_step(match, Intent::create, 1, &error);
     if (!step) return error;
-    error = step->prepare_write(0, size, true);
-    if (!error) error = receive(wire, step->data(), size);
+    error = step->prepare_write(0, head.size, true);
+    if (!error) error = fill(wire, *step, head, brought, lender);
     if (error) discard_step(step);
     else close_step(step);
     return error;
@@ -138,23 +221,37 @@ int receive_step(int wire, const char* name, uint64_t size) {
 
 }  // namespace
 
-// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was. Returns 0, -1: there is
-// none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped, or Python has an exception to raise.
-WILKINS_API(int, wilkins_relay_receive(int wire, char* name, char* folder)) {
-    Head head;
+// Asks for a step, and publishes it under its name. `folder`: where the process is; it goes where the producer was. `lender`: where the sender gives
+// what is absent (address:port). Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped,
+// or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_receive(int wire, const char* lender, char* name, char* folder)) {
+    const std::vector<lent::Range> wants = wanted();
+    const Ask ask = {wants.size()};
+    Head head{};
     char above[kNameMax] = {};
     name[0] = 0;
-    if (const int error = transmit(wire, &kAsks, 1, 0)) return error;
+    if (const int error = transmit(wire, &ask, sizeof(ask), wants.empty() ? 0 : MSG_MORE)) return error;
+    if (const int error = transmit(wire, wants.data(), wants.size() * sizeof(lent::Range), 0)) return error;
     if (const int error = receive(wire, &head, sizeof(head))) return error;
-    const uint32_t length = be32toh(head.name), over = be32toh(head.folder);
-    if (!length) return kEnd;
-    if (length >= kNameMax || over >= kNameMax) return EPROTO;
-    if (const int error = receive(wire, above, over)) return error;
-    if (const int error = receive(wire, name, length)) return error;
-    name[length] = 0;
-    if (over && strcmp(above, folder) != 0) {
+    if (!head.name) return kEnd;
+    if (head.name >= kNameMax || head.folder >= kNameMax) return EPROTO;
+    if (const int error = receive(wire, above, head.folder)) return error;
+    if (const int error = receive(wire, name, head.name)) return error;
+    name[head.name] = 0;
+    if (head.folder && strcmp(above, folder) != 0) {
         if (chdir(above) != 0) return errno;
         strcpy(folder, above);
     }
-    return receive_step(wire, name, be64toh(head.size));
+    return receive_step(wire, name, head, lender);
+} WILKINS_OR(errno)
+
+// No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are absent. Returns 0, or EINTR: the
+// run is being stopped, or Python has an exception to raise.
+WILKINS_API(int, wilkins_relay_end()) {
+    const Process& p = process();
+    {
+        Board::Lock lock(p.board);
+        queue::task_exited(p.board, p.context.task, true, true, log_discarded);
+    }
+    return kept().await_end(p.first_port);
 } WILKINS_OR(errno)

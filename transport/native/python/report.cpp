@@ -47,7 +47,7 @@ struct Task {
 };
 
 struct Port {
-    uint64_t steps, bytes, dropped, reopened, shared, unseen;
+    uint64_t steps, bytes, dropped, reopened, shared, unseen, left, brought;
     bool touched;
     StandIn stand_in;
     std::string stands;
@@ -106,9 +106,13 @@ Facts take_facts(const Board& board) {
     for (int t = 0; t < head.tasks; ++t) facts.tasks.push_back(task_facts(board, survey, t, now));
     for (int p = 0; p < head.ports; ++p) {
         const PortRecord& port = board.port(p);
-        uint64_t dropped = 0;
+        uint64_t dropped = 0, left = 0, brought = 0;
         for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
-        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, port.touched != 0, port.stand_in, port.stands, port.in_vain,
+        for (int s = port.first_source; port.direction == Direction::out && s < port.first_source + port.sources; ++s) {
+            left += board.source(s).left.load();
+            brought += board.source(s).asked.load();
+        }
+        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
                                port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in});
     }
     for (int c = 0; c < head.channels; ++c) {
@@ -228,6 +232,8 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     field(out, "reopened", port.reopened);
     field(out, "shared", port.shared);
     field(out, "unseen", port.unseen);
+    field(out, "left", port.left);
+    field(out, "brought", port.brought);
     field(out, "touched", port.touched);
     field(out, "waits_first", record.habits.first == First::wait);
     field(out, "waits_looks", record.habits.looks == Looks::wait);

@@ -54,10 +54,8 @@ bool has_room(const Board& board, int source_index, const char* name) {
 
 bool claimed(const Board& board, const SlotRecord& slot) { return slot.claimed_by != 0 && !board.is_over(slot.claimed_by); }
 
-namespace {
-
-// Nobody needs the step. May a rank have it all the same, by its name?
-bool may_come_again(const Board& board, const SourceRecord& source, const SlotRecord& slot) {
+bool may_come_again(const Board& board, const SlotRecord& slot) {
+    const SourceRecord& source = board.source(slot.source);
     if (slot.state != SlotState::published || source.rewrites) return false;
     const PortRecord& port = board.port(source.port);
     for (int k = 0; k < port.links; ++k) {
@@ -68,6 +66,8 @@ bool may_come_again(const Board& board, const SourceRecord& source, const SlotRe
     }
     return false;
 }
+
+namespace {
 
 // May the source have memory for one more, beside so many that nobody needs? As many as the workflow file says, or as fit.
 bool may_retain(const Board& board, const SourceRecord& source, int kept) {
@@ -94,7 +94,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
     int best = -1, oldest = -1, kept = 0;
     each_slot(board, source, [&](int k, SlotRecord& slot) {
         if (needed(board, slot, pressed) || slot.peers > 0 || claimed(board, slot)) return;
-        if (may_come_again(board, source, slot)) {
+        if (may_come_again(board, slot)) {
             ++kept;
             if (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at) oldest = k;
             return;

@@ -11,6 +11,9 @@ namespace wilkins::queue {
 // because a name might be opened again do not count.
 bool needed(const Board& board, const SlotRecord& slot, bool pressed);
 
+// Might a rank open it, though nobody needs it?
+bool may_come_again(const Board& board, const SlotRecord& slot);
+
 // Has the rank nothing more to do with a step of the source (numbered within its port): had it, given it up, or stands by?
 bool is_past(const Board& board, const ChannelRecord& channel, int source, int reader, const SlotRecord& slot);
 

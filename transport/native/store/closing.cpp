@@ -62,7 +62,7 @@ int complete(StepFile* file) {
     const uint64_t size = file->eof();
     const uint64_t blocks = (size + kBlock - 1) / kBlock;
     bool stale = slot.reserved.load() < size;
-    for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() != kValid;
+    for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() < kValid;
     if (stale) {
         if (int error = file->reserve(blocks * kBlock)) return error;
         if (slot.touched.load() < blocks) slot.touched.store(blocks);

@@ -7,6 +7,7 @@
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
+#include "store/lent.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 #include "waiting/circle.hpp"
@@ -211,6 +212,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     if (!*error) {
         // The table first: if this process dies in between, the next writer empties it again.
         SlotRecord& slot = board.slot(index);
+        lent::note_use(slot, mapping.blocks);
         memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
         WILKINS_FAULT_POINT("create.emptied");
         slot.touched.store(0);

@@ -68,7 +68,7 @@ const char* served_at() {
     return where != nullptr ? where : "";
 }
 
-std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, bool writable, const char* name, int* error) {
+std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, int* error) {
     const std::string place = where;
     const size_t colon = place.rfind(':');
     if (colon == std::string::npos) {
@@ -77,10 +77,10 @@ std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token
     }
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
-    std::unique_ptr<FarFile> file(new FarFile(wire, writable, where));
+    std::unique_ptr<FarFile> file(new FarFile(wire, use, where));
     far::Hello hello{};
     hello.token = token;
-    hello.writable = writable;
+    hello.use = use;
     strncpy(hello.name, name, sizeof(hello.name) - 1);
     file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
     file->push();

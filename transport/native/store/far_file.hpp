@@ -19,11 +19,20 @@ const char* served_at();
 // ENOENT, if there is none.
 StepFile* open_elsewhere(const Match& match, bool writable, int* error);
 
+// What a step on another host is opened for.
+enum class Use : int32_t {
+    read,   // by another rank of the task that has it open
+    write,  // likewise
+    bring,  // to read of it what is absent elsewhere (see store/lent.hpp)
+    keep,   // so that it stays meanwhile
+};
+
 class FarFile {
 public:
     // Connects to the server at `where`; the token's slot -1: for the task's own file of that name. nullptr, with an errno, if that cannot be.
-    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, bool writable, const char* name, int* error);
-    bool writable() const { return writable_; }
+    static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, Use use, const char* name, int* error);
+    bool writable() const { return use_ == Use::write; }
+    int wire() const { return wire_; }
     const char* where() const { return where_.c_str(); }
     const StepToken& token() const { return token_; }
     ~FarFile();
@@ -45,7 +54,7 @@ public:
     int close();
 
 private:
-    FarFile(int wire, bool writable, const char* where) : wire_(wire), writable_(writable), where_(where) {}
+    FarFile(int wire, Use use, const char* where) : wire_(wire), use_(use), where_(where) {}
     int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
     struct Asked {
         void* memory;
@@ -59,7 +68,7 @@ private:
     void fail(int error);
 
     int wire_;
-    bool writable_;
+    Use use_;
     std::string where_;
     StepToken token_{};
     int error_ = 0;

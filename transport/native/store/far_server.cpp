@@ -1,6 +1,7 @@
 // The server's side: a thread for each open file of a rank on another host. It is a handle on the step like that of any rank.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -131,11 +132,30 @@ void serve_step(Incoming& in, int wire, StepFile* step) {
     }
 }
 
+bool memory_is_short() {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    for (int r = 0; r < board.head().ranks; ++r)
+        if (board.rank(r).wait == WaitFor::memory) return true;
+    return false;
+}
+
+// Until the other side lets go of the step, or ends.
+void keep_step(int wire, StepFile* step) {
+    for (pollfd one = {wire, POLLIN, 0};;) {
+        const int ready = poll(&one, 1, far::kPause);
+        if (ready > 0 || (ready < 0 && errno != EINTR)) break;
+        if (ready == 0 && memory_is_short() && !send_all(wire, "", 1, 0)) break;
+    }
+    close_step(step);
+}
+
 // The step that a rank asks for: one that a rank here has open, or a file of the task's own, by name.
 StepFile* open_for(const far::Hello& hello, int* error) {
-    if (hello.token.slot >= 0) return attach_step(hello.token, hello.writable != 0, hello.name, error);
+    const bool writable = hello.use == Use::write;
+    if (hello.use == Use::bring || hello.use == Use::keep) return hold_again(hello.token.slot, hello.token.stamp, hello.name, error);
+    if (hello.token.slot >= 0) return attach_step(hello.token, writable, hello.name, error);
     Match match;
-    const bool writable = hello.writable != 0;
     *error = ENOENT;
     if (!match_name(hello.name, &match, writable ? Purpose::update : Purpose::read) || match.outport < 0) return nullptr;
     return writable ? continue_own(match, error) : reread_own(match, error);
@@ -153,8 +173,9 @@ void serve_connection(int wire, const std::string& key) {
     StepFile* const step = open_for(hello, &error);
     const far::Opened opened = {step != nullptr ? 0 : std::max(error, 1), step != nullptr ? step->token() : StepToken{}};
     if (step == nullptr) send_all(wire, &opened, sizeof(opened), 0);
-    else if (send_all(wire, &opened, sizeof(opened), 0)) serve_step(in, wire, step);
-    else close_step(step);
+    else if (!send_all(wire, &opened, sizeof(opened), 0)) close_step(step);
+    else if (hello.use == Use::keep) keep_step(wire, step);
+    else serve_step(in, wire, step);
 }
 
 }  // namespace

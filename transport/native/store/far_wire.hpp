@@ -19,6 +19,9 @@ enum What : uint32_t {
     close,   // lets go of the step
 };
 
+// Of a step that is kept, the server says a byte now and then while a rank of its host waits for memory.
+constexpr int kPause = 200;  // ms
+
 struct Request {
     uint32_t what;
     int32_t kind;
@@ -35,7 +38,7 @@ struct Answer {
 // The first words of a connection, after the key: which step. `Opened` follows.
 struct Hello {
     StepToken token;   // one that a rank of the host has open; with slot -1, the task's own file of that name
-    int32_t writable;
+    Use use;
     char name[kNameMax];
 };
 

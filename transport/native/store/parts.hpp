@@ -62,6 +62,9 @@ bool look_at_last(const Match& match, uint64_t* size, uint64_t* identity, int64_
 // to it. That is the newest one published before it; where the first was published after it, the next one after.
 StepFile* open_within(const Match& match, uint64_t published, int* error);
 
+// Another handle on a published step; nullptr: it is gone.
+StepFile* hold_again(int slot, uint64_t stamp, const char* name, int* error);
+
 // Another handle on a step that is open for reading, so that it stays.
 StepFile* hold_too(const StepFile& file, int* error);
 

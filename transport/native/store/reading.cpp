@@ -92,14 +92,18 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     Process& p = process();
     WILKINS_FAULT_POINT("open.before-map");
     Mapping mapping;
-    *error = p.arenas->map(index, false, &mapping);
+    const bool lent = p.board.slot(index).lent.is != 0;
+    *error = p.arenas->map(index, lent, &mapping);
     WILKINS_FAULT_POINT("open.mapped");
     // Where address space is limited, a mapping may be shorter than a step.
     if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
     if (!*error) *error = open_to(mapping, p.board.slot(index).size.load());
     StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
-    if (file) file->state->published = p.board.slot(index).published_stamp;
-    if (file) return file;
+    if (file) {
+        file->state->published = p.board.slot(index).published_stamp;
+        file->state->lent = lent;
+        return file;
+    }
     if (!*error) *error = ENOMEM;
     Board::Lock lock(p.board);
     queue::drop_hold(p.board, p.rank_index, index, p.board.self());
@@ -348,7 +352,7 @@ StepFile* attach_far(const char* where, const StepToken& token, bool writable, c
         Board::Lock lock(p.board);
         ++p.me().files;
     }
-    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable, said, error);
+    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable ? Use::write : Use::read, said, error);
     if (!far) return nullptr;
     StepFile* const file = make_file(Role::far, -1, {}, (1ull << 63) | hash_text(where, far->token().stamp), match.name);
     if (!file) {

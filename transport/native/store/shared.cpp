@@ -49,7 +49,8 @@ void note_library(const void* library) {
     if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
 }
 
-// Another handle on a published step; nullptr: it is gone.
+}  // namespace
+
 StepFile* hold_again(int index, uint64_t stamp, const char* name, int* error) {
     const Process& p = process();
     {
@@ -62,6 +63,8 @@ StepFile* hold_again(int index, uint64_t stamp, const char* name, int* error) {
     if (file) file->state->again = true;
     return file;
 }
+
+namespace {
 
 // Does the name mean the step that was opened last, to a library that has not had it?
 StepFile* open_last(const Match& match, const void* library, bool counts) {

@@ -9,6 +9,7 @@
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
+#include "store/lent.hpp"
 #include "store/reclaim.hpp"
 #include "waiting/wait.hpp"
 
@@ -210,6 +211,10 @@ int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
 }
 
 void StepFile::prepare_read(uint64_t offset, uint64_t count) {
+    if (state->lent) {
+        lent::bring(state, offset, count);
+        return;
+    }
     if (state->slot < 0) reserve(state->size);
     if (state->slot < 0 || !writable() || count == 0) return;
     const uint64_t last = (offset + count - 1) / kBlock;
@@ -235,6 +240,7 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
     if (inside < count) memset(to + inside, 0, count - inside);
     if (inside == 0) return;
     Timed timed(inside);
+    if (state->lent && lent::bring(state, offset, inside) != 0) return;
     if (state->slot < 0 || !writable()) {
         if (state->slot < 0 && reserve(state->size) != 0) return;
         memcpy(to, state->mapping.bytes + offset, inside);
@@ -291,6 +297,7 @@ int StepFile::set_eof(uint64_t size) {
 bool StepFile::is_far() const { return state->far != nullptr; }
 
 int StepFile::settle() {
+    if (state->lent) return state->failed;
     if (!state->far) return 0;
     if (!state->failed) state->failed = state->far->settle();
     return state->failed;
@@ -308,6 +315,7 @@ int StepFile::lock(short kind) {
 unsigned char* StepFile::data() const { return state->mapping.bytes; }
 
 int StepFile::descriptor() const {
+    if (state->lent && (errno = lent::bring(state, 0, eof())) != 0) return -1;
     if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, writable());
     return state->fd;
 }

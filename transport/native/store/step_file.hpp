@@ -35,6 +35,9 @@ struct StepFile::State {
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes
     uint64_t published = 0;       // place of the step that is read in the order of publication; 0: none is
+    std::unique_ptr<FarFile> lender;  // of a step that is lent: where absent blocks come from, for the process `lent_to`
+    uint32_t lent_to = 0;
+    bool lent = false;
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;

@@ -33,5 +33,6 @@ def _crossing(plan: Plan, relay: Relay, port: dict[str, Any], messages: int) -> 
         reads=plan.hosts[relay.reads].name,
         steps=port["steps"],
         bytes=port["bytes"],
-        messages=messages,
+        moved=port["bytes"] - port["left"],
+        messages=messages + port["brought"],
     )

@@ -53,17 +53,21 @@ class _Told(Terminal):
         self._control.send(say=message)
 
 
+_ALL = -1
+
+
 class _Start(Start):
     """Starts programs, relays with what they need to meet their other halves, and tasks that are on several hosts."""
 
     spanning: Spanning
     variables: dict[int, dict[str, str]]
-    """By task."""
+    """By task, and for all of them (`_ALL`)."""
     descriptors: dict[int, list[int]]
     """By task: what it inherits, to be closed here once all that share it were started."""
 
     def extras(self, task: TaskPlan) -> tuple[dict[str, str], tuple[int, ...]]:
-        return self.variables.get(task.index, {}), tuple(self.descriptors.get(task.index, ()))
+        variables = {**self.variables.get(_ALL, {}), **self.variables.get(task.index, {})}
+        return variables, tuple(self.descriptors.get(task.index, ()))
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
         if task.is_part:
@@ -203,11 +207,11 @@ class Keeper:
         self.name = plan.hosts[self.part.host].name
         self.records = _HostRecords(self.run, self.name)
         self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
-        self._variables: dict[int, dict[str, str]] = {}
+        self._key = told["key"]
+        self._variables: dict[int, dict[str, str]] = {_ALL: {far_files.KEY: self._key}}
         self._descriptors: dict[int, list[int]] = {}
         self._messages: dict[int, relay_messages.Messages] = {}
         """By relay, of this host's receivers."""
-        self._key = told["key"]
         self._spanning = Spanning(plan, self.part, self.run, self._key)
         self._supervisor: Supervisor | None = None
 
@@ -219,7 +223,7 @@ class Keeper:
     def _meet(self, addresses: dict[str, str]) -> None:
         """Where the receivers of all hosts are."""
         for task, one in self.part.senders:
-            self._variables[task] = {relay.KEY: self._key, relay.ADDRESS: addresses[str(one.index)]}
+            self._variables[task] = {relay.ADDRESS: addresses[str(one.index)]}
         ends: dict[int, tuple[int, int]] = {}
         for task, one in self.part.receivers:
             producer = self._producer(one)
@@ -228,7 +232,6 @@ class Keeper:
             count = relay_messages.Messages.made()
             self._messages[one.index] = relay_messages.Messages(count)
             self._variables[task] = {
-                relay.KEY: self._key,
                 relay.LISTENS: str(door),
                 relay.ENDS: f"{ours},{theirs}",
                 relay_messages.VARIABLE: str(count),

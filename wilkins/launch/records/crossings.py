@@ -28,13 +28,15 @@ class Crossing:
     steps: int
     bytes: int
     """Of these steps."""
+    moved: int
+    """Bytes of them that have crossed: those that somebody there has read, or was expected to."""
     messages: int
-    """That the two halves of the relay have sent each other, steps among them."""
+    """For all this, in both directions; steps are among them."""
 
 
 def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
     """What crossed, the most bytes first; empty if nothing could. `all_in`: a file that has more than the table."""
-    ordered = sorted((one for one in crossings if one.steps), key=lambda one: -one.bytes)
+    ordered = sorted((one for one in crossings if one.steps), key=lambda one: -one.moved)
     if not ordered:
         return ""
     rows = [
@@ -42,13 +44,13 @@ def table(crossings: Sequence[Crossing], all_in: str = "") -> str:
             f"{one.producer} -> {_readers(one)}",
             one.files,
             f"{one.writes} -> {one.reads}",
-            *(str(count) for count in (one.steps, size(one.bytes), one.messages)),
+            *(str(count) for count in (one.steps, size(one.bytes), size(one.moved), one.messages)),
         ]
         for one in ordered[:_MOST_ROWS]
     ]
-    text = text_table(["over the network", "files", "hosts", "steps", "bytes", "messages"], rows, {0, 1, 2})
+    text = text_table(["over the network", "files", "hosts", "steps", "bytes", "moved", "messages"], rows, {0, 1, 2})
     left = ordered[_MOST_ROWS:]
-    more = f"... and {count_of(len(left), 'more crossing')} with {size(sum(one.bytes for one in left))}"
+    more = f"... and {count_of(len(left), 'more crossing')} with {size(sum(one.moved for one in left))}"
     return f"{text}\n{more}{all_in and f': see {all_in}'}" if left else text
 
 

@@ -1,0 +1,100 @@
+// Lets go of steps elsewhere: when their slots here hold others, when memory is short there, when their readers have ended.
+#include "store/kept_elsewhere.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "board/process.hpp"
+#include "queue/queue.hpp"
+#include "store/far_wire.hpp"
+#include "store/step_file.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+bool is_published(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state == SlotState::published; }
+
+}  // namespace
+
+void KeptElsewhere::add(int slot, uint64_t stamp, std::unique_ptr<FarFile> keeps) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    kept_.push_back({slot, stamp, std::move(keeps)});
+    if (watched_) return;
+    watched_ = true;
+    sigset_t all, before;  // signals are for the thread that calls
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread([this] { watch(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void KeptElsewhere::let_go() {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    const auto over = [&](const Kept& one) {
+        const SlotRecord& slot = board.slot(one.slot);
+        return !is_published(slot, one.stamp) || slot.lent.absent.load() == 0;
+    };
+    kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
+}
+
+size_t KeptElsewhere::count() {
+    std::lock_guard<std::mutex> guard(mutex_);
+    let_go();
+    return kept_.size();
+}
+
+// Its host is short of memory: a step that is here only because its name might be opened again goes, as on one host.
+void KeptElsewhere::heed(size_t index) {
+    char told = 0;
+    const Kept& one = kept_[index];
+    if (recv(one.keeps->wire(), &told, 1, MSG_DONTWAIT) <= 0) return;
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    const SlotRecord& slot = board.slot(one.slot);
+    if (!is_published(slot, one.stamp) || queue::needed(board, slot, true)) return;
+    if (queue::may_come_again(board, slot)) queue::note_replaced(board, one.slot);
+    queue::clear_slot(board, one.slot);
+    board.ring(board.source(slot.source).port);
+}
+
+void KeptElsewhere::watch() {
+    for (;;) {
+        std::vector<pollfd> wires;
+        {
+            std::lock_guard<std::mutex> guard(mutex_);
+            let_go();
+            for (const Kept& one : kept_) wires.push_back({one.keeps->wire(), POLLIN, 0});
+        }
+        if (poll(wires.data(), wires.size(), far::kPause) <= 0) continue;
+        std::lock_guard<std::mutex> guard(mutex_);
+        for (size_t k = 0; k < kept_.size(); ++k) heed(k);
+    }
+}
+
+int KeptElsewhere::await_end(int port) {
+    Process& p = process();
+    for (;;) {
+        {
+            std::lock_guard<std::mutex> guard(mutex_);
+            let_go();
+            Board::Lock lock(p.board);
+            sweep_dead_readers(p, port);
+            const auto over = [&](const Kept& one) {
+                const SlotRecord& slot = p.board.slot(one.slot);
+                return !queue::needed(p.board, slot, false) && !queue::may_come_again(p.board, slot);
+            };
+            kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
+            if (kept_.empty()) return 0;
+        }
+        Board::Lock lock(p.board);
+        if (const int error = nap(p, port, lock)) return error;
+    }
+}
+
+}  // namespace wilkins
