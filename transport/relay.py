@@ -83,6 +83,7 @@ def receive(pattern: str) -> None:
             return code
 
         _move_all(moved, os.getcwd())  # noqa: PTH109 - as its producer gave it
+        messages.end()
         ours, theirs = map(int, os.environ[ENDS].split(","))
         os.close(ours)
         os.read(theirs, 1)

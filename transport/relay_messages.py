@@ -1,4 +1,4 @@
-"""How many messages the two halves of a relay have sent each other, where the receiver's keeper can see it."""
+"""How many messages the halves of a relay have sent each other, and whether all was sent, for the receiver's keeper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import mmap
 import os
 
 VARIABLE = "WILKINS_RELAY_MESSAGES"
-"""Tells the receiver the descriptor of the count."""
+"""Tells the receiver the descriptor of the memory."""
 
 OF_A_STEP = 2
 """The receiver asks, and the sender answers with the step."""
@@ -14,7 +14,7 @@ OF_A_STEP = 2
 OF_ALL = 3
 """The sender's greeting; and at the end, the receiver asks in vain and is told so."""
 
-_SIZE = 8
+_SIZE = 16
 
 
 class Messages:
@@ -34,6 +34,15 @@ class Messages:
     def add(self, messages: int) -> None:
         """Some more were sent, by either half."""
         self._count[0] += messages
+
+    def end(self) -> None:
+        """No step will come any more."""
+        self._count[1] = 1
+
+    @property
+    def over(self) -> bool:
+        """All steps have come."""
+        return bool(self._count[1])
 
     @property
     def count(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import shutil
 import signal
@@ -220,3 +221,21 @@ def test_nothing_of_it_needs_a_name_of_this_machine(rig: Rig, folder: Path) -> N
     assert finished.code == 0, finished.err
     assert os.listdir(folder / "wilkins-runs/latest/hosts")  # noqa: PTH208
     nothing_is_left(rig)
+
+
+def test_a_reader_that_waits_for_what_does_not_come_while_another_port_is_full(tmp_path: Path) -> None:
+    """All steps of the one port have come, but not those of the other: the relay of the first one holds nothing up."""
+    writes = "import h5py\nfor name in ('a0', *(f'b{k}' for k in range(9))): h5py.File(name + '.h5', 'w').close()"
+    reads = "import h5py\nh5py.File('a0.h5').close()\nh5py.File('a1.h5')"
+    (tmp_path / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: {sys.executable}, name: sim, args: [-c, {json.dumps(writes)}],
+      outports: [{{filename: "a*.h5"}}, {{filename: "b*.h5"}}]}}
+  - {{func: {sys.executable}, name: ana, args: [-c, {json.dumps(reads)}],
+      inports: [{{filename: "a*.h5"}}, {{filename: "b*.h5", reorder: 2}}]}}
+""")
+    words = [*WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"]
+    done = run_tree(words, 60, tmp_path, {"WILKINS_RSH": str(Path(__file__).with_name("here"))})
+    assert done.code == 4, done.err
+    assert "the run is stuck" in done.err
+    assert "for a step of a1.h5" in done.err

@@ -259,7 +259,7 @@ class _Head:
             self._end(Stop(4, waits.told(self.plan, states)))
         elif verdict == "may grow" and not self._asked:
             self._asked = [host for host in self.hosts if not host.over]
-            self._tell(self._asked[0], grow=1)
+            self._tell(self._asked[0], grow=self._still.step)
 
     def _grown(self, host: _Host, *, did: bool) -> None:
         """A host says whether a queue of its own has grown; one is enough."""
@@ -272,7 +272,7 @@ class _Head:
             for one in self.hosts if did else ():
                 one.state = {}
         else:
-            self._tell(self._asked[0], grow=1)
+            self._tell(self._asked[0], grow=self._still.step)
 
     def _conclude(self) -> int:
         told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended["report"]]

@@ -314,12 +314,12 @@ class Keeper:
             elif "over" in message:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "grow" in message:
-                self._control.send(grown=self._grow())
+                self._control.send(grown=self._grow(message["grow"]))
         return True
 
-    def _grow(self) -> bool:
+    def _grow(self, steps: int) -> bool:
         try:
-            return self._board.grow()
+            return sum(self._board.grow() for _ in range(steps)) > 0
         except BoardHeldError:
             return False
 
@@ -349,7 +349,8 @@ class Keeper:
             report = self._board.report()
         except BoardHeldError:
             return {"still": 0.0}
-        return {"still": still, "report": report}
+        over = [index for index, messages in self._messages.items() if messages.over]
+        return {"still": still, "report": report, "over": over}
 
 
 class _HostRecords(RunDirectory):

@@ -15,6 +15,9 @@ _STUCK_AFTER = 5.0
 """Seconds for which nothing has moved on any host, and every program has waited, before queues grow, and before that
 counts as for ever."""
 
+_MOST_AT_ONCE = 64
+"""Steps by which a queue grows."""
+
 Verdict = Literal["goes on", "may grow", "stuck"]
 
 
@@ -23,12 +26,16 @@ class Stillness:
 
     What keepers tell is up to a second old, and not of one moment. So what they tell must hold for some time. What is
     under way between two hosts keeps both halves of a relay from waiting.
+
+    Attributes:
+        step: how far a queue grows the next time. Each time takes a second or two, so it is twice as far as the last.
     """
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._surely_since: float | None = None
         self._grows = True
+        self.step = 1
 
     def verdict(self, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> Verdict:
         """Whether the run can go on by itself, or if a queue grows, or not at all."""
@@ -50,6 +57,7 @@ class Stillness:
         """All hosts were asked to let a queue grow; `did`: one has."""
         self._grows = did
         if did:
+            self.step = min(2 * self.step, _MOST_AT_ONCE)
             self._since = self._surely_since = None
 
 
@@ -95,12 +103,13 @@ def _own(part: Part, state: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
-    """Of each relay, one half waits for a step or for room: nothing is under way between the two."""
+    """Of each relay, one half waits for a step or for room, or all steps have come: nothing is under way."""
+    over = {index for _, state in states for index in state.get("over", ())}
     waits: dict[int, bool] = {}
     for part, state in states:
         for place, relay in (*part.senders, *part.receivers):
             task = state["report"]["tasks"][place]
-            idle = task["state"] == "ended" or bool(task["waits"])
+            idle = relay.index in over or task["state"] == "ended" or bool(task["waits"])
             waits[relay.index] = waits.get(relay.index, False) or idle
     return all(waits.values())
 
