@@ -91,10 +91,15 @@ class TaskPlan:
     """In a run that goes on with another one: what the task goes back to."""
     share: Share = ()
     """Of a plan for several hosts: where the ranks run, in their order."""
-    is_relay: bool = False
-    """It is a half of a relay, by which steps get to another host."""
+    carries: str = ""
+    """Of a half of a relay, by which steps get to another host: which, in words. Of all other tasks: nothing."""
     is_part: bool = False
     """Other ranks of the task run on other hosts."""
+
+    @property
+    def is_relay(self) -> bool:
+        """It is a half of a relay."""
+        return bool(self.carries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _EARLIER: dict[str, Any] = {
     "enough": False,
     "looks": "wait",
     "share": (),
-    "is_relay": False,
+    "carries": "",
     "is_part": False,
     "part_of": 0,
     "hosts": (),

@@ -14,13 +14,16 @@ from itertools import accumulate
 from pathlib import Path
 
 import wilkins.transport
-from wilkins.errors import ResourceError
+from wilkins.errors import ResourceError, count_of
 from wilkins.flow import relays
 from wilkins.flow.policy import FlowPolicy
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 
 PROGRAM = Path(str(wilkins.transport.__file__)).with_name("relay.py")
 """What both halves of a relay execute."""
+
+_MOST_NAMED = 3
+"""Readers of a relay that are named; of more, their number is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             rerun="never",
             strict_end=True,
             origin=producer.origin,
-            is_relay=True,
+            carries=_carried(plan, relay),
         )
     )
     direction = "in" if what == "send" else "out"
@@ -274,6 +277,14 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
         )
     )
     return len(ports) - 1
+
+
+def _carried(plan: Plan, relay: Relay) -> str:
+    tasks = dict.fromkeys(plan.tasks[plan.ports[plan.channels[one].inport].task].name for one in relay.channels)
+    readers = ", ".join(tasks) if len(tasks) <= _MOST_NAMED else count_of(len(tasks), "task")
+    producer = plan.tasks[plan.ports[relay.outport].task].name
+    ways = f"from {plan.hosts[relay.writes].name} to {plan.hosts[relay.reads].name}"
+    return f"the steps of {producer} for {readers} {ways}"
 
 
 def _policies(channels: Sequence[ChannelPlan]) -> list[FlowPolicy]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.watch.namesakes import nearest, some_of
@@ -16,14 +17,24 @@ from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.program import inspect
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.wording import paragraphs
+from wilkins.transport.board import BoardHeldError
 
 
 def failed(run: TaskRun) -> str:
     """A program ended with an error."""
+    if run.plan.is_relay:
+        return f"{_relay(run)} failed: {run.exit}; its output is in {run.log.path}"
     again = f" at its {ordinal(run.starts)} start" if run.starts > 1 else ""
     once = again and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     return f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
+
+
+def _relay(run: TaskRun) -> str:
+    """What broke where steps cross to another host, and which step was next."""
+    with contextlib.suppress(BoardHeldError):
+        return f"the relay that brings {run.plan.carries}, after {count_of(run.steps(), 'step')},"
+    return f"the relay that brings {run.plan.carries}"
 
 
 def not_started(run: TaskRun, error: OSError) -> str:

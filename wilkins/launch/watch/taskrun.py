@@ -252,6 +252,14 @@ class TaskRun:
         self.unjudged = None
         self.abandon(self.outcome or "stopped")
 
+    def steps(self) -> int:
+        """How many steps it has read from, or published on, the port that has most.
+
+        Raises:
+            BoardHeldError: not now.
+        """
+        return max(map(self._board.port_steps, self._ports), default=0)
+
     def facts(self) -> Facts:
         """What the board knows about the task since its last start.
 
