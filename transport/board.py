@@ -21,6 +21,7 @@ from wilkins.errors import WilkinsError
 from wilkins.transport.plan_table import VERSION, Arrays, Begin, BoardChannel, BoardPort, BoardTask, Rest
 
 SHARED_MEMORY = Path("/dev/shm")
+_SEGMENTS = "segments"
 _NAME_MAX = 1024
 _NO_TEXT = ctypes.c_size_t(-1).value
 _ANSWERS_WITHIN = 5.0
@@ -434,6 +435,11 @@ class Board:
             os.close(self._lock)
             self._handle = None
 
+    def note_segment(self, segment: Path) -> None:
+        """Let `remove_run` remove this, too: shared memory that a killed job of the run would leave."""
+        with (self.path / _SEGMENTS).open("ab") as noted:
+            noted.write(os.fsencode(segment) + b"\n")
+
     def remove(self) -> list[Path]:
         """Unlink the run's folder with all in it, and what it hides on disk; returns as `remove_run`. Idempotent."""
         left = remove_run(self.path)
@@ -442,12 +448,14 @@ class Board:
 
 
 def remove_run(folder: Path) -> list[Path]:
-    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see store/disk.hpp).
+    """Remove a run's folder, and first the files of steps that have no name but a hidden one (see store/disk.hpp), and
+    the shared memory of others that was noted there.
 
     Returns:
         Folders on a disk that does not answer, in which such files are left. The run's folder then stays, without what
         takes memory, so that they can be found when the disk answers again.
     """
+    _unlink_noted(folder)
     hidden = _hidden(folder)
     if hidden and not _done_in_time(hidden):
         for arena in folder.glob("a[0-9]*"):
@@ -457,6 +465,13 @@ def remove_run(folder: Path) -> list[Path]:
         return sorted({path.parent for path in hidden})
     shutil.rmtree(folder, ignore_errors=True)
     return []
+
+
+def _unlink_noted(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for segment in (folder / _SEGMENTS).read_bytes().splitlines():
+            with contextlib.suppress(OSError):
+                os.unlink(segment)  # noqa: PTH108 - names are bytes
 
 
 def _hidden(folder: Path) -> list[Path]:

@@ -28,16 +28,16 @@ while True:
 LAUNCHER = """\
 import sys
 from wilkins.cli import main
-from wilkins.launch.programs.guard import Guard
-note = Guard.note
-def note_and_tell(guard, segment):
-    note(guard, segment)
+from wilkins.transport.board import Board
+note = Board.note_segment
+def note_and_tell(board, segment):
+    note(board, segment)
     with open("noted", "a") as file:
         print(segment, file=file)
-Guard.note = note_and_tell
+Board.note_segment = note_and_tell
 sys.exit(main(["run", "workflow.yaml"]))
 """
-"""`wilkins run` that tells what its guard knows of. A launcher that is killed before it has looked leaves segments."""
+"""`wilkins run` that tells what it has noted. A launcher that is killed before it has looked leaves segments."""
 
 
 def mapped(folder: Path) -> set[Path]:

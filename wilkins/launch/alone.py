@@ -81,7 +81,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         board,
         terminal,
         timeout=options.timeout,
-        on_segment=guard.note,
+        on_segment=board.note_segment,
         hints=lambda report: [*summary.old_names(plan, report), *polls.told(report)],
         polls=polls,
     )

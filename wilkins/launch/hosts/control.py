@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import select
+import time
 from typing import Any
 
 BEAT = 1.0
 """Seconds between signs of life, of both sides."""
+
+PATIENCE = 15.0
+"""Seconds of silence after which the other side counts as dead."""
 
 _CHUNK = 1 << 16
 
@@ -16,21 +22,33 @@ _CHUNK = 1 << 16
 class Control:
     """One side of a connection."""
 
-    def __init__(self, reads: int, writes: int) -> None:
+    def __init__(self, reads: int, writes: int, *, waits: bool) -> None:
+        """`waits`: `send` returns when the other side can have what was said, so that what a program prints does not
+        heap up here; else what finds no room goes with a later message."""
         self.reads = reads
         self._writes = writes
+        self._waits = waits
         self._partial = b""
+        self._unsent = bytearray()
         os.set_blocking(reads, False)
+        os.set_blocking(writes, False)
 
     def send(self, **message: Any) -> None:
         """Tell the other side something.
 
         Raises:
-            OSError: it is not there any more.
+            OSError: it is not there any more, or has taken nothing for too long.
         """
-        data = json.dumps(message).encode() + b"\n"
-        while data:
-            data = data[os.write(self._writes, data) :]
+        self._unsent += json.dumps(message).encode() + b"\n"
+        until = time.monotonic() + PATIENCE
+        while self._unsent:
+            if _has_room(self._writes, until - time.monotonic() if self._waits else 0.0):
+                with contextlib.suppress(BlockingIOError):  # less room than this
+                    del self._unsent[: os.write(self._writes, self._unsent)]
+            elif self._waits:
+                raise TimeoutError(f"nothing was heard of what was said for {PATIENCE:g} s")
+            else:
+                return
 
     def received(self) -> list[dict[str, Any]] | None:
         """What has come since the last time; None if the other side has left and all it said was given before."""
@@ -48,6 +66,13 @@ class Control:
             self._partial += data
         *lines, self._partial = self._partial.split(b"\n")
         return [json.loads(line) for line in lines] if lines or not ended else None
+
+
+def _has_room(writes: int, within: float) -> bool:
+    """Wait up to so many seconds until something can be written."""
+    poll = select.poll()
+    poll.register(writes, select.POLLOUT)
+    return bool(poll.poll(max(0.0, within) * 1000))
 
 
 def packed(data: bytes) -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wilkins.errors import ResourceError
+from wilkins.errors import ResourceError, count_of
 from wilkins.launch.hosts import waits
-from wilkins.launch.hosts.control import BEAT, Control, unpacked
+from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, unpacked
 from wilkins.launch.hosts.crossed import crossed
 from wilkins.launch.hosts.merge import merged, wrong
 from wilkins.launch.hosts.reach import address, remote
@@ -30,9 +30,6 @@ from wilkins.launch.watch import further
 from wilkins.launch.watch.supervise import GRACE, QUIET_FOR, Signals, Stop
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
-
-PATIENCE = 15.0
-"""Seconds of silence after which the other side counts as dead."""
 
 _UP_WITHIN = 60.0
 """Seconds within which a keeper must be there."""
@@ -52,6 +49,8 @@ class _Host:
     heard: float
     ready: dict[str, int] | None = None
     state: dict[str, Any] = field(default_factory=dict)
+    steps: list[int] = field(default_factory=list)
+    """By task of the part: how many it had when the host was heard last."""
     ended: dict[str, Any] | None = None
     gone: bool = False
 
@@ -108,7 +107,6 @@ class _Head:
                 run=str(records.path),
                 host=host.part.host,
                 key=key,
-                patience=PATIENCE,
                 folder=str(Path.cwd()),
                 environment=_passed_on(),
             )
@@ -126,14 +124,12 @@ class _Head:
                 raise ResourceError(f"the host {name} cannot be reached: {words[0]}: {error.strerror}") from error
         assert process.stdin is not None
         assert process.stdout is not None
-        control = Control(process.stdout.fileno(), process.stdin.fileno())
+        control = Control(process.stdout.fileno(), process.stdin.fileno(), waits=False)
         return _Host(part, name, process, control, time.monotonic())
 
     def _tell(self, to: _Host, /, **message: Any) -> None:
-        try:
+        with contextlib.suppress(OSError):  # it has left: what it said last is still to be read
             to.control.send(**message)
-        except OSError:
-            self._lost(to)
 
     def run(self) -> int:
         """Let all hosts do their parts; the exit code."""
@@ -148,13 +144,13 @@ class _Head:
                     else:
                         signals.drain()
                 now = time.monotonic()
-                if not introduced and all(host.ready is not None for host in self.hosts):
+                if not introduced and self.stop is None and all(host.ready is not None for host in self.hosts):
                     introduced = True
                     self._introduce()
                 if now - beaten >= BEAT:
                     beaten = now
                     for host in self.hosts:
-                        if not host.over and introduced:
+                        if not host.over:
                             self._tell(host, beat=1)
                 self._check(now, signals, introduced=introduced)
         return self._conclude()
@@ -180,11 +176,12 @@ class _Head:
             if not _is_relay(self.plan, message["task"]):
                 self.terminal.lines(message["task"], unpacked(message["lines"]))
         elif "say" in message:
-            self.terminal.say(message["say"])
+            self.terminal.say(f"{host.name}: {message['say']}")
         elif "grown" in message:
             self._grown(host, did=message["grown"])
         elif "beat" in message:
             host.state = message["beat"]
+            host.steps = message["steps"]
         elif "ready" in message:
             host.ready = message["ready"]
         elif "over" in message:
@@ -192,7 +189,7 @@ class _Head:
                 if other is not host and message["over"] in other.part.tasks and not other.over:
                     self._tell(other, over=message["over"], clean=message["clean"])
         elif "stop" in message:
-            self._end(Stop(message["stop"], f"{message['reason']} (on {host.name})"), said=True)
+            self._end(Stop(message["stop"], f"{host.name}: {message['reason']}"), said=True)
         elif "failed" in message:
             host.gone = True
             self._end(Stop(message["code"], f"{host.name}: {message['failed']}"))
@@ -210,11 +207,17 @@ class _Head:
         with contextlib.suppress(KeyError):
             self._selector.unregister(host.control.reads)
         log = self.records.path / "hosts" / f"{host.name}.log"
-        tasks = ", ".join(self.plan.tasks[task].name for task in host.part.tasks)
+        tasks = ", ".join(f"{self.plan.tasks[task].name}{self._after(task)}" for task in host.part.tasks)
         told = log.read_text(errors="replace").strip().splitlines()[-3:]
         self._end(
             Stop(1, "\n".join([f"the host {host.name} is lost, with {tasks}; what it said last is in {log}", *told]))
         )
+
+    def _after(self, task: int) -> str:
+        """How far a task had come, as far as its hosts have told."""
+        of = [dict(zip(host.part.tasks, host.steps, strict=False)) for host in self.hosts]
+        steps = max(one.get(task, 0) for one in of)
+        return f" (after {count_of(steps, 'step')})" if steps else ""
 
     def _end(self, stop: Stop, *, said: bool = False) -> None:
         if self.stop is not None:
@@ -308,15 +311,18 @@ class _Head:
             with contextlib.suppress(OSError):
                 if host.process.stdin is not None:
                     host.process.stdin.close()
-            try:
-                host.process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                host.process.kill()
-                host.process.wait()
+        until = time.monotonic() + GRACE
+        for host in self.hosts:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                host.process.wait(max(0.0, until - time.monotonic()))
+            host.process.kill()
+            host.process.wait()
         self._selector.close()
         cleaning = [
             subprocess.Popen(
-                remote(host.name, [sys.executable, "-m", "wilkins", "clean"]),
+                remote(
+                    host.name, [sys.executable, "-m", "wilkins.launch.hosts.lost", str(self.records.path), host.name]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -13,8 +13,8 @@ from typing import Any
 
 from wilkins.errors import ResourceError, WilkinsError
 from wilkins.launch.alone import Start, end_of
-from wilkins.launch.hosts import span
-from wilkins.launch.hosts.control import BEAT, Control, packed
+from wilkins.launch.hosts import reach, span
+from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
@@ -24,8 +24,9 @@ from wilkins.launch.programs.process import Program
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
+from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.links import tell_links
-from wilkins.launch.watch.supervise import Stop, Supervisor, last_report
+from wilkins.launch.watch.supervise import GRACE, Stop, Supervisor, last_report
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan import planfile
@@ -96,8 +97,9 @@ class Spanning:
         self._stands: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
         self._settings: list[Path] = []
-        self._reach = span.write_reach(run / "hosts" / self._name) if self.tasks else Path()
-        self._servers: list[Program] = []
+        self._reach = span.write_reach(run, self._name) if self.tasks else Path()
+        self._servers: dict[int, Program] = {}
+        """By task."""
 
     def leads(self, place: int) -> bool:
         """Does this host start the task?"""
@@ -119,7 +121,7 @@ class Spanning:
                 key = {far_files.KEY: self._key, far_files.ADDRESS: addresses[_service(task, self._part.host)]}
                 served = env.merged(base, {}, {**board.environment(place, 0), **key, far_files.LISTENS: str(door)})
                 words = [sys.executable, str(far_files.__file__)]
-                self._servers.append(process.start(words, served, task.cwd, pass_fds=[door], capture=False))
+                self._servers[place] = process.start(words, served, task.cwd, pass_fds=[door], capture=False)
                 os.close(door)
                 ranks = span.ranks_here(task, self._part.host)
                 others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
@@ -155,13 +157,30 @@ class Spanning:
         """Has the job of a task that another host has started not failed?"""
         return self._clean.get(place, True)
 
+    def family(self) -> list[int]:
+        """The processes of this host's programs, whoever has started them."""
+        own = process.descendants(os.getpid())
+        return [*own, *process.members(reach.PART, reach.part_of(self._run, self._name))] if self.tasks else own
+
+    def ended_server(self) -> str | None:
+        """Which server has ended, without which ranks on other hosts wait for ever."""
+        ended = process.reap(server.pid for server in self._servers.values())
+        for place, server in self._servers.items():
+            if server.pid in ended:
+                return (
+                    f"the process that serves the files of {self.tasks[place].name} here to its ranks on other hosts "
+                    f"failed: {Exit(ended[server.pid])}"
+                )
+        return None
+
     def end(self) -> None:
-        """Nothing of it stays."""
-        for server in self._servers:
-            process.send([server.pid], signal.SIGKILL)
-            process.reap([server.pid])
+        """Nothing of it stays, also where the mpiexec on another host can no longer end what it has started here."""
         for path in self._settings:
             path.unlink(missing_ok=True)
+        process.send((server.pid for server in self._servers.values()), signal.SIGKILL)
+        process.reap(server.pid for server in self._servers.values())
+        if self.tasks:
+            end_members(reach.part_of(self._run, self._name), variable=reach.PART, leave_within=GRACE)
 
 
 def _service(task: TaskPlan, host: int) -> str:
@@ -191,15 +210,13 @@ class Keeper:
     """One host's launcher."""
 
     def __init__(self, control: Control, told: dict[str, Any]) -> None:
-        """`told`: the head's first message: the run's directory, the host's number, the key, how long silence may last.
+        """`told`: the head's first message: the run's directory, the host's number, the key.
 
         Raises:
             ResourceError: this host does not see the run's directory, or cannot set up its part.
         """
         self._control = control
-        self._patience: float = told["patience"]
-        self._heard = time.monotonic()
-        self._beaten = 0.0
+        self._heard = self._beaten = 0.0
         self._stop_asked = False
         self.run = Path(told["run"])
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
@@ -241,8 +258,13 @@ class Keeper:
     def _producer(self, one: Relay) -> int:
         return self._plan.ports[one.outport].task
 
-    def keep(self, addresses: dict[str, str]) -> None:
-        """Run the host's part to its end, and tell what became of it. `addresses`: of receivers, by relay."""
+    def keep(self, addresses: dict[str, str], after: list[dict[str, Any]]) -> None:
+        """Run the host's part to its end, and tell what became of it.
+
+        Args:
+            addresses: of receivers, by relay.
+            after: what the head said after these.
+        """
         plan = self.part.plan
         terminal = _Told(self._control)
         sweep()
@@ -271,8 +293,16 @@ class Keeper:
                 ]
                 self._board = board
                 self._supervisor = Supervisor(
-                    crew, board, terminal, on_segment=guard.note, on_stop=self._tell_stop, inbox=self
+                    crew,
+                    board,
+                    terminal,
+                    on_segment=board.note_segment,
+                    on_stop=self._tell_stop,
+                    inbox=self,
+                    family=self._spanning.family,
                 )
+                self._heard = time.monotonic()
+                self._heed(after)
                 code = self._supervisor.run(self._tick)
                 report: dict[str, Any] | None = None
                 try:
@@ -308,6 +338,10 @@ class Keeper:
             self._stop(Stop(1, "the head of the run is gone"))
             return False
         self._heard = time.monotonic()
+        self._heed(messages)
+        return True
+
+    def _heed(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
             if "stop" in message:
                 self._stop(Stop(message["stop"], message["reason"]))
@@ -315,7 +349,6 @@ class Keeper:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "grow" in message:
                 self._control.send(grown=self._grow(message["grow"]))
-        return True
 
     def _grow(self, steps: int) -> bool:
         try:
@@ -334,11 +367,13 @@ class Keeper:
     def _tick(self) -> float | None:
         """Give a sign of life, with what the head needs to know whether anything can go on."""
         now = time.monotonic()
-        if now - self._heard > self._patience:
-            self._stop(Stop(1, f"nothing was heard of the head for {self._patience:g} s"))
+        if now - self._heard > PATIENCE:
+            self._stop(Stop(1, f"nothing was heard of the head for {PATIENCE:g} s"))
         if now - self._beaten >= BEAT:
             self._beaten = now
-            self._control.send(beat=self._state())
+            self._control.send(beat=self._state(), steps=self._steps())
+        if (ended := self._spanning.ended_server()) and self._supervisor is not None:
+            self._supervisor.stop(1, ended)
         return None
 
     def _state(self) -> dict[str, Any]:
@@ -351,6 +386,14 @@ class Keeper:
             return {"still": 0.0}
         over = [index for index, messages in self._messages.items() if messages.over]
         return {"still": still, "report": report, "over": over}
+
+    def _steps(self) -> list[int]:
+        """How many steps each of the host's own tasks has had, or given."""
+        crew = self._supervisor.crew if self._supervisor is not None else []
+        try:
+            return [run.steps() for run in crew[: len(self.part.tasks)]]
+        except BoardHeldError:
+            return []
 
 
 class _HostRecords(RunDirectory):
@@ -376,41 +419,60 @@ def _seen(path: Path) -> str:
         time.sleep(0.1)
 
 
+class _Opening:
+    """What the head says before the host's part begins; signs of life are given meanwhile."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self.rest: list[dict[str, Any]] = []
+        """What it said after that for which was waited last."""
+
+    def wait(self, word: str) -> dict[str, Any]:
+        """Its message with this word.
+
+        Raises:
+            EOFError: it has left, is not heard, or has stopped the run.
+        """
+        heard = time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control.reads, selectors.EVENT_READ)
+            while time.monotonic() - heard <= PATIENCE:
+                while self.rest:
+                    message = self.rest.pop(0)
+                    if word in message:
+                        return message
+                    if "stop" in message:
+                        self._control.send(ended=message["stop"], report=None)
+                        raise EOFError
+                self._control.send(beat={}, steps=[])
+                if selector.select(BEAT):
+                    messages = self._control.received()
+                    if messages is None:
+                        break
+                    heard = time.monotonic()
+                    self.rest += messages
+        raise EOFError
+
+
 def main() -> int:
     """Serve the head."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the head is asked, and asks in turn
-    control = Control(sys.stdin.fileno(), os.dup(sys.stdout.fileno()))
+    control = Control(sys.stdin.fileno(), os.dup(sys.stdout.fileno()), waits=True)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        told = _next(control)
+        opening = _Opening(control)
+        told = opening.wait("run")
         os.environ.update(told["environment"])
         os.chdir(told["folder"])
         keeper = Keeper(control, told)
         control.send(ready=keeper.addresses())
-        keeper.keep(_next(control)["addresses"])
+        keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
     except WilkinsError as error:
         control.send(failed=str(error), code=error.exit_code)
         return error.exit_code
-    except (BrokenPipeError, EOFError):
+    except (BrokenPipeError, TimeoutError, EOFError):
         return 1
     return 0
-
-
-def _next(control: Control) -> dict[str, Any]:
-    """The next message of the head.
-
-    Raises:
-        EOFError: there is none.
-    """
-    with selectors.DefaultSelector() as selector:
-        selector.register(control.reads, selectors.EVENT_READ)
-        while True:
-            selector.select()
-            messages = control.received()
-            if messages is None:
-                raise EOFError
-            if messages:
-                return messages[0]
 
 
 if __name__ == "__main__":

@@ -13,8 +13,11 @@ from pathlib import Path
 RSH = "WILKINS_RSH"
 """Names a command that runs another one on a host, as ``ssh HOST COMMAND`` does, instead of ssh or srun."""
 
-_OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20")
-"""Of ssh: ask nobody for a password, and do not try for ever."""
+PART = "WILKINS_PART"
+"""Marks what was started here for a task of several hosts, so that this host's keeper can end it."""
+
+_OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5")
+"""Of ssh: ask nobody for a password, and do not try for ever, nor wait for a host that is cut off."""
 
 
 def remote(host: str, words: Sequence[str]) -> list[str]:
@@ -33,13 +36,19 @@ def address(host: str) -> str:
     return socket.gethostname() if host == "localhost" or RSH in os.environ else host
 
 
-def main(words: list[str]) -> None:
+def part_of(run: Path, host: str) -> str:
+    """The value of `PART` on a host."""
+    return str(run / "hosts" / host)
+
+
+def main(run: Path, words: list[str]) -> None:
     """``[OPTION ...] HOST WORD ...``: the words, with spaces between them, are what a shell on the host is to do."""
     while words[0].startswith("-"):
         words = words[1:]
-    command = remote(words[0], ["/bin/sh", "-c", " ".join(words[1:])])
+    mark = f"{PART}={part_of(run, words[0])}"
+    command = remote(words[0], ["/usr/bin/env", mark, "/bin/sh", "-c", " ".join(words[1:])])
     os.execvp(command[0], command)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]), sys.argv[2:])

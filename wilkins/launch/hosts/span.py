@@ -50,14 +50,11 @@ def write_settings(path: Path, variables: Mapping[str, str], folder: Path) -> No
     hidden.rename(path)
 
 
-def write_reach(folder: Path) -> Path:
-    """A program that an mpiexec takes for ssh. It finds programs as this process does, whatever the mpiexec thinks.
-
-    Args:
-        folder: of this host alone.
-    """
-    path = folder / "reach"
-    words = [sys.executable, "-m", "wilkins.launch.hosts.reach"]
+def write_reach(run: Path, host: str) -> Path:
+    """A program that an mpiexec on a host takes for ssh. It finds programs as this process does, whatever the mpiexec
+    thinks."""
+    path = run / "hosts" / host / "reach"
+    words = [sys.executable, "-m", "wilkins.launch.hosts.reach", str(run)]
     where = shlex.quote(os.environ.get("PATH", os.defpath))
     path.write_text(f'#!/bin/sh\nPATH={where} exec {shlex.join(words)} "$@"\n')
     path.chmod(0o700)

@@ -101,7 +101,7 @@ class JobRank:
             timeout=setting.timeout if self._leads else None,
             watches_all=self._leads,
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
-            on_segment=guard.note,
+            on_segment=board.note_segment,
             hints=lambda report: [*old_names(plan, report), *polls.told(report)],
             # The end of a rank of the job would be the end of the job.
             polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,

@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import time
-from pathlib import Path
 from types import TracebackType
 
 from wilkins.launch.programs import process
@@ -32,7 +31,6 @@ class Guard:
         """Value of `VARIABLE` in every process that belongs to the launcher."""
         self._pipe = -1
         self._pid = 0
-        self._lost = False
 
     def __enter__(self) -> Guard:
         read_end, self._pipe = os.pipe()
@@ -48,29 +46,19 @@ class Guard:
         os.close(read_end)
         return self
 
-    def note(self, segment: Path) -> None:
-        """Let the guard know of shared memory that it must remove too."""
-        self._tell(os.fsencode(segment) + b"\n")
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell(_DONE + b"\n")
-        os.close(self._pipe)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
-
-    def _tell(self, line: bytes) -> None:
-        if self._lost:
-            return
         try:
-            os.write(self._pipe, line)
+            os.write(self._pipe, _DONE)
         except BrokenPipeError:
-            self._lost = True
             say(
                 "the process that cleans up should this launcher be killed was killed itself; the launcher cleans up "
                 "at the end of the run all the same, and after a kill `wilkins clean` does"
             )
+        os.close(self._pipe)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
 
 
 def _watch(pipe: int, token: str) -> None:
@@ -80,25 +68,19 @@ def _watch(pipe: int, token: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    told = b""
-    while part := os.read(pipe, 65536):
-        told += part
-    lines = told.splitlines()
-    if _DONE not in lines:
+    if os.read(pipe, len(_DONE)) != _DONE:
         # A child between fork and exec carries no token yet, but the launcher's lock on the run: it dies in a moment.
         for pause in (0.0, 0.1, 0.5):
             time.sleep(pause)
             end_members(token)
             sweep()
-        for segment in lines:
-            with contextlib.suppress(OSError):
-                os.unlink(segment)  # noqa: PTH108, names are bytes
 
 
-def end_members(token: str) -> None:
-    """Kill every process that carries the token."""
-    until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until and (alive := process.members(VARIABLE, token)):
-        process.send(alive, signal.SIGKILL)
+def end_members(token: str, *, variable: str = VARIABLE, leave_within: float = 0.0) -> None:
+    """Kill every process that carries the token, after so many seconds in which all may end by themselves."""
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < _PATIENCE and (alive := process.members(variable, token)):
+        if now >= leave_within:
+            process.send(alive, signal.SIGKILL)
         process.reap(alive)
         time.sleep(0.02)

@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -62,6 +62,10 @@ def last_report(board: Board) -> dict[str, Any]:
         with contextlib.suppress(BoardHeldError):
             return board.report()
     return board.report()
+
+
+def _descendants() -> list[int]:
+    return process.descendants(os.getpid())
 
 
 class Inbox(Protocol):
@@ -131,11 +135,13 @@ class Supervisor:
         hints: Callable[[dict[str, Any]], list[str]] | None = None,
         polls: Polls | None = None,
         inbox: Inbox | None = None,
+        family: Callable[[], Iterable[int]] = _descendants,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
         when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
         finds in a report what the user should be told while the run goes on, once; `polls` finds programs that do
-        nothing but ask for what will not come, which are ended; `inbox` is what another launcher of the run says."""
+        nothing but ask for what will not come, which are ended; `inbox` is what another launcher of the run says;
+        `family` finds the processes of its programs."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -163,6 +169,7 @@ class Supervisor:
         self._hints = hints
         self._polls = polls
         self._inbox = inbox
+        self._family = family
         self._next_polls = time.monotonic() + (polls.every_s if polls else 0.0)
         self._hinted: set[str] = set()
         self._ranks: dict[int, Ranks] = {}
@@ -238,7 +245,7 @@ class Supervisor:
     def _end_programs(self) -> None:
         """Ask politely; what programs say to that goes to their logs alone, so that the reason stays in sight."""
         now = time.monotonic()
-        self._segments.look(now, process.descendants(os.getpid()))
+        self._segments.look(now, self._family())
         process.send(self._pids(), signal.SIGTERM, group=True)
         self._release_at = now + _RELEASE
         self._kill_at = now + GRACE
@@ -387,7 +394,7 @@ class Supervisor:
         if self._stop is not None:
             return
         if now >= self._segments.due:
-            self._segments.look(now, process.descendants(os.getpid()))
+            self._segments.look(now, self._family())
         for run in self.crew:
             if run.deadline is not None and now >= run.deadline:
                 self.stop(4, f"{run.name}: still running after its timeout of {run.plan.timeout:g} s; stopped")

@@ -1,0 +1,20 @@
+"""Cleans up on a host whose keeper is gone: ``lost.py RUN HOST``, called by the head, there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from wilkins.launch.hosts import reach
+from wilkins.launch.programs.guard import end_members
+from wilkins.transport.board import sweep
+
+
+def clean(run: Path, host: str) -> None:
+    """End what an mpiexec on another host has started here, and free what the run has left."""
+    end_members(reach.part_of(run, host), variable=reach.PART)
+    sweep()
+
+
+if __name__ == "__main__":
+    clean(Path(sys.argv[1]), sys.argv[2])
