@@ -16,7 +16,8 @@ from pathlib import Path
 
 NEEDS = ("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter", "pgrep")
 
-# /sys is mounted anew, or MPI's libraries see the machine's network and not the host's.
+# /sys is mounted anew, or MPI's libraries see the machine's network and not the host's. What a shell of the user's does
+# first (that of sshd does) is slow, and may leave locks on the machine's disk when it is killed.
 _FIRST = """
 set -e
 hostname "$0"
@@ -24,6 +25,7 @@ mount --rbind /sys/fs/cgroup /mnt && mount -t sysfs sys /sys && mount --rbind /m
 mount -t tmpfs shm /dev/shm
 mkdir -p /run/sshd
 mount --bind "$1/hosts" /etc/hosts
+if [ -e ~/.bashrc ]; then mount --bind /dev/null ~/.bashrc; fi
 ip link set lo up
 while ! ip -br link show e0 up 2> /dev/null | grep -q UP; do sleep 0.02; done
 exec "$2" -D -f "$1/sshd_config"
@@ -93,6 +95,10 @@ class Rig:
             _do("ip", "link", "set", link, "master", bridge, "up")
             address = f"ip addr add 10.77.0.{place + 1}/24 dev e0; ip link set e0 up"
             _do("nsenter", "-t", str(first), "-n", "sh", "-c", address)
+        self._meet()
+
+    def _meet(self) -> None:
+        """Wait until the first host reaches all others."""
         until = time.monotonic() + 20
         for name in self.names:
             while subprocess.run(self.on(self.names[0], "ssh", name, "true"), capture_output=True).returncode:
@@ -113,6 +119,11 @@ class Rig:
     def cut(self, host: str) -> None:
         """Take a host's network away."""
         _do("ip", "link", "set", self._link(host), "down")
+
+    def join(self, host: str) -> None:
+        """Give a host that was cut off its network back."""
+        _do("ip", "link", "set", self._link(host), "up")
+        self._meet()
 
     def slow(self, host: str, bits: int) -> None:
         """Let a host send so many bits per second, and receive as many."""
@@ -142,6 +153,19 @@ class Rig:
         words = self.on(host, "pgrep", "-a", "-f", pattern)
         lines = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
         return [line for line in lines if "pgrep" not in line]
+
+    def running(self, host: str) -> dict[int, str]:
+        """What was started on a host: command lines, by pid on this machine. Its sshd is none of them."""
+        first = self._first[host]
+        space = (Path("/proc") / str(first) / "ns/pid").stat().st_ino
+        found = {}
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and (entry / "ns/pid").stat().st_ino == space:
+                    words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                    if words and not words.startswith("sshd:"):
+                        found[int(entry.name)] = words
+        return found
 
     def __exit__(self, *_: object) -> None:
         for parent in self._parents.values():

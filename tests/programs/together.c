@@ -1,10 +1,12 @@
-/* Ranks that write or read files together: together write STEPS COUNT, together read WRITERS. The value of element i of
-   rank r in step s is 1000 s + r + i / 2^20. Odd steps are transferred collectively. */
+/* Ranks that write or read files together: together write STEPS COUNT [PAUSE], together read WRITERS. The value of
+   element i of rank r in step s is 1000 s + r + i / 2^20. Odd steps are transferred collectively. PAUSE: milliseconds
+   before each step. */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size;
 
@@ -81,7 +83,10 @@ int main(int argc, char** argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (strcmp(argv[1], "write") == 0)
-        for (; step < atoi(argv[2]); ++step) write_step(step, (hsize_t)atoll(argv[3]));
+        for (; step < atoi(argv[2]); ++step) {
+            if (argc > 4) usleep((useconds_t)atoi(argv[4]) * 1000);
+            write_step(step, (hsize_t)atoll(argv[3]));
+        }
     else {
         H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
         while (read_step(step, atoi(argv[2]))) ++step;

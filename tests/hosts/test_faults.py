@@ -1,0 +1,50 @@
+"""One thing fails at a random moment of a run over three hosts: all else ends soon, says why, and leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hosts.faults import Fault, Shape, drawn, trial, undisturbed
+from hosts.rig import NEEDS, Rig
+
+pytestmark = [pytest.mark.needs("root", "namespaces", *NEEDS, "mpirun.openmpi"), pytest.mark.xdist_group("hosts")]
+
+SEED = 20
+"""Of the first fault; those that follow have the next ones."""
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    with Rig(3) as one:
+        yield one
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("pair", ("node1", "node0"), "relay", "node0", 1.5),
+        Fault("fan-out", ("node0", "node2", "node1"), "all", "node2", 1.2),
+        Fault("ranks", ("node1", "node2", "node0"), "files", "node2", 2.5),
+    ],
+    ids=lambda fault: f"{fault.shape}-{fault.what}",
+)
+def test_a_fault_ends_all(rig: Rig, tmp_path: Path, fault: Fault) -> None:
+    assert trial(rig, tmp_path, fault), "the run was over before"
+
+
+@pytest.fixture(scope="module")
+def lasts(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape], float]:
+    """How long a run takes when nothing fails, by the workflow's shape."""
+    return undisturbed(rig, tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("seed", range(SEED, SEED + 60))
+def test_a_fault_at_a_random_moment_ends_all(
+    rig: Rig, tmp_path: Path, lasts: Callable[[Shape], float], seed: int
+) -> None:
+    trial(rig, tmp_path, drawn(seed, lasts))
