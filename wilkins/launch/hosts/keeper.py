@@ -177,8 +177,10 @@ class Spanning:
         """Nothing of it stays, also where the mpiexec on another host can no longer end what it has started here."""
         for path in self._settings:
             path.unlink(missing_ok=True)
-        process.send((server.pid for server in self._servers.values()), signal.SIGKILL)
-        process.reap(server.pid for server in self._servers.values())
+        servers = [server.pid for server in self._servers.values()]
+        self._servers.clear()
+        process.send(servers, signal.SIGKILL)
+        process.reap(servers)
         if self.tasks:
             end_members(reach.part_of(self._run, self._name), variable=reach.PART, leave_within=GRACE)
 
@@ -310,6 +312,7 @@ class Keeper:
                 except BoardHeldError as error:
                     terminal.say(f"there is no account of {self.name}: {error}")
                 ends = [end_of(run) for run in crew]
+                self._spanning.end()  # before the head believes that all is over here
                 self._control.send(
                     ended=code,
                     report=report,
