@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -198,12 +199,14 @@ def test_a_killed_head_ends_the_run(rig: Rig, folder: Path) -> None:
 def test_a_host_that_is_cut_off_ends_its_programs_too(folder: Path) -> None:
     workflow(folder, SLOW)
     with Rig(2) as rig, started(rig, folder, hosts="node0:1,node1:1") as tree:
-        wait_for(lambda: "got 5" in tree.told(), 30, "some steps")
+        wait_for(lambda: "got 40" in tree.told(), 30, "signs of life that tell of steps")
         rig.cut("node1")
         finished = tree.wait(60)
         assert finished.code == 1
-        assert "the host node1 is lost, with ana" in finished.err
+        assert re.search(r"the host node1 is lost, with ana \(after [0-9]+ steps\)", finished.err), finished.err
         nothing_is_left(rig)
+        said = (folder / "wilkins-runs/latest/hosts/node1/layer.log").read_text()
+        assert re.search(r"node1: error: nothing was heard of the head for 15 s; it ends ana after [0-9]+ steps", said)
 
 
 def test_a_host_that_cannot_be_reached_is_named(rig: Rig, folder: Path) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from wilkins.errors import ResourceError, WilkinsError
+from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.hosts import reach, span
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
@@ -338,7 +338,7 @@ class Keeper:
         """Hear what the head has said; False: it has left."""
         messages = self._control.received()
         if messages is None:
-            self._stop(Stop(1, "the head of the run is gone"))
+            self._stop_alone("the head of the run is gone")
             return False
         self._heard = time.monotonic()
         self._heed(messages)
@@ -364,6 +364,17 @@ class Keeper:
             self._stop_asked = True
             self._supervisor.join_stop(stop)
 
+    def _stop_alone(self, reason: str) -> None:
+        """End all without the head, and say so where somebody may look who asks what became of this host."""
+        if self._stop_asked:
+            return
+        names = [task.name for task in self.part.plan.tasks[: len(self.part.tasks)]]
+        steps = self._steps() or [0] * len(names)
+        tasks = ", ".join(f"{name} after {count_of(had, 'step')}" for name, had in zip(names, steps, strict=True))
+        with self.records.layer_log.open("a") as log:
+            log.write(f"{time.time():.6f} the keeper of {self.name}: error: {reason}; it ends {tasks}\n")
+        self._stop(Stop(1, reason))
+
     def _tell_stop(self, stop: Stop) -> None:
         self._control.send(stop=stop.code, reason=stop.reason)
 
@@ -371,7 +382,7 @@ class Keeper:
         """Give a sign of life, with what the head needs to know whether anything can go on."""
         now = time.monotonic()
         if now - self._heard > PATIENCE:
-            self._stop(Stop(1, f"nothing was heard of the head for {PATIENCE:g} s"))
+            self._stop_alone(f"nothing was heard of the head for {PATIENCE:g} s")
         if now - self._beaten >= BEAT:
             self._beaten = now
             self._control.send(beat=self._state(), steps=self._steps())
