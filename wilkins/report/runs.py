@@ -12,9 +12,10 @@ from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import FILE_NAME, BrokenTraceError, Event, read_trace
 from wilkins.launch.records.account import rows_of
-from wilkins.launch.records.rundir import named
+from wilkins.launch.records.rundir import CLOCKS, named
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
+from wilkins.plan.split import parts as parts_of
 from wilkins.terminal import streams
 
 
@@ -26,6 +27,9 @@ def timeline_of_run(run: Path) -> Timeline:
 def events_of_run(run: Path) -> tuple[Path, list[Event]]:
     """A run's folder and its trace; of a trace with a broken line, up to that, and a line on stderr says so.
 
+    Of a run on several hosts, the events of all of them, by the clock of the host where it was started, with those of
+    relays. Where it was killed before it noted how far the clocks are apart, each begins with the first event there.
+
     Args:
         run: its directory, its name among the runs here (such as `latest`), or the file of its trace.
 
@@ -33,13 +37,58 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
         UsageError: the folder holds no trace, or one that cannot be read.
     """
     folder = named(run)
+    parts = (
+        {}
+        if (folder / FILE_NAME).exists()
+        else {path.parent.name: path for path in folder.glob(f"hosts/*/{FILE_NAME}")}
+    )
+    if not parts:
+        return folder, _events(folder)
+    firsts, ahead = _first_ranks(folder), _ahead(folder)
+    events = []
+    for host, path in sorted(parts.items()):
+        found = _events(path)
+        start = ahead[host] if ahead.keys() >= parts.keys() else found[0].time_ns
+        ranks = firsts.get(host, {})
+        events += [
+            replace(
+                event,
+                time_ns=event.time_ns - start,
+                rank=event.rank + ranks.get(event.task, 0) if event.rank >= 0 else event.rank,
+            )
+            for event in found
+        ]
+    return folder, sorted(events, key=lambda event: event.time_ns)
+
+
+def _ahead(folder: Path) -> dict[str, int]:
+    """By how many nanoseconds the clock of each host was ahead of that where the run was started; empty: unknown."""
+    try:
+        clocks = json.loads((folder / CLOCKS).read_text(encoding="utf-8"))
+        return {host: int(clock["ahead_ns"]) for host, clock in clocks.items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _first_ranks(folder: Path) -> dict[str, dict[str, int]]:
+    """By host and task: which rank of the task is the first one there; traces count from it."""
+    plan = _plan(folder)
+    return (
+        {}
+        if plan is None
+        else {
+            plan.hosts[part.host].name: {
+                task.name: first for task, first in zip(part.plan.tasks, part.first_ranks, strict=False)
+            }
+            for part in parts_of(plan)
+        }
+    )
+
+
+def _events(folder: Path) -> list[Event]:
     try:
         events = read_trace(folder)
     except (FileNotFoundError, NotADirectoryError):
-        if parts := sorted(folder.glob("hosts/*/trace.tsv")):
-            raise UsageError(
-                f"{folder}: was on several hosts, each of which has a trace: wilkins trace {parts[0]}"
-            ) from None
         there = "holds no trace" if folder.exists() else "there is no such folder"
         raise UsageError(f"{folder}: {there}; give the folder of a run, or first run the workflow here") from None
     except BrokenTraceError as error:
@@ -53,26 +102,19 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
         raise UsageError(f"{folder}: cannot read its trace: {error}; run the workflow again") from error
     if not events:
         raise UsageError(f"{folder}: its trace is empty: no program was started; see the logs beside it")
-    return folder, events
-
-
-def measured_events(run: Path) -> tuple[Path, list[Event]]:
-    """As `events_of_run`, also of a run on several hosts: there each host's clock begins with its first event.
-
-    So times between events of one task are right, and times between those of tasks on different hosts say nothing.
-    """
-    folder = named(run)
-    if (folder / FILE_NAME).exists() or not (hosts := sorted(folder.glob(f"hosts/*/{FILE_NAME}"))):
-        return events_of_run(run)
-    traces = [events_of_run(trace)[1] for trace in hosts]
-    shifted = (replace(event, time_ns=event.time_ns - trace[0].time_ns) for trace in traces for event in trace)
-    return folder, sorted(shifted, key=lambda event: event.time_ns)
+    return events
 
 
 def timeline_of(folder: Path, events: Sequence[Event]) -> Timeline:
     """The timeline of a run from its folder, or the file of its trace, and what that holds."""
-    plan = _plan(folder if folder.is_dir() else folder.parent)
-    return recorded(events, [task.name for task in plan.tasks] if plan else (), _feeds(plan) if plan else None)
+    whole = _plan(folder if folder.is_dir() else folder.parent)
+    plans = [part.plan for part in parts_of(whole)] if whole is not None and len(whole.hosts) > 1 else [whole]
+    names = dict.fromkeys(task.name for plan in (whole, *plans) if plan is not None for task in plan.tasks)
+    feeds: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for plan in plans:
+        for port, sources in (_feeds(plan) if plan is not None else {}).items():
+            feeds.setdefault(port, set()).update(sources)
+    return recorded(events, list(names), feeds if whole is not None else None)
 
 
 def account_of_run(run: Path) -> str:

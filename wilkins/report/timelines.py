@@ -15,7 +15,7 @@ from wilkins.report.network import network, on_hosts
 from wilkins.report.network import told as crossed
 from wilkins.report.pictures import output_timelines
 from wilkins.report.predict import model_of
-from wilkins.report.runs import account_of_run, measured_events, timeline_of, timeline_of_run
+from wilkins.report.runs import account_of_run, events_of_run, timeline_of, timeline_of_run
 from wilkins.report.shared_memory import footprints, told, warnings, written
 from wilkins.spec.load import load
 from wilkins.terminal import streams
@@ -58,7 +58,7 @@ def simulate(
     joined = network(hosts, latency, bandwidth)
     document = load(file, overrides)
     wiring = wire(document, files=files)
-    folder, events = measured_events(measured) if measured else (None, [])
+    folder, events = events_of_run(measured) if measured else (None, [])
     before = timeline_of(folder, events) if folder else None
     times, steps = (computing_times(before), steps_written(before)) if before else (None, None)
     sizes = written(events)

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wilkins.errors import ResourceError, count_of
 from wilkins.launch.hosts import waits
+from wilkins.launch.hosts.clocks import Clock, compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, unpacked
 from wilkins.launch.hosts.crossed import crossed
 from wilkins.launch.hosts.merge import merged, wrong
@@ -24,7 +25,7 @@ from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records.conclude import tell_end
-from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.rundir import CLOCKS, RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch import further
 from wilkins.launch.watch.supervise import GRACE, QUIET_FOR, Signals, Stop
@@ -51,6 +52,7 @@ class _Host:
     state: dict[str, Any] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
     """By task of the part: how many it had when the host was heard last."""
+    clock: Clock | None = None
     ended: dict[str, Any] | None = None
     gone: bool = False
 
@@ -151,7 +153,7 @@ class _Head:
                     beaten = now
                     for host in self.hosts:
                         if not host.over:
-                            self._tell(host, beat=1)
+                            self._tell(host, beat=time.monotonic_ns())
                 self._check(now, signals, introduced=introduced)
         return self._conclude()
 
@@ -172,6 +174,9 @@ class _Head:
             self._heed(host, message)
 
     def _heed(self, host: _Host, message: dict[str, Any]) -> None:
+        if "echo" in message:
+            said, heard, echoed = message["echo"]
+            host.clock = compared(host.clock, said, heard, echoed, time.monotonic_ns())
         if "lines" in message:
             if not _is_relay(self.plan, message["task"]):
                 self.terminal.lines(message["task"], unpacked(message["lines"]))
@@ -278,6 +283,8 @@ class _Head:
             self._tell(self._asked[0], grow=self._still.step)
 
     def _conclude(self) -> int:
+        clocks = {host.name: asdict(host.clock) for host in self.hosts if host.clock is not None}
+        self.records.write_json(CLOCKS, clocks)
         told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended["report"]]
         codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]
         report, ends = merged(self.plan, told)

@@ -219,6 +219,7 @@ class Keeper:
         """
         self._control = control
         self._heard = self._beaten = 0.0
+        self._beat: tuple[int, int] | None = None
         self._stop_asked = False
         self.run = Path(told["run"])
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
@@ -314,6 +315,7 @@ class Keeper:
                 ends = [end_of(run) for run in crew]
                 self._spanning.end()  # before the head believes that all is over here
                 self._control.send(
+                    **self._echo(),
                     ended=code,
                     report=report,
                     datasets=[] if report is None else missing_datasets(plan, board),
@@ -350,8 +352,15 @@ class Keeper:
                 self._stop(Stop(message["stop"], message["reason"]))
             elif "over" in message:
                 self._spanning.over(message["over"], clean=message["clean"])
+            elif "beat" in message:
+                self._beat = (message["beat"], time.monotonic_ns())
             elif "grow" in message:
                 self._control.send(grown=self._grow(message["grow"]))
+
+    def _echo(self) -> dict[str, Any]:
+        """When the head has said its last sign of life, and when that was heard and is answered here."""
+        beat, self._beat = self._beat, None
+        return {} if beat is None else {"echo": [*beat, time.monotonic_ns()]}
 
     def _grow(self, steps: int) -> bool:
         try:
@@ -385,7 +394,7 @@ class Keeper:
             self._stop_alone(f"nothing was heard of the head for {PATIENCE:g} s")
         if now - self._beaten >= BEAT:
             self._beaten = now
-            self._control.send(beat=self._state(), steps=self._steps())
+            self._control.send(beat=self._state(), steps=self._steps(), **self._echo())
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
             self._supervisor.stop(1, ended)
         return None

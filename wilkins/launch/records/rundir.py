@@ -26,6 +26,9 @@ from wilkins.plan.plan import Plan
 RESUMPTION = "resume.json"
 """Of a run that goes on with another one: what one that goes on with it in turn must know."""
 
+CLOCKS = "hosts/clocks.json"
+"""Of a run on several hosts: how far their clocks were apart."""
+
 KEPT = "kept"
 """Holds second names of the newest checkpoints, as long as the run may have to be resumed."""
 
