@@ -391,10 +391,10 @@ class Supervisor:
             self._kill_at = now + GRACE
             process.send(self._pids(), signal.SIGKILL, group=True)
             process.send(self._strays(), signal.SIGKILL)
+        if now >= self._segments.due:  # also while all ends: a job that was just starting makes them yet
+            self._segments.look(now, self._family())
         if self._stop is not None:
             return
-        if now >= self._segments.due:
-            self._segments.look(now, self._family())
         for run in self.crew:
             if run.deadline is not None and now >= run.deadline:
                 self.stop(4, f"{run.name}: still running after its timeout of {run.plan.timeout:g} s; stopped")
