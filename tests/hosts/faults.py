@@ -7,18 +7,19 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
 from hosts.rig import Rig
 from programs.build import build, parallel_c
 
-from support import WILKINS, Tree, must_run, started_tree, wait_for, write_program
+from support import WILKINS, Tree, must_run, started_tree, write_program
 
 HEAD = "node0"
 """Where `wilkins run` is called, whichever hosts have tasks."""
@@ -41,6 +42,9 @@ _NAMED = {
     "head": f"^{sys.executable} -m wilkins run ",
 }
 """Who is killed, by command lines. The keeper dies together with the process that would clean up after it."""
+
+_PROBE = re.compile(r"open_mpi\.[0-9]+$")
+"""An empty file that Open MPI makes and removes as it starts: there if it was killed between the two."""
 
 WRITE = """#!{python}
 import sys, time
@@ -98,7 +102,7 @@ def undisturbed(rig: Rig, folder: Path) -> Callable[[Shape], float]:
     def lasts(shape: Shape) -> float:
         fault = Fault(shape, ("node0", "node1", "node2")[: 2 if shape == "pair" else 3], "cut", HEAD, 0.0)
         write_workflow(folder / shape, fault)
-        with _started(rig, folder / shape, fault) as tree:
+        with started(rig, folder / shape, fault) as tree:
             finished = tree.wait(_ENDS_WITHIN)
         assert finished.code == 0, tree.told()
         assert_complete(folder / shape, fault)
@@ -129,34 +133,36 @@ def write_workflow(folder: Path, fault: Fault) -> None:
 def trial(rig: Rig, folder: Path, fault: Fault) -> bool:
     """Let a run meet a fault, and see to it that all ends as it has to; False: the fault came too late."""
     write_workflow(folder, fault)
-    with _started(rig, folder, fault) as tree:
+    with started(rig, folder, fault) as tree:
         time.sleep(fault.after)
         met = happen(rig, fault, tree)
         try:
             finished = tree.wait(_ENDS_WITHIN)
-            until = time.monotonic() + _ENDS_WITHIN
-            while (left := {host: rig.running(host) for host in rig.names}) and any(left.values()):
-                assert time.monotonic() < until, f"run on: {left}\n{tree.told()}"
-                time.sleep(0.02)
+            assert_clean(rig, tree, fault)
         finally:
             if fault.what == "cut":
                 rig.join(fault.host)
+            for host in rig.names:  # what one trial leaves is not told of the next
+                subprocess.run(rig.on(host, "find", "/dev/shm", "-mindepth", "1", "-delete"), check=True)
     print(f"{fault}: {'met' if met else 'too late'}, exit code {finished.code}\n{finished.err}")
-    headless = fault.what == "head" or (fault.what == "all" and fault.host == HEAD)
     if finished.code == 0 or (not met and fault.what != "all"):
         assert finished.code == 0, tree.told()
         assert_complete(folder, fault)
-    elif not headless:
+    elif fault.what != "head" and (fault.what != "all" or fault.host != HEAD):
         assert_explained(finished.err, fault)
-    if headless and fault.what == "all":  # nobody is left there
-        must_run(folder, *rig.on(HEAD, *WILKINS, "clean", folder=folder))
-    for host in rig.names:
-        wait_for(partial(_is_clean, rig, host), 5, f"{host} is left {rig.shared_memory(host)}")
     return met
 
 
-def _is_clean(rig: Rig, host: str) -> bool:
-    return not rig.shared_memory(host)
+def assert_clean(rig: Rig, tree: Tree, fault: Fault) -> None:
+    """No process runs on, and nothing is in shared memory."""
+    until = time.monotonic() + _ENDS_WITHIN
+    while any((running := {host: rig.running(host) for host in rig.names}).values()):
+        assert time.monotonic() < until, f"run on: {running}\n{tree.told()}"
+        time.sleep(0.02)
+    if fault.what == "all" and fault.host == HEAD:  # nobody is left there
+        must_run(tree.folder, *rig.on(HEAD, *WILKINS, "clean", folder=tree.folder))
+    left = {host: [name for name in rig.shared_memory(host) if not _PROBE.match(name)] for host in rig.names}
+    assert not any(left.values()), f"in shared memory: {left}\n{tree.told()}"
 
 
 def assert_explained(said: str, fault: Fault) -> None:
@@ -177,7 +183,7 @@ def assert_complete(folder: Path, fault: Fault) -> None:
         assert log.read_text().splitlines() == [f"read {_STEPS[fault.shape]} steps"], log
 
 
-def _started(rig: Rig, folder: Path, fault: Fault) -> contextlib.AbstractContextManager[Tree]:
+def started(rig: Rig, folder: Path, fault: Fault) -> contextlib.AbstractContextManager[Tree]:
     """The run."""
     hosts = ",".join(f"{host}:2" for host in fault.hosts)
     return started_tree(rig.on(HEAD, *WILKINS, "run", "--hosts", hosts, "workflow.yaml", folder=folder), folder)

