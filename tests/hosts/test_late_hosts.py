@@ -1,0 +1,52 @@
+"""A host that comes up late is waited for, and the end of the run reaches it all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hosts.pseudo import HERE, programs
+
+from support import WILKINS, processes_in, run_tree, started_tree, wait_for, write_program
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("hosts")]
+
+LATE = """#!/bin/sh
+# Stands for ssh: every host is this machine; it takes so many seconds to get to b.
+touch "began-$1"
+if [ "$1" = b ]; then sleep {seconds}; fi
+exec {here} "$@"
+"""
+WORKFLOW = """
+tasks:
+  - {func: ./write.py, name: sim, args: ["a{}.h5", 5, 8000, 0.01], outports: [{filename: "a*.h5"}]}
+  - {func: ./read.py, name: ana, args: [0], inports: [{filename: "a*.h5"}]}
+"""
+WORDS = [*WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"]
+
+
+def late(folder: Path, seconds: int) -> dict[str, str]:
+    """A workflow over two hosts; the environment in which the second one is late."""
+    programs(folder)
+    (folder / "workflow.yaml").write_text(WORKFLOW)
+    return {"WILKINS_RSH": str(write_program(folder / "late", LATE.format(seconds=seconds, here=HERE)))}
+
+
+@pytest.mark.nightly
+def test_the_others_wait_for_it(tmp_path: Path) -> None:
+    """For longer than a host may be silent that is up."""
+    finished = run_tree(WORDS, 60, tmp_path, late(tmp_path, 18))
+    assert finished.code == 0, finished.err
+
+
+def test_a_signal_meanwhile_ends_all(tmp_path: Path) -> None:
+    """The late one hears of its part and of the end at once."""
+    with started_tree(WORDS, tmp_path, late(tmp_path, 3)) as tree:
+        wait_for((tmp_path / "began-b").exists, 20, "the start of the keepers")
+        os.kill(tree.process.pid, signal.SIGINT)
+        finished = tree.wait(20)
+        assert finished.code == 128 + signal.SIGINT
+        assert finished.seconds < 10, finished.err
+        wait_for(lambda: not processes_in(tmp_path), 10, "the end of all")
