@@ -382,7 +382,11 @@ def test_what_the_layer_had_to_say_is_in_the_report_once(workflow: Workflow) -> 
     writer(workflow, "state{}.h5", 4, publish="flush")
     names = tuple(f"state{step}.h5" for step in range(4))
     workflow.task("ana", read(*names), inports=[{"filename": "state*.h5"}])
-    assert said(workflow.run()).count("of its out-port publishes at every flush, without any") == 1
+    told = said(workflow.run())
+    assert told.count("sim: did not do with 4 files of 'state*.h5' what its `publish:` waits for") == 1
+    assert "`dset.flush()`, makes none" in told and "`publish: {write: 1, dset: PATH}`" in told
+    assert "static" not in told, "h5py's HDF5 is shared"
+    assert "of its out-port publishes at every flush, without any" not in told
 
 
 def test_lines_of_the_layer_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:

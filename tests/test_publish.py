@@ -94,7 +94,24 @@ def test_the_default_makes_two_steps_and_says_which_key_would_not(flow: Workflow
     ran = flow.run()
     assert flow.published("writer") == 12
     assert flow.log().count("publish: next") == 1
-    assert "writer: reopened 8 files of 'plt*.h5' that had been published" in ran.out + ran.err
+    assert "writer: reopened files of 'plt*.h5' 8 times to add to what had been published" in ran.out + ran.err
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_one_name_that_is_appended_to(flow: Workflow, given: bool) -> None:
+    """Each close is a step. The run counts them, unless the workflow file says that it is meant so."""
+    program = (
+        "import h5py\nfor step in range(5):\n    with h5py.File('history.h5', 'a') as f:\n        f[str(step)] = step\n"
+    )
+    flow.task("writer", program, outports=[{"filename": "history.h5", **({"publish": "close"} if given else {})}])
+    flow.task(
+        "reader",
+        "import h5py\nwhile True:\n    try: h5py.File('history.h5').close()\n    except OSError: break\n",
+        inports=[{"filename": "history.h5"}],
+    )
+    ran = flow.run()
+    assert flow.published("writer") == 5
+    assert ("writer: reopened 'history.h5' 4 times" in ran.out + ran.err) == (not given)
 
 
 def test_what_a_program_can_do_with_a_resting_file(flow: Workflow) -> None:

@@ -85,7 +85,7 @@ BASH_READERS = {
 }
 
 REOPENED = Refusal(
-    r"reopened 6 files of 'plt\*\.dat' that had been published as complete",
+    r"reopened files of 'plt\*\.dat' 6 times to add to what had been published",
     "A file that is closed is complete, as far as anybody can tell, and this one is opened again to be written on: the "
     "reader may come between. The account tells of the further steps. `publish: next` on the out-port publishes a file "
     "when the next one is begun.",

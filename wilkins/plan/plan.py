@@ -117,6 +117,8 @@ class PortPlan(ReadKeys):
     origin: str = ""
     publish: PublishRule = PublishRule()
     """Out-ports: when a step is complete."""
+    publish_given: bool = False
+    """The workflow file says that."""
     looks: Looks = "wait"
     """In-ports: whether a look at a name waits for it; ``always``: as the workflow file says, ``wait``: unless that
     holds up other work of the task."""

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -25,7 +25,7 @@ from wilkins.plan.gpus import Machine
 from wilkins.plan.graph import PortRef, Wiring, closing, instance_name, wire
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan.plan import START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
-from wilkins.plan.program import Program, inspect
+from wilkins.plan.program import Program, has_hdf5_inside, inspect
 from wilkins.schema.patterns import intersect
 from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import INSTANCE, numbers_text
@@ -164,6 +164,7 @@ def make_plan(
                             cap_bytes=cap if mode in ("memory", "both") else 0,
                             origin=str(port.where.position),
                             publish=port.publish if isinstance(port, OutPort) else PublishRule(),
+                            publish_given="publish" in port.where,
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
                             looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
                             closes_cycle=reference in closes,
@@ -185,6 +186,7 @@ def make_plan(
                         keep=task.restart.keep,
                     )
                 )
+        notes += _unseen(task, commands[0].executable)
         if made:
             which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
             notes.append(f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}")
@@ -554,3 +556,15 @@ def _missing(func: str, local: Path) -> str:
     if " " in func:
         return f"there is no program {func!r}; put what follows the program's name into 'args'"
     return f"there is no program {func!r} in {str(local.parent)!r}{where}; build or install it, or mend the path"
+
+
+def _unseen(task: Task, executable: Path) -> Iterator[str]:
+    """Out-ports whose steps are told by calls of HDF5 that cannot be seen in the program."""
+    for port in task.outports:
+        if port.publish.when in ("flush", "write") and has_hdf5_inside(executable):
+            calls = "flushes" if port.publish.when == "flush" else "writes to datasets"
+            yield (
+                f"{port.where.of('publish')}: note: {task.label}: {executable.name} has its HDF5 inside, where {calls} "
+                "cannot be seen: build it with the shared HDF5 (h5cc -shlib), or give `publish: next` or a number of "
+                "closes (`wilkins help static-programs`)"
+            )

@@ -131,6 +131,14 @@ def find_libraries(start: Path, library_path: str = "", limit: int = 400) -> dic
     return found
 
 
+def has_hdf5_inside(path: Path) -> bool:
+    """Whether a program was linked with HDF5 statically: it holds its code, and loads no shared one."""
+    if read_elf(path) is None or any(name.startswith("libhdf5") for name in find_libraries(path)):
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(b"H5Fflush") >= 0
+
+
 def _locate(name: str, machine: int, folders: tuple[str, ...]) -> Path | None:
     if "/" in name:
         return Path(name)

@@ -100,6 +100,8 @@ int Hdf5::refuse_swmr(const char* name) const {
     get_auto(0, &print, &data);
     clear_errors(0);
     push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, text, name);
+    // h5py says the outermost error, and the innermost in brackets.
+    push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, "no SWMR under a workflow");
     if (print) reinterpret_cast<herr_t (*)(hid_t, void*)>(print)(0, data);
     return -1;
 }

@@ -95,7 +95,8 @@ def tell_end(
     )
     if code == 0:
         records.drop_kept()
-    told = [*summary.hints(plan, report), *summary.resumed_hints(plan, report, records.path), *unread, *datasets]
+    hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
+    told = [*hints, *unread, *datasets]
     lines = useful_lines(records.layer_log, [*told, reason or ""])
     more = further.pages([*told, *lines])
     for message in (*told, *map(paragraphs, lines), *([more] if more else [])):

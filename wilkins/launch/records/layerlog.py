@@ -9,7 +9,7 @@ from pathlib import Path
 _LINE = re.compile(r"^\d+\.\d+ (.*?\[-?\d+\]) ((?:hint|note|error): .*)$")
 _MOST_READ = 1 << 20
 _MOST_TOLD = 8
-_TOLD_OTHERWISE = ("after it was published, which makes a second step",)
+_TOLD_OTHERWISE = ("after it was published, which makes a second step", "it is published now.")
 """Hints and notes of which the summary tells with numbers."""
 
 

@@ -12,7 +12,8 @@ from wilkins.flow.policy import kept_words
 from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.watch import explain
 from wilkins.launch.watch.boardmap import BoardPorts
-from wilkins.plan.plan import Plan
+from wilkins.plan.plan import Plan, PortPlan
+from wilkins.plan.program import has_hdf5_inside
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import duration, size, text_table
 
@@ -73,31 +74,24 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
     return lines
 
 
-def _reopened(report: dict[str, Any], port: dict[str, Any]) -> str:
-    """A program added to what its closes had published."""
-    name, count = report["tasks"][port["task"]]["name"], port["reopened"]
-    if not is_wild(port["pattern"]):
-        return (
-            f"{name}: opened {port['pattern']!r} again and added to it, {count_of(count, 'time')}, so each close was a "
-            "step; that is right if its readers are to see each state of the file; else say so with `publish: n` for "
-            "every n-th close"
-        )
-    return (
-        f"{name}: reopened {count_of(count, 'file')} of {port['pattern']!r} that had been published as complete, and "
-        "so published more steps; if a file is complete only later, say so with `publish: next`, or `publish: n` for "
-        "every n-th close"
-    )
-
-
-def hints(plan: Plan, report: dict[str, Any]) -> list[str]:
-    """What the user may want to change, judging by what programs did."""
-    reopened = [_reopened(report, port) for port in report["ports"] if port["reopened"]]
+def hints(plan: Plan, report: dict[str, Any], outcomes: Sequence[str]) -> list[str]:
+    """What the user may want to change, judging by what programs did. `outcomes`: how their tasks have ended."""
+    ports = BoardPorts(plan)
+    of_plan = {ports.index_of(port): port for port in plan.ports}
+    reopened = [
+        f"{report['tasks'][port['task']]['name']}: reopened {_files(port['pattern'])} "
+        f"{count_of(port['reopened'], 'time')} to add to what had been published, and so published more steps: right, "
+        "if readers want each state of a file (`publish: close` says so); if a file is complete only later, say "
+        "`publish: next`, or `publish: n` for every n-th close"
+        for place, port in enumerate(report["ports"])
+        if port["reopened"] and not of_plan[place].publish_given
+    ]
     unseen = [
         f"{report['tasks'][port['task']]['name']}: did not do with {count_of(port['unseen'], 'file')} of "
         f"{port['pattern']!r} what its `publish:` waits for, so each was published only at its last close or when the "
-        "program ended; compare `publish:` with how the program writes"
-        for port in report["ports"]
-        if port["unseen"]
+        f"program ended; {_unseen(of_plan[place], plan.tasks[of_plan[place].task].executable)}"
+        for place, port in enumerate(report["ports"])
+        if port["unseen"] and outcomes[port["task"]] != "failed"
     ]
     shared = [
         f"{report['tasks'][port['task']]['name']}: several processes of one rank went through the files of "
@@ -108,6 +102,27 @@ def hints(plan: Plan, report: dict[str, Any]) -> list[str]:
         if port["shared"]
     ]
     return [*reopened, *unseen, *shared, *_stand_ins(report), *([] if plan.resumes else _none_given(report))]
+
+
+def _files(pattern: str) -> str:
+    return f"files of {pattern!r}" if is_wild(pattern) else repr(pattern)
+
+
+def _unseen(port: PortPlan, executable: Path) -> str:
+    """Why nothing was seen of what makes a step on an out-port, and what to do."""
+    if port.publish.when == "close":
+        return "compare `publish:` with how the program writes"
+    if has_hdf5_inside(executable):
+        return (
+            f"{executable.name} has its HDF5 inside, where flushes and writes to datasets cannot be seen: build it "
+            "with the shared HDF5 (h5cc -shlib), or give `publish: next` (`wilkins help static-programs`)"
+        )
+    if port.publish.when == "flush":
+        return (
+            "H5Fflush, h5py's `file.flush()`, makes a step, and H5Dflush, `dset.flush()`, makes none: flush the file, "
+            "or give `publish: {write: 1, dset: PATH}`"
+        )
+    return f"is {port.publish.dset!r} the path of the dataset in the file?" if port.publish.dset else "it wrote nothing"
 
 
 def _stand_ins(report: dict[str, Any]) -> list[str]:
