@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from programs.build import build
+from programs.build import build, serial_c
 from small_workflows import Workflow, out
 
 from support import WAITS, WILKINS, run_tree, write_program
@@ -95,6 +95,26 @@ def test_the_default_makes_two_steps_and_says_which_key_would_not(flow: Workflow
     assert flow.published("writer") == 12
     assert flow.log().count("publish: next") == 1
     assert "writer: reopened files of 'plt*.h5' 8 times to add to what had been published" in ran.out + ran.err
+
+
+@pytest.mark.needs("h5cc")
+@pytest.mark.parametrize("static", [False, True])
+def test_flushes_of_an_hdf5_inside_the_program(flow: Workflow, static: bool) -> None:
+    """They cannot be seen, as is said before the run and after it, with what mends it."""
+    program = build("flushes.c", *serial_c(static=static))
+    flow.task("writer", [program], outports=[{"filename": "frames.h5", "publish": "flush"}])
+    flow.reader("frames.h5")
+    ran = flow.run()
+    assert flow.published("writer") == (1 if static else 3)
+    said = " ".join((ran.out + ran.err).split())
+    assert (
+        "flushes has its HDF5 inside, where flushes cannot be seen: build it with the shared HDF5" in said
+    ) == static
+    assert ("where flushes and writes to datasets cannot be seen" in said) == static
+    assert ("did not do with 1 file of 'frames.h5'" in said) == static
+    checked = run_tree([*WILKINS, "check", "workflow.yaml"], 30, flow.folder)
+    assert checked.code == 0
+    assert ("(`wilkins help static-programs`)" in checked.err) == static
 
 
 @pytest.mark.parametrize("given", [False, True])

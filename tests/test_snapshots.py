@@ -61,6 +61,17 @@ def test_a_file_that_is_never_flushed_is_published_at_close_with_a_note(flow: Wo
     assert "without any" in flow.log()
 
 
+def test_swmr_is_refused_with_its_reason_once_and_no_other_advice(flow: Workflow) -> None:
+    """The program fails before its first flush, so that there was none is no news."""
+    script = TRAJECTORY.replace("OPTIONS", "{'libver': 'latest'}").replace("AFTER", "setattr(f, 'swmr_mode', True)")
+    flow.task("writer", script, outports=out("traj.h5", "flush"))
+    flow.reader("traj.h5")
+    ran = flow.run(1)
+    said = (ran.out + ran.err).lower()
+    assert said.count("there is no swmr (one writer with many readers at the same time)") == 1
+    assert "did not do with" not in said and "at every flush, without any" not in said
+
+
 @pytest.mark.usual("/x-1-frames0", "x-2-frames1", "None-1-frames0")
 @pytest.mark.parametrize(("count", "frames"), [(1, FRAMES), (2, [FRAMES[1], FRAMES[3], FRAMES[4]])])
 @pytest.mark.parametrize("dset", ["/x", "x", None])

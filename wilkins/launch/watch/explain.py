@@ -62,7 +62,7 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     said = [_looked_in_vain(port) for port in ports if port["in_vain"] and not port["touched"]]
     spelt = [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
-    if not said and report:
+    if not said and not names and report:
         said += _elsewhere(run, report)
     if not said and names:
         said.append(_other_names(run, names, ports))
