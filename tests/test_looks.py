@@ -536,6 +536,67 @@ def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> No
     assert "not read" in ran.err
 
 
+UNTIL_THERE = "import os, time\nwhile not os.path.exists(NAME):\n    time.sleep(0.05)\n"
+
+
+@pytest.mark.parametrize("steps", [1, 6])
+def test_a_poll_for_a_step_by_a_misspelt_name_is_ended(flow: Workflow, steps: int) -> None:
+    """The name matches no port, and is that of a step that waits for nobody else, but for a letter."""
+    writer(flow, steps)
+    flow.task("reader", UNTIL_THERE.replace("NAME", "'s_0.h5'"), inports=[{"filename": "s[0-9]*.h5", "poll_end": "1s"}])
+    told = " ".join(flow.run(1).err.split())
+    assert "task reader asks again and again for 's_0.h5' (" in told
+    assert "which matches no port and is not there, and reads nothing meanwhile: did you mean 's0.h5'" in told
+    assert "reader: ended without ever using its memory port 's[0-9]*.h5'" in told
+
+
+LATER = """
+import os, time
+until = time.monotonic() + 4
+while not os.path.exists("s_0.h5") and time.monotonic() < until:
+    WORK
+    time.sleep(0.05)
+for i in range(4):
+    read(f"s{i}.h5")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [
+        ("s_0.h5", "print(1, flush=True)"),
+        ("start.h5", "pass"),
+        ("s_1.h5", "pass"),
+        ("s_0.h5", "os.path.exists('b.h5')"),
+    ],
+)
+def test_a_poll_for_a_file_of_another_origin_is_not_ended(flow: Workflow, name: str, work: str) -> None:
+    """The name is none of a step that waits; or the program does something else; or it asks for others, too."""
+    writer(flow, 4)
+    script = LATER.replace("s_0.h5", name).replace("WORK", work)
+    flow.task("reader", HEAD + script, inports=[{"filename": "s[0-9]*.h5", "poll_end": "1s"}])
+    flow.run()
+    assert flow.got() == [0, 1, 2, 3]
+
+
+def test_a_poll_for_a_file_that_another_task_may_yet_make_is_not_ended(flow: Workflow) -> None:
+    """The name may be misspelt; but a task runs, and does."""
+    writer(flow, 1)
+    flow.task(
+        "other",
+        "import os, time, h5py\nh5py.File('t0.h5', 'w').close()\ntime.sleep(4)\nopen('s_0.h5', 'w').close()\n",
+        outports=[{"filename": "t*.h5"}],
+    )
+    script = LATER.replace("until = time.monotonic() + 4", "until = time.monotonic() + 60").replace("WORK", "pass")
+    flow.task(
+        "reader",
+        HEAD + script.replace("range(4)", "range(1)"),
+        inports=[{"filename": "s[0-9]*.h5", "poll_end": "1s"}, {"filename": "t*.h5"}],
+    )
+    flow.run(1)  # since it never uses its other port
+    assert flow.got() == [0]
+
+
 GROWS = """
 import time
 for size in (1000, 2000, 3000):

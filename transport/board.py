@@ -374,7 +374,7 @@ class Board:
                                    "looks": bool,                # it looks at the name, and does not open it
                                    "on": [[task, first rank, last rank], ...]}],
                     "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
-                    "unmatched_names": [name, ...],  # some that its programs used, and that may be meant for its ports
+                    "unmatched_names": [{"name", "uses"}],       # that its programs used, and that match no port
                     "polls": [{"rank", "port", "name", "looks",          # looks in vain since its last step,
                                "seconds",                                # the first so long ago
                                "lists": bool}]}],                        # the last one lists the folder of these files
@@ -390,6 +390,7 @@ class Board:
                     "only_looks": bool, "asked": name,           # all of these were looks; the last one's
                     "begun_in": folder}],                        # out: where its files have come to be last
          "channels": [{"outport", "inport", "queued",
+                       "next": name,                             # of the first that is queued; none has had it
                        "waits": bool,                            # its producer waits when it is full
                        "published", "read", "skipped", "dropped", "let_go",     # steps, see ChannelRecord
                        "held",                                   # steps that the reading task has open

@@ -82,7 +82,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         terminal,
         timeout=options.timeout,
         on_segment=board.note_segment,
-        hints=lambda report: [*summary.old_names(plan, report), *polls.told(report)],
+        hints=lambda report: [*summary.old_names(plan, report), *polls.told(report, time.monotonic())],
         polls=polls,
     )
     code = supervisor.run()

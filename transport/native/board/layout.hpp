@@ -102,7 +102,8 @@ struct TaskRecord {
 struct UnmatchedName {
     std::atomic<uint64_t> hash;   // of the name; 0: the place is free
     std::atomic<uint32_t> whole;  // the name is there
-    char name[244];               // its end, where it is longer
+    std::atomic<uint32_t> uses;
+    char name[240];               // its end, where it is longer
 };
 
 // Steps that processes have open.

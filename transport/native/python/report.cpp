@@ -35,6 +35,11 @@ struct Poll {
     bool lists;
 };
 
+struct Unmatched {
+    std::string name;
+    uint64_t uses;
+};
+
 struct Task {
     TaskState state;
     uint32_t starts;
@@ -42,7 +47,7 @@ struct Task {
     uint64_t waiting, moving, moved;
     std::vector<Wait> waits;
     std::vector<Flush> flushes;
-    std::vector<std::string> unmatched_names;
+    std::vector<Unmatched> unmatched_names;
     std::vector<Poll> polls;
 };
 
@@ -61,6 +66,7 @@ struct Port {
 struct Channel {
     uint64_t queued, published, read, skipped, dropped, let_go, held;
     std::vector<uint64_t> reached;
+    std::string next;
 };
 
 struct Facts {
@@ -75,7 +81,7 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     const TaskRecord& record = board.task(index);
     Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}, {}};
     for (int k = 0; k < kUnmatchedNames; ++k)
-        if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back(place.name);
+        if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back({place.name, place.uses});
     for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {
         const RankRecord& rank = board.rank(r);
         task.waiting += rank.waiting_ns.load();
@@ -118,7 +124,7 @@ Facts take_facts(const Board& board) {
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
         Channel found = {survey.queued(c),  channel.published, channel.read,   channel.skipped,
-                         channel.dropped, channel.let_go,    survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers))};
+                         channel.dropped, channel.let_go,    survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers)), survey.next(c)};
         for (int s = 0; s < board.port(channel.outport).sources; ++s)
             for (int r = 0; r < channel.readers; ++r) {
                 uint64_t& most = found.reached[static_cast<size_t>(r)];
@@ -186,6 +192,13 @@ void append(std::string& out, const Poll& poll) {
     out += std::string(",\"lists\":") + (poll.lists ? "true" : "false") + "}";
 }
 
+void append(std::string& out, const Unmatched& unmatched) {
+    out += "{\"name\":";
+    append_json(out, unmatched.name.c_str());
+    field(out, "uses", unmatched.uses);
+    out += "}";
+}
+
 void append(const Board& board, std::string& out, const TaskRecord& record, const Task& task) {
     static const char* const states[] = {"pending", "running", "ended"};
     out += "{\"name\":";
@@ -209,9 +222,9 @@ void append(const Board& board, std::string& out, const TaskRecord& record, cons
         append(out, flush);
     }
     out += "],\"unmatched_names\":[";
-    for (const std::string& name : task.unmatched_names) {
-        if (&name != &task.unmatched_names.front()) out += ',';
-        append_json(out, name.c_str());
+    for (const Unmatched& one : task.unmatched_names) {
+        if (&one != &task.unmatched_names.front()) out += ',';
+        append(out, one);
     }
     out += "],\"polls\":[";
     for (const Poll& poll : task.polls) {
@@ -265,7 +278,9 @@ void append(std::string& out, const ChannelRecord& record, const Channel& channe
     field(out, "held", channel.held);
     out += ",\"reached\":[";
     for (size_t r = 0; r < channel.reached.size(); ++r) out += (r ? "," : "") + std::to_string(channel.reached[r]);
-    out += "]}";
+    out += "],\"next\":";
+    append_json(out, channel.next.c_str());
+    out += "}";
 }
 
 }  // namespace

@@ -113,23 +113,29 @@ inline bool kept_to_end(const Board& board, const ChannelRecord& channel) {
     return board.port(channel.inport).habits.listing == Lists::end && can_produce(board, channel.inport);
 }
 
-// Steps of the source on the channel: those that fill its queue, and those that some rank is not done with. Of a port that is read in order
+// How many steps of the source on the channel fill its queue, and how many some rank is not done with. Of a port that is read in order
 // these are the same; of another one, a step that any rank has had fills no queue.
 struct Queued {
     int waiting = 0;
     int unfinished = 0;
 };
 
-// `stands_by`: for a reader, as the function of that name.
-template <class StandsBy>
-Queued count_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by) {
-    Queued found;
-    const bool ordered = in_order(board.port(channel.inport));
+// Steps of the source on the channel that some rank is not done with. `stands_by`: for a reader, as the function of that name.
+template <class StandsBy, class Visit>
+void each_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by, Visit visit) {
     each_slot(board, board.source(board.port(channel.outport).first_source + s), [&](int, const SlotRecord& slot) {
         if (!on_channel(board, slot, channel)) return;
         bool done = true;
         for (int r = 0; r < channel.readers && done; ++r) done = is_done(board, channel, s, r, slot) || stands_by(r);
-        if (done) return;
+        if (!done) visit(slot);
+    });
+}
+
+template <class StandsBy>
+Queued count_queued(const Board& board, const ChannelRecord& channel, int s, StandsBy stands_by) {
+    Queued found;
+    const bool ordered = in_order(board.port(channel.inport));
+    each_queued(board, channel, s, stands_by, [&](const SlotRecord& slot) {
         ++found.unfinished;
         found.waiting += ordered || !is_had(board, channel, s, slot);
     });

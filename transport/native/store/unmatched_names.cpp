@@ -80,10 +80,13 @@ void note_unmatched(const Process& p, const char* name) {
         if (there == 0 && place.hash.compare_exchange_strong(there, hash)) {
             const size_t length = strlen(name), most = sizeof(place.name) - 1;
             strcpy(place.name, length > most ? name + (length - most) : name);
+            place.uses.fetch_add(1, std::memory_order_relaxed);
             place.whole.store(1, std::memory_order_release);
             return;
         }
-        if (there == hash) return;
+        if (there != hash) continue;
+        place.uses.fetch_add(1, std::memory_order_relaxed);
+        return;
     }
 }
 

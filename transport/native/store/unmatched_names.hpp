@@ -1,5 +1,5 @@
 // Names that a program has used and that match none of its ports, though they may be meant for one: for whoever explains, at the end, why
-// a port had no file. A few are kept for each task, each once.
+// a port had no file. A few are kept for each task, each once, with how often it was used.
 #pragma once
 
 #include "board/process.hpp"

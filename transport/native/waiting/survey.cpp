@@ -67,6 +67,20 @@ uint64_t Survey::queued(int index) {
     return found;
 }
 
+std::string Survey::next(int index) {
+    const ChannelRecord& channel = board_.channel(index);
+    if (!queue::alive(board_, channel)) return "";
+    const bool ordered = in_order(board_.port(channel.inport));
+    const SlotRecord* first = nullptr;
+    for (int s = 0; s < board_.port(channel.outport).sources; ++s)
+        queue::each_queued(board_, channel, s, [&](int reader) { return stands_by(index, reader); },
+                           [&](const SlotRecord& slot) {
+                               if (!ordered && queue::is_had(board_, channel, s, slot)) return;
+                               if (!first || slot.published_stamp < first->published_stamp) first = &slot;
+                           });
+    return first ? first->name : "";
+}
+
 uint64_t Survey::held(int index) {
     if (!held_) {
         held_.emplace();

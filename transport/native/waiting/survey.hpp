@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ public:
 
     // Steps that are queued on the channel, of all its sources.
     uint64_t queued(int channel);
+
+    // The name of the first of them; empty if there are none.
+    std::string next(int channel);
 
     // Steps that came through the channel's out-port and that processes of the reading task have open.
     uint64_t held(int channel);

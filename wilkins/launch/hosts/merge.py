@@ -210,6 +210,7 @@ _NO_CHANNEL = {
     **dict.fromkeys(("queued", "published", "read", "held", *_SUMMED), 0),
     "waits": True,
     "reached": [],
+    "next": "",
 }
 
 

@@ -102,7 +102,7 @@ class JobRank:
             watches_all=self._leads,
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
             on_segment=board.note_segment,
-            hints=lambda report: [*old_names(plan, report), *polls.told(report)],
+            hints=lambda report: [*old_names(plan, report), *polls.told(report, time.monotonic())],
             # The end of a rank of the job would be the end of the job.
             polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,
         )

@@ -60,8 +60,6 @@ class Reader:
     port: PortPlan
     told: Mapping[str, Any]
     """What the board's report says of the port."""
-    unmatched_names: Sequence[str]
-    """Names that its task's programs used, and that match no port."""
     channels: Sequence[tuple[ChannelAccount, Mapping[str, Any], Mapping[str, Any]]]
     """Its channels, each with what the report says of it and of its out-port."""
     starts: int
@@ -149,7 +147,6 @@ class Account:
                     self._plan.tasks[port.task],
                     port,
                     report["ports"][index],
-                    report["tasks"][port.task]["unmatched_names"],
                     [(self.channels[n], rows[n][0], report["ports"][rows[n][0]["outport"]]) for n in numbers],
                     starts[port.task],
                     frozenset(map(pattern_of, (name for one in seen for name in one.had))),

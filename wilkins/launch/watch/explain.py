@@ -14,6 +14,7 @@ from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.watch.namesakes import nearest, some_of
 from wilkins.launch.watch.taskrun import TaskRun
+from wilkins.launch.watch.unmatched import did_you_mean
 from wilkins.plan.program import inspect
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.wording import paragraphs
@@ -57,10 +58,11 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     """A program ended well without using a memory port. `report`: what the board knows, if it could be asked."""
     patterns = ", ".join(repr(pattern) for pattern in run.untouched)
     verb = "port" if len(run.untouched) == 1 else "ports"
-    names = report["tasks"][run.plan.index]["unmatched_names"] if report else []
+    names = [one["name"] for one in report["tasks"][run.plan.index]["unmatched_names"]] if report else []
     ports = [port for port in report["ports"] if port["task"] == run.plan.index] if report else []
     said = [_looked_in_vain(port) for port in ports if port["in_vain"] and not port["touched"]]
-    spelt = [_misspelt(pattern, names) for pattern in run.untouched]
+    spelt = [_misread(run, report, names)] if report else []
+    spelt = spelt if any(spelt) else [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
     if not said and not names and report:
         said += _elsewhere(run, report)
@@ -95,6 +97,14 @@ def _looked_in_vain(port: dict[str, Any]) -> str:
     waits = "" if port["waits_looks"] else "; leave out `looks: now`, and its looks wait for their files"
     times = "" if port["in_vain"] == 1 else f" {port['in_vain']} times"
     return f"it looked for {port['asked']!r}{times} before a step was there, found nothing, and never opened it{waits}"
+
+
+def _misread(run: TaskRun, report: dict[str, Any], names: Sequence[str]) -> str:
+    """A program used a name that is nearly that of a step which waits for it: the mistake is in the program."""
+    for name in names:
+        if meant := did_you_mean(report, run.plan.index, name):
+            return f"it used {name!r}, which matches no port: {meant}"
+    return ""
 
 
 def _misspelt(pattern: str, names: Sequence[str]) -> str:

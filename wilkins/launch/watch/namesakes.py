@@ -34,6 +34,19 @@ def nearest(pattern: str, names: Sequence[str]) -> str | None:
     return pattern_of(best) if len(several) > 1 or is_wild(pattern) else best
 
 
+def is_one_letter_off(name: str, other: str) -> bool:
+    """Whether the last components of two names have the same numbers, and differ in one letter, which one has more or
+    other, or in the order of two."""
+    one, two = PurePosixPath(name).name, PurePosixPath(other).name
+    if one == two or re.findall(r"\d+", one) != re.findall(r"\d+", two):
+        return False
+    while one and two and one[0] == two[0]:
+        one, two = one[1:], two[1:]
+    while one and two and one[-1] == two[-1]:
+        one, two = one[:-1], two[:-1]
+    return max(len(one), len(two)) == 1 or (len(one) == 2 and one == two[::-1])
+
+
 def some_of(names: Sequence[str]) -> str:
     """Names in words, the first few of many."""
     few = ", ".join(repr(name) for name in names[:_MOST_NAMED])

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wilkins.launch.watch.decide import Final
+from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one
 from wilkins.plan.plan import Plan
-
-_AGAIN = 3
-"""So many looks in vain are "again and again"."""
 
 _DEAREST_LOOK_S = 0.01
 """Seconds of a core that a look may take, with the start of the program that makes it,"""
@@ -22,6 +21,9 @@ _IDLE_PART = 0.25
 
 _LOOK_S = 0.0005
 """unless each takes no more than one without a pause to the next."""
+
+_LEAST_S, _MOST_S = 0.5, 1.0
+"""Seconds between looks at the run: a program is ended so much later than `poll_end` at most."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -35,12 +37,14 @@ class Work:
     cpu_s: float
     written: Mapping[int, int]
     """Bytes, by process."""
-    looks: Mapping[int, int]
-    """Looks in vain, and listings with nothing new, since the last step, by rank."""
+    looks: Mapping[int | str, int]
+    """Looks in vain, and listings with nothing new, since the last step, by rank; or by a name that matches no port."""
+    moved: object = None
+    """What must not change meanwhile."""
 
     def only_looks(self, later: Work) -> bool:
         """Whether the tree did nothing but look between the two: every rank did; it wrote and computed nothing."""
-        if any(later.looks[rank] < looks + _AGAIN for rank, looks in self.looks.items()):
+        if any(later.looks[rank] < looks + AGAIN for rank, looks in self.looks.items()):
             return False
         if any(count > self.written.get(pid, 0) for pid, count in later.written.items()):
             return False
@@ -50,7 +54,7 @@ class Work:
         return idles or cpu_s <= _LOOK_S * looks
 
 
-def work_of(pids: Sequence[int], looks: Mapping[int, int], now: float) -> Work:
+def work_of(pids: Sequence[int], looks: Mapping[int | str, int], now: float, moved: object = None) -> Work:
     """What the processes of a tree have done so far, and those of them that have ended."""
     cpu, written = 0, {}
     for pid in pids:
@@ -59,7 +63,7 @@ def work_of(pids: Sequence[int], looks: Mapping[int, int], now: float) -> Work:
             cpu += sum(map(int, stat[stat.rindex(")") + 2 :].split()[11:15]))
             io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
             written[pid] = int(io["wchar"])
-    return Work(now, cpu / _TICKS, written, looks)
+    return Work(now, cpu / _TICKS, written, looks, moved)
 
 
 class Polls:
@@ -73,47 +77,68 @@ class Polls:
         self._patience = {task: max(seconds) for task, seconds in inports.items()}
         self._writers = {port.task for port in plan.ports if port.direction == "out"}
         self._began: dict[int, Work] = {}
-        self.every_s = max(0.5, min(self._patience.values(), default=10.0))
+        self._unmatched = UnmatchedNames(plan)
+        self.every_s = max(_LEAST_S, min(_MOST_S, min(self._patience.values(), default=_MOST_S)))
         """Seconds between the looks at the run that find them in time."""
 
-    def told(self, report: dict[str, Any]) -> list[str]:
-        """What to say of those that ask for what will not come as things stand."""
-        return [
+    def told(self, report: dict[str, Any], now: float) -> list[str]:
+        """What to say of those that ask for what will not come as things stand. `now`: monotonic time, in seconds."""
+        self._unmatched.follow(report, now)
+        unmatched = [
+            words
+            for index, patience in self._patience.items()
+            for words in self._unmatched.told(report, index, patience, now)
+        ]
+        return unmatched + [
             f"task {task['name']} {_does(poll)}, and reads nothing meanwhile: {why}"
             for index, task in enumerate(report["tasks"])
             for poll in task["polls"]
-            if poll["looks"] >= _AGAIN and poll["seconds"] >= self._patience.get(index, 0)
+            if poll["looks"] >= AGAIN and poll["seconds"] >= self._patience.get(index, 0)
             for why in self._why(report, poll)
         ]
 
-    def only_polls(self, report: dict[str, Any], index: int, pids: Sequence[int], now: float) -> bool:
-        """Whether a task has for some time done nothing but ask for steps, of which none will come on any in-port.
+    def only_polls(self, report: dict[str, Any], index: int, pids: Sequence[int], now: float) -> Final | None:
+        """What to end a task with that has for some time done nothing but ask for what will not come.
 
         Args:
             pids: the processes of its program.
             now: monotonic time, in seconds.
+
+        Returns:
+            "untouched", if it asks for a name that matches no port; None if it is not to be ended.
         """
-        task = report["tasks"][index]
-        looks = {poll["rank"]: poll["looks"] for poll in task["polls"]}
-        over = (
-            index in self._patience
-            and index not in self._writers
-            and not any(
-                self._may_write(report, place) for place, port in enumerate(report["ports"]) if _reads(port, index)
-            )
-        )
-        began = self._began.get(index)
-        if not over or len(looks) < task["nprocs"]:
+        looks, moved = self._looks(report, index, pids)
+        if not looks:
             self._began.pop(index, None)
-            return False
-        here = work_of(pids, looks, now)
-        if began is None or began.looks.keys() != looks.keys():
+            return None
+        began = self._began.get(index)
+        here = work_of(pids, looks, now, moved)
+        if began is None or began.looks.keys() != looks.keys() or began.moved != moved:
             self._began[index] = here
-            return False
+            return None
         if now - began.at < self._patience[index]:
-            return False
+            return None
         self._began[index] = here
-        return began.only_looks(here)
+        if not began.only_looks(here):
+            return None
+        return "ended while polling" if moved is None else "untouched"
+
+    def _looks(self, report: dict[str, Any], index: int, pids: Sequence[int]) -> tuple[Mapping[int | str, int], object]:
+        """What a task looks for that will not come, and what must not change meanwhile; nothing if something may."""
+        task = report["tasks"][index]
+        if index not in self._patience or index in self._writers:
+            return {}, None
+        looks: dict[int | str, int] = {poll["rank"]: poll["looks"] for poll in task["polls"]}
+        if len(looks) == task["nprocs"] and not any(
+            self._may_write(report, place) for place, port in enumerate(report["ports"]) if _reads(port, index)
+        ):
+            return looks, None
+        if task["nprocs"] > 1:  # uses of names that match no port are counted by task
+            return {}, None
+        for name, uses in only_one(report, index).items():
+            if not any(Path(f"/proc/{pid}/cwd", name).exists() for pid in pids):
+                return {name: uses}, [(port["steps"], port["bytes"]) for port in report["ports"]]
+        return {}, None
 
     def _why(self, report: dict[str, Any], poll: dict[str, Any]) -> Iterator[str]:
         """Why no step comes that is asked for; nothing if one may."""

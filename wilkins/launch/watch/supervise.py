@@ -460,10 +460,10 @@ class Supervisor:
             if run.program is None:
                 continue
             pid = run.program.pid
-            if polls.only_polls(report, run.plan.index, [pid, *process.descendants(pid)], now):
+            if end := polls.only_polls(report, run.plan.index, [pid, *process.descendants(pid)], now):
                 self._tell_hints(report)
                 process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
-                run.polls_in_vain = True
+                run.polls_in_vain = end
 
     def _tell_hints(self, report: dict[str, Any]) -> None:
         for hint in self._hints(report) if self._hints else ():

@@ -73,8 +73,8 @@ class TaskRun:
         """Exit code of the program that has ended, until it was judged."""
         self.stream: Stream | None = None
         self.untouched: tuple[str, ...] = ()
-        self.polls_in_vain = False
-        """The program is being ended, since it only asks again and again for what will not come."""
+        self.polls_in_vain: Final | None = None
+        """The program is being ended, since it only asks again and again for what will not come: its task's end."""
         self._board = board
         self._in_ports = ports.inward(plan.index)
         self._ports = ports.joined(plan.index)
@@ -176,7 +176,7 @@ class TaskRun:
             return None
         facts = self._facts_at_end or self.facts()
         self.exit, self.unjudged = Exit(self.unjudged or 0), None
-        verdict = "ended while polling" if self.polls_in_vain else decide.after_exit(self.exit, facts)
+        verdict = self.polls_in_vain or decide.after_exit(self.exit, facts)
         if verdict == "again":
             self._listed = decide.has_read_listed(facts)
             self._tell_again()

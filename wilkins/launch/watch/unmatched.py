@@ -1,0 +1,123 @@
+"""Programs that ask again and again for a name that matches no port and that is not there: perhaps they mean a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wilkins.launch.watch.namesakes import is_one_letter_off, nearest, pattern_of
+from wilkins.plan.plan import Plan
+
+AGAIN = 3
+"""So many looks in vain are "again and again"."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What a task has asked for since it last read or wrote a step, or since the file was there."""
+
+    moved: object
+    since: float
+    """Monotonic, in seconds."""
+    before: int
+    """Uses of the name until then,"""
+    uses: int
+    """and until now,"""
+    last: float
+    """when they were last seen to be more."""
+
+
+class UnmatchedNames:
+    """Follows, from report to report, names that programs use and that match no port."""
+
+    def __init__(self, plan: Plan, is_there: Callable[[Path], bool] = Path.exists) -> None:
+        self._folders = [task.cwd for task in plan.tasks]
+        self._is_there = is_there
+        self._asked: dict[tuple[int, str], _Asked] = {}
+        self._told: dict[tuple[int, str], str] = {}
+
+    def follow(self, report: dict[str, Any], now: float) -> None:
+        """Take in what a report says."""
+        for index, task in enumerate(report["tasks"]):
+            moved = [(port["steps"], port["bytes"]) for port in report["ports"] if port["task"] == index]
+            for one in task["unmatched_names"] if task["state"] == "running" else ():
+                self._note((index, one["name"]), one["uses"], moved, now)
+
+    def _note(self, key: tuple[int, str], uses: int, moved: object, now: float) -> None:
+        known = self._asked.get(key)
+        if known and known.moved == moved and known.uses == uses:
+            return
+        if known is None or known.moved != moved or self._is_there(self._folders[key[0]] / key[1]):
+            self._asked[key] = _Asked(moved, now, uses, uses, now)
+        else:
+            known.uses, known.last = uses, now
+
+    def polled(self, index: int, patience: float, now: float) -> Iterator[tuple[str, int, float]]:
+        """Names that a task has asked for again and again for so many seconds, how often, and for how long."""
+        for (task, name), one in self._asked.items():
+            times, seconds = one.uses - one.before, now - one.since
+            if task == index and times >= AGAIN and seconds >= patience and now - one.last <= patience / AGAIN:
+                yield name, times, seconds
+
+    def told(self, report: dict[str, Any], index: int, patience: float, now: float) -> Iterator[str]:
+        """What to say of the names that a task asks for again and again; the same of each every time."""
+        for name, times, seconds in self.polled(index, patience, now):
+            if (index, name) not in self._told and (meant := _meant(report, index, name)):
+                self._told[index, name] = (
+                    f"task {report['tasks'][index]['name']} asks again and again for {name!r} ({times} times in "
+                    f"{seconds:.0f} s), which matches no port and is not there, and reads nothing meanwhile: {meant}"
+                )
+            if (index, name) in self._told:
+                yield self._told[index, name]
+
+
+def only_one(report: dict[str, Any], index: int) -> dict[str, int]:
+    """The name, with its uses so far, that a task is sure to ask for by mistake, if nothing else can happen.
+
+    The task has used no port, and asks for one name alone, which is that of a step that waits for it but for one
+    letter. All other tasks wait or have ended, so none of them will make such a file.
+    """
+    task, ports = report["tasks"][index], report["ports"]
+    names = task["unmatched_names"]
+    if len(names) != 1 or task["waits"] or any(port["touched"] for port in ports if port["task"] == index):
+        return {}
+    others = [other for other in report["tasks"] if other is not task and other["state"] != "ended"]
+    steps = [channel["next"] for channel in report["channels"] if ports[channel["inport"]]["task"] == index]
+    name, uses = names[0]["name"], names[0]["uses"]
+    if any(len(other["waits"]) < other["nprocs"] for other in others):
+        return {}
+    return {name: uses} if any(is_one_letter_off(name, step) for step in steps) else {}
+
+
+def did_you_mean(report: dict[str, Any], index: int, name: str) -> str:
+    """The step, or the pattern of an in-port of a task with steps, from which a name differs in little but spelling."""
+    for pattern, writer, step in _inward(report, index):
+        if nearest(step, [name]) or nearest(pattern, [name]):
+            return f"did you mean {step!r}, which {writer} has published, or another file of {pattern!r}?"
+    return ""
+
+
+def _meant(report: dict[str, Any], index: int, name: str) -> str:
+    """What a task may mean by a name; empty if it may well be a file of another origin."""
+    if alike := did_you_mean(report, index, name):
+        return f"{alike} Mend the name in the program"
+    for pattern, writer, step in _inward(report, index):
+        task = next(task for task in report["tasks"] if task["name"] == writer)
+        if task["state"] == "ended" or any(wait["for"] == "room" for wait in task["waits"]):
+            stands = f", or, if it means the next step by that name, give the in-port `as: {name}`"
+            return (
+                f"what waits for its in-port {pattern!r} begins with {step!r}, which {writer} has published; mend the "
+                f"name in the program{stands if pattern_of(name) == name else ''}"
+            )
+    return ""
+
+
+def _inward(report: dict[str, Any], index: int) -> Iterator[tuple[str, str, str]]:
+    """Of steps that wait for a task: the pattern of the in-port, the task that has written them, and the first."""
+    tasks, ports = report["tasks"], report["ports"]
+    for channel in report["channels"]:
+        inport = ports[channel["inport"]]
+        if inport["task"] == index and channel["next"]:
+            yield inport["pattern"], tasks[ports[channel["outport"]]["task"]]["name"], channel["next"]
