@@ -522,7 +522,8 @@ def test_a_program_that_lists_for_more_than_a_queue_may_hold_is_told_of(flow: Wo
     assert "wait until it reads what they have written; give it a longer `reorder`, or `listing: end`" in ran.err
 
 
-def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> None:
+@pytest.mark.parametrize("strict", [[], ["--strict"]])
+def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow, strict: list[str]) -> None:
     """A name that is written differently: the queue grows, the writer ends, and so does who asks for nothing else."""
     writer(flow, 6)
     flow.task(
@@ -530,10 +531,13 @@ def test_a_poll_for_what_cannot_come_while_all_wait_for_it(flow: Workflow) -> No
         HEAD + 'while not os.path.exists("s_0.h5"):\n    time.sleep(0.05)\n',
         inports=[{"filename": "s*.h5", "poll_end": "1s"}],
     )
-    ran = flow.run()
-    assert "asks again and again for 's_0.h5'" in ran.err
-    assert "ended while polling" in ran.err
-    assert "not read" in ran.err
+    ran = flow.run(int(bool(strict)), *strict)
+    told = " ".join(ran.err.replace("wilkins:", "").split())
+    assert "asks again and again for 's_0.h5'" in told
+    assert "ended while polling" in told
+    assert "reader: read none of the 6 steps of 's*.h5' that writer published for it" in told
+    assert "it only looked for 's_0.h5' (" in told and "which is none of the names that were published" in told
+    assert told.endswith("steps were not read, and --strict makes that a failure") == bool(strict)
 
 
 UNTIL_THERE = "import os, time\nwhile not os.path.exists(NAME):\n    time.sleep(0.05)\n"

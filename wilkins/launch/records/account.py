@@ -25,7 +25,7 @@ _MOST_ROWS = 20
 _MOST_TRACED = 64
 """Channels whose names are sought in the trace."""
 
-_WENT_WELL = ("done", "ended at end of stream")
+_WENT_WELL = ("done", "ended at end of stream", "ended while polling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +388,10 @@ def _asked_in_vain(reader: Reader) -> Iterable[str]:
     asked, pattern = told["asked"], reader.port.pattern
     times = "" if told["in_vain"] == 1 else f" ({told['in_vain']} times)"
     if told["only_looks"]:
+        named = {Path(name).name for name in reader.written}
+        if named and is_wild(reader.port.called) and Path(asked).name not in named:
+            yield f"it only looked for {asked!r}{times}, which is none of the names that were published: compare them"
+            return
         waits = "" if reader.port.looks == "wait" else "; leave out `looks: now`, and its looks wait for their files"
         yield (
             f"it only looked for {asked!r}{times}, found nothing before the first step was there, and opened none"
