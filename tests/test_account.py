@@ -311,6 +311,47 @@ except FileNotFoundError:
         assert "a program that it starts, and that is static" in said(workflow.run(1))
 
 
+OPENS_WRONG = """
+import os, sys, time, h5py
+while not os.path.exists("written"):
+    time.sleep(0.01)
+for name in sys.argv[1:]:
+    h5py.File(name).close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "meant"),
+    [
+        (
+            ("ouput0.h5",),
+            "'ouput0.h5', which matches no port of it",
+            "did you mean 'output0.h5', which sim has published",
+        ),
+        (("output_0.h5",), "'output_0.h5', and nobody has written a file of that name", "did you mean 'output0.h5'"),
+        (
+            ("output0.h5", "output1.h5", "ouput2.h5"),
+            "'ouput2.h5'",
+            "a file of 'output*.h5', of which sim has published 2",
+        ),
+        (("unlike.txt",), "", ""),
+    ],
+)
+def test_a_reader_that_fails_on_a_misspelt_name(
+    workflow: Workflow, names: tuple[str, ...], asked: str, meant: str
+) -> None:
+    """Its producer may have ended: the last words name the file, those like it, and the place in the workflow file."""
+    program = WRITE.replace("sys.argv[1]", "'output{}.h5'").replace("int(sys.argv[2])", "2")
+    workflow.task("sim", program + "\nopen('written', 'w').close()\n", outports=[{"filename": "output*.h5"}])
+    workflow.task("ana", OPENS_WRONG, inports=[{"filename": "output*.h5"}])
+    workflow.tasks[1]["args"] = list(names)
+    told = " ".join(said(workflow.run(1)).split())
+    assert "ana: failed: exit code 1; its output is in" in told
+    assert ("it asked for" in told) == bool(asked)
+    assert f"it asked for {asked}" in told or not asked
+    assert meant in told and ("(workflow.yaml:" in told) == bool(asked)
+
+
 def test_a_look_before_the_first_step_that_finds_nothing(workflow: Workflow) -> None:
     """The reader makes do without."""
     program = """

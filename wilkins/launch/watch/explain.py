@@ -21,14 +21,34 @@ from wilkins.terminal.wording import paragraphs
 from wilkins.transport.board import BoardHeldError
 
 
-def failed(run: TaskRun) -> str:
-    """A program ended with an error."""
+def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
+    """A program ended with an error. `report`: what the board knows, if it could be asked."""
     if run.plan.is_relay:
         return f"{_relay(run)} failed: {run.exit}; its output is in {run.log.path}"
     again = f" at its {ordinal(run.starts)} start" if run.starts > 1 else ""
     once = again and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
-    return f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
+    said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
+    return paragraphs(said, *_not_there(run, report)) if report else said
+
+
+def _not_there(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
+    """Names of files that a program asked for, that nobody has written, and that are nearly those of its in-ports."""
+    index, where = run.plan.index, f" ({run.plan.origin})" if run.plan.origin else ""
+    for one in report["tasks"][index]["unmatched_names"]:
+        name = one["name"]
+        if not (run.plan.cwd / name).exists() and (meant := did_you_mean(report, index, name)):
+            yield f"it asked for {name!r}, which matches no port of it{where} and is not there: {meant}"
+    gone = {
+        channel["inport"]
+        for channel in report["channels"]
+        for what in ("skipped", "dropped", "let_go")
+        if channel[what]
+    }
+    for place, port in enumerate(report["ports"]):
+        ended = port["task"] == index and port["in_vain"] and report["tasks"][index]["saw_end"]
+        if ended and not port["steps"] and place not in gone and (meant := did_you_mean(report, index, port["asked"])):
+            yield f"it asked for {port['asked']!r}, and nobody has written a file of that name{where}: {meant}"
 
 
 def _relay(run: TaskRun) -> str:

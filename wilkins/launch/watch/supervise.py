@@ -357,15 +357,18 @@ class Supervisor:
 
     def _judge(self, run: TaskRun, verdict: Verdict | None) -> None:
         if verdict == "failed":
-            self._fail(run, explain.failed(run))
+            self._fail(run, explain.failed(run, self._report()))
         elif verdict == "untouched":
             self._fail(run, self._untouched(run))
 
     def _untouched(self, run: TaskRun) -> str:
-        report = None
+        return explain.untouched(run, self._report())
+
+    def _report(self) -> dict[str, Any] | None:
+        """What the board knows; None if it cannot be asked now."""
         with contextlib.suppress(BoardHeldError):
-            report = self._board.report()
-        return explain.untouched(run, report)
+            return self._board.report()
+        return None
 
     def _fail(self, run: TaskRun, message: str) -> None:
         self._failed = True

@@ -92,10 +92,16 @@ def only_one(report: dict[str, Any], index: int) -> dict[str, int]:
 
 
 def did_you_mean(report: dict[str, Any], index: int, name: str) -> str:
-    """The step, or the pattern of an in-port of a task with steps, from which a name differs in little but spelling."""
-    for pattern, writer, step in _inward(report, index):
+    """The step, or the pattern of an in-port, from which a name that a task has used differs in little but spelling."""
+    ports, steps = report["ports"], list(_inward(report, index))
+    for pattern, writer, step in steps:
         if nearest(step, [name]) or nearest(pattern, [name]):
             return f"did you mean {step!r}, which {writer} has published, or another file of {pattern!r}?"
+    for channel in () if steps else report["channels"]:
+        inport, outport = ports[channel["inport"]], ports[channel["outport"]]
+        if inport["task"] == index and outport["steps"] and nearest(inport["pattern"], [name]):
+            writer = report["tasks"][outport["task"]]["name"]
+            return f"did you mean a file of {inport['pattern']!r}, of which {writer} has published {outport['steps']}?"
     return ""
 
 
