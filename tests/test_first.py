@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_workflows import READ_ALL, Workflow
 
-from support import WAITS, run_tree
+from support import WAITS, WILKINS, run_tree
 
 
 @pytest.fixture
@@ -80,6 +80,72 @@ def test_without_first_a_steering_loop_is_stuck_and_says_so(flow: Workflow) -> N
     steering(flow, TRY)
     ran = flow.run(4)
     assert "steer.h5" in ran.err
+
+
+NUMBERED = """
+import h5py
+for k in range(3):
+    OPENS
+    h5py.File(f"a{k}.h5", "w").close()
+"""
+ANSWERS = """
+import h5py
+for k in range(3):
+    h5py.File(f"a{k}.h5").close()
+    h5py.File(f"b{k + OFF}.h5", "w").close()
+"""
+OPENS = """
+    try:
+        h5py.File(f"b{k}.h5").close()
+    except FileNotFoundError:
+        pass
+"""
+AGAIN = ": names fit a cycle if the answer to the first file has the name that sim asks for next"
+
+
+@pytest.mark.parametrize(
+    ("opens", "off", "told"),
+    [
+        (OPENS, 0, "; 'b1.h5', which it asks for now, is not there, but 'b0.h5' is" + AGAIN),
+        (OPENS + OPENS, 1, ", and it opens that name again: if it opens the file several times for each step, give "),
+        (OPENS, 1, ""),
+    ],
+)
+def test_a_cycle_that_first_does_not_begin_says_what_it_covers(flow: Workflow, opens: str, off: int, told: str) -> None:
+    """Numbers that are one off, or a file that is opened twice."""
+    flow.task(
+        "sim",
+        NUMBERED.replace("OPENS", opens),
+        inports=[{"filename": "b*.h5", "first": "missing"}],
+        outports=[{"filename": "a*.h5"}],
+        enough=True,
+    )
+    flow.task(
+        "look",
+        ANSWERS.replace("OFF", str(off)),
+        inports=[{"filename": "a*.h5"}],
+        outports=[{"filename": "b*.h5"}],
+    )
+    said = " ".join(flow.run(4 if told else 0).err.split())
+    first = "`first:` of the in-port 'b*.h5' of sim answered its first open alone, of 'b0.h5'"
+    assert (first in said) == bool(told) and f"{first}{told}" in said + first
+
+
+def test_a_cycle_without_first_is_noted_before_the_run(flow: Workflow) -> None:
+    """It may be right, so it is no mistake."""
+    steering(flow, TRY)
+    flow.save()
+    checked = run_tree([*WILKINS, "check", "workflow.yaml"], 30, flow.folder)
+    assert checked.code == 0
+    note = (
+        "note: the tasks sim, look form a cycle, and no in-port of it has `first:`; that is right if one of them writes"
+    )
+    assert note in " ".join(checked.err.split())
+    assert "give 'steer.h5' of sim `first: missing`" in " ".join(checked.err.split())
+    flow.tasks[0]["inports"] = [{"filename": "steer.h5", "first": "missing"}]
+    flow.save()
+    checked = run_tree([*WILKINS, "check", "workflow.yaml"], 30, flow.folder)
+    assert checked.code == 0 and "cycle" not in checked.err
 
 
 def test_first_is_deterministic(flow: Workflow) -> None:

@@ -387,7 +387,8 @@ class Board:
                     "stands": name,                              # stands for its next step, or would have
                     "in_vain",                                   # opens and looks that found nothing, before a step
                     "again": bool,                               # its only step was opened again, and no other came
-                    "only_looks": bool, "asked": name,           # all of these were looks; the last one's
+                    "only_looks": bool, "asked": name,           # all of these were looks; the last one's, or
+                                                                 # that of an open that `first` has answered
                     "begun_in": folder}],                        # out: where its files have come to be last
          "channels": [{"outport", "inport", "queued",
                        "next": name,                             # of the first that is queued; none has had it

@@ -255,7 +255,7 @@ struct PortRecord {
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
     uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
     uint32_t only_looks;   // whether all of them were looks
-    char vain_name[kNameMax];  // ... of which the last was for this name
+    char vain_name[kNameMax];  // ... of which the last was for this name, or the first one that `first` answered
     uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store/reading.cpp)
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here

@@ -1,6 +1,8 @@
 // What the first open of an in-port is answered with.
 #include "store/first_opens.hpp"
 
+#include <cstring>
+
 namespace wilkins {
 
 namespace {
@@ -9,7 +11,7 @@ __attribute__((tls_model("initial-exec"))) thread_local bool passing = false;
 
 }  // namespace
 
-First answer_first(const Process& p, int inport, bool opens) {
+First answer_first(const Process& p, int inport, const char* name, bool opens) {
     PortRecord& port = p.board.port(inport);
     if (!before_first(p, inport)) return First::wait;
     FirstOpens& firsts = p.board.first_opens(port, p.context.rank);
@@ -26,6 +28,7 @@ First answer_first(const Process& p, int inport, bool opens) {
         firsts.opened = port.habits.opens_per_step;
         return First::wait;
     }
+    if (port.steps == 0) strcpy(port.vain_name, name);
     return port.habits.first;
 }
 
@@ -39,13 +42,13 @@ bool answered_by_disk(const Match& match, bool opens) {
     const Process& p = process();
     if (p.board.port(match.inport).habits.first != First::file) return false;
     Board::Lock lock(p.board);
-    return answer_first(p, match.inport, opens) == First::file;
+    return answer_first(p, match.inport, match.name, opens) == First::file;
 }
 
 void follow_first(const Match& match) {
     const Process& p = process();
     Board::Lock lock(p.board);
-    answer_first(p, match.inport, true);
+    answer_first(p, match.inport, match.name, true);
 }
 
 PassThrough::PassThrough(bool active) : before_(passing) { passing = passing || active; }

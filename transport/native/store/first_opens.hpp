@@ -6,10 +6,10 @@
 
 namespace wilkins {
 
-// How the rank's next open of the in-port, or a look at it, is answered: First::wait means by a step. An open that is not
+// How the rank's next open of the in-port by this name, or a look at it, is answered: First::wait means by a step. An open that is not
 // counts as (one of) the first; so do looks, once the rank has gone on to other steps since the first look: a program
 // that asks whether a file is there, and does without, will not open it. Call with the board's lock held.
-First answer_first(const Process& process, int inport, bool opens);
+First answer_first(const Process& process, int inport, const char* name, bool opens);
 
 // Is the rank's first open of the in-port, which no step answers, yet to come? Changes nothing.
 bool before_first(const Process& process, int inport);

@@ -196,7 +196,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (!may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
     note_came(board_, p_.rank_index);
     loans::take_back(p_);
-    if (answer_first(p_, match_.inport, false) != First::wait) return ENOENT;
+    if (answer_first(p_, match_.inport, match_.name, false) != First::wait) return ENOENT;
     if (inport_.habits.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);
     // Who asks again and again is not told once more that nothing is there where all wait for it: it waits as one that opens the name, so that

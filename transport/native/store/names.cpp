@@ -55,7 +55,7 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
     Board::Lock lock(p.board);
     int index = -1;
-    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, false) == First::wait) {
+    if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, match.name, false) == First::wait) {
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
         if (index < 0) note_in_vain(p, match.inport, match.name, true);
     }

@@ -133,7 +133,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         }
         note_came(board, p.rank_index);
         loans::take_back(p);
-        if (answer_first(p, match.inport, intent != Intent::look) != First::wait) {
+        if (answer_first(p, match.inport, match.name, intent != Intent::look) != First::wait) {
             *error = ENOENT;
             return nullptr;
         }

@@ -231,6 +231,8 @@ def cures(report: dict[str, Any]) -> list[str]:
             lines += _cures_of_room(report, waiting, index, wait)
         elif wait["strange"]:
             lines.append(_cure_of_name(report, index, wait))
+        else:
+            lines += _cures_of_first(report, index, wait)
     return list(dict.fromkeys(lines))
 
 
@@ -246,6 +248,27 @@ def _cure_of_name(report: dict[str, Any], index: int, wait: dict[str, Any]) -> s
         f"  no file like {name!r} was written for the in-port {pattern!r} of {who}: if {who} means by that name the "
         f"next step, whatever that is called, give the in-port `as: {name}`"
     )
+
+
+def _cures_of_first(report: dict[str, Any], index: int, wait: dict[str, Any]) -> Iterator[str]:
+    """A task has begun without a step, by `first`, and what it asks for next does not come."""
+    port, who, name = report["ports"][wait["port"]], report["tasks"][index]["name"], wait["name"]
+    first = port["asked"]
+    if port["waits_first"] or port["steps"] or not first:
+        return
+    said = f"  `first:` of the in-port {port['pattern']!r} of {who} answered its first open alone, of {first!r}"
+    if name == first:
+        yield (
+            f"{said}, and it opens that name again: if it opens the file several times for each step, give the in-port "
+            "`opens_per_step:` with a number as high"
+        )
+        return
+    there = [channel["next"] for channel in report["channels"] if channel["inport"] == wait["port"] and channel["next"]]
+    if there:
+        yield (
+            f"{said}; {name!r}, which it asks for now, is not there, but {there[0]!r} is: names fit a cycle if "
+            f"the answer to the first file has the name that {who} asks for next"
+        )
 
 
 def prevented(name: str, pattern: str) -> str:
