@@ -185,11 +185,12 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _check(parsed: argparse.Namespace) -> int:
+    from wilkins.plan.cycles import without_first
     from wilkins.plan.planner import plan_file
 
     file, folder = _workflow(parsed)
     plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
-    for note in plan.notes:
+    for note in (*plan.notes, *without_first(plan)):
         streams.tell(note)
     counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
     streams.show(f"{file}: all right: {', '.join(count_of(*count) for count in counts)}")
