@@ -162,15 +162,12 @@ class Spanning:
         own = process.descendants(os.getpid())
         return [*own, *process.members(reach.PART, reach.part_of(self._run, self._name))] if self.tasks else own
 
-    def ended_server(self) -> str | None:
+    def ended_server(self) -> tuple[int, Exit] | None:
         """Which server has ended, without which ranks on other hosts wait for ever."""
         ended = process.reap(server.pid for server in self._servers.values())
         for place, server in self._servers.items():
             if server.pid in ended:
-                return (
-                    f"the process that serves the files of {self.tasks[place].name} here to its ranks on other hosts "
-                    f"failed: {Exit(ended[server.pid])}"
-                )
+                return place, Exit(ended[server.pid])
         return None
 
     def end(self) -> None:
@@ -225,6 +222,8 @@ class Keeper:
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
         self.part: Part = next(part for part in parts(plan) if part.host == told["host"])
         self.name = plan.hosts[self.part.host].name
+        self._own = len(self.part.tasks)
+        """Tasks, of which relays are none."""
         self.records = _HostRecords(self.run, self.name)
         self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
         self._key = told["key"]
@@ -377,9 +376,7 @@ class Keeper:
         """End all without the head, and say so where somebody may look who asks what became of this host."""
         if self._stop_asked:
             return
-        names = [task.name for task in self.part.plan.tasks[: len(self.part.tasks)]]
-        steps = self._steps() or [0] * len(names)
-        tasks = ", ".join(f"{name} after {count_of(had, 'step')}" for name, had in zip(names, steps, strict=True))
+        tasks = ", ".join(f"{self.part.plan.tasks[place].name}{self._after(place)}" for place in range(self._own))
         with self.records.layer_log.open("a") as log:
             log.write(f"{time.time():.6f} the keeper of {self.name}: error: {reason}; it ends {tasks}\n")
         self._stop(Stop(1, reason))
@@ -396,7 +393,7 @@ class Keeper:
             self._beaten = now
             self._control.send(beat=self._state(), steps=self._steps(), **self._echo())
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
-            self._supervisor.stop(1, ended)
+            self._supervisor.stop(1, self._not_served(*ended))
         return None
 
     def _state(self) -> dict[str, Any]:
@@ -410,11 +407,21 @@ class Keeper:
         over = [index for index, messages in self._messages.items() if messages.over]
         return {"still": still, "report": report, "over": over}
 
+    def _not_served(self, place: int, end: Exit) -> str:
+        """The server of a task's files has ended."""
+        what = f"the files of {self.part.plan.tasks[place].name} here to its ranks on other hosts"
+        return f"the process that serves {what} failed{self._after(place)}: {end}"
+
+    def _after(self, place: int) -> str:
+        """How far a task had come. A part of a task counts no steps that are published on another host."""
+        steps = self._steps()[place : place + 1]
+        return f" after {count_of(steps[0], 'step')}" if any(steps) else ""
+
     def _steps(self) -> list[int]:
         """How many steps each of the host's own tasks has had, or given."""
         crew = self._supervisor.crew if self._supervisor is not None else []
         try:
-            return [run.steps() for run in crew[: len(self.part.tasks)]]
+            return [run.steps() for run in crew[: self._own]]
         except BoardHeldError:
             return []
 
