@@ -151,7 +151,11 @@ class Polls:
             len(task["waits"]) == task["nprocs"] for task in writers if task["state"] != "ended"
         ):
             pattern = report["ports"][inport]["pattern"]
-            remedy = "give it a longer `reorder`, or `listing: end`" if poll["lists"] else "compare the names"
+            there = sum(channel["queued"] for channel in report["channels"] if channel["inport"] == inport)
+            more = (
+                f"if it wants more than the {there} files that are there, give it `reorder:` with as many, or, if all, "
+            )
+            remedy = f"{more}`listing: end`" if poll["lists"] else "compare the names"
             yield f"all who write for its in-port {pattern!r} wait until it reads what they have written; {remedy}"
 
     def _may_write(self, report: dict[str, Any], inport: int) -> bool:
