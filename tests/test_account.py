@@ -278,7 +278,10 @@ except FileNotFoundError:
         told = said(workflow.run(1))
         assert "ana: ended without ever using its memory port 'plt*.h5'" in told
         assert "it used 'input.h5', which matches no port" in told
-        assert "if 'input.h5' means the next step, give the in-port 'plt*.h5' `as: input.h5`" in told
+        assert (
+            "if 'input.h5' means the next step, whatever that is called, give the in-port 'plt*.h5' `as: input.h5`"
+            in told
+        )
 
     def test_a_reader_that_lists_another_folder_than_its_producer_writes_to(self, workflow: Workflow) -> None:
         """Pattern and names agree, so to compare them helps nobody."""
@@ -309,6 +312,22 @@ except FileNotFoundError:
         script.chmod(0o755)
         workflow.task("ana", ["./ana.sh"], inports=[{"filename": "plt*.h5"}])
         assert "a program that it starts, and that is static" in said(workflow.run(1))
+
+
+BACKWARDS = """
+import h5py
+for k in reversed(range(20)):
+    h5py.File(f"plt{k}.h5").close()
+"""
+
+
+def test_the_reorder_that_is_named_would_do(workflow: Workflow) -> None:
+    """The message has the number, and with that all steps are read."""
+    writer(workflow, "plt{}.h5", 20)
+    workflow.task("ana", BACKWARDS, inports=[{"filename": "plt*.h5"}])
+    assert "or give its in-port 'plt*.h5' `reorder: 20`" in said(workflow.run(1))
+    workflow.tasks[1]["inports"] = [{"filename": "plt*.h5", "reorder": 20}]
+    workflow.run()
 
 
 OPENS_WRONG = """
@@ -523,7 +542,7 @@ def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on
     workflow.task("ana", read(*names), inports=[{"filename": "plt*.h5", "reorder": 3}], on_failure=on_failure)
     told = said(workflow.run(1))
     assert told.count("ana: failed, and had lost steps of 'plt*.h5' before") == 1
-    assert "let ana read in the order in which the files are written" in told and "`reorder:`" in told
+    assert "let ana read in the order in which the files are written" in told and "`reorder: " in told
     assert "more about this: `wilkins help looking-at-files`" in told
 
 
@@ -550,7 +569,7 @@ def test_steps_let_go_for_a_file_that_is_opened_with_each(tmp_path: Path) -> Non
     told = said(flow.run())
     assert "reader opened 'grid.dat' again, of which it had read the only step" in told
     assert "give that in-port `opens_per_step:` with a number as high" in told
-    assert "`reorder:`" not in told
+    assert "`reorder:" not in told
 
 
 def test_a_second_port_that_a_program_started_for_a_name_does_not_use(tmp_path: Path) -> None:

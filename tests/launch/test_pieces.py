@@ -149,11 +149,22 @@ def report_of_waits(reached: list[int], *more: dict[str, Any]) -> dict[str, Any]
             {"name": "plot", "nprocs": 4, "waits": list(more), "flushes": []},
         ],
         "ports": [
-            {"task": 0, "pattern": "a*.h5", "steps": 2, "waits_first": True},
-            {"task": 1, "pattern": "a*.h5", "steps": 2, "waits_first": True},
-            {"task": 1, "pattern": "b*.h5", "steps": 0, "waits_first": True},
+            {"task": 0, "direction": "out", "pattern": "a*.h5", "steps": 2, "waits_first": True},
+            {"task": 1, "direction": "in", "pattern": "a*.h5", "steps": 2, "waits_first": True, "asked": ""},
+            {"task": 1, "direction": "in", "pattern": "b*.h5", "steps": 0, "waits_first": True, "asked": ""},
         ],
-        "channels": [{"outport": 0, "inport": 1, "every": 1, "offset": 0, "queued": 2, "held": 0, "reached": reached}],
+        "channels": [
+            {
+                "outport": 0,
+                "inport": 1,
+                "every": 1,
+                "offset": 0,
+                "queued": 2,
+                "next": "a0.h5",
+                "held": 0,
+                "reached": reached,
+            }
+        ],
     }
 
 
@@ -189,14 +200,19 @@ def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
     (cure,) = explain.cures(report_of_waits([0, 0, 0, 0], wait))
     assert cure == (
         "  plot has opened no step of 'a*.h5' so far: it asks for 'a01.h5', and none of the steps that wait "
-        "for it (2) has that name; compare it with the names that sim writes"
+        "for it (2) has that name; compare it with 'a0.h5', which sim has written"
     )
 
 
 @pytest.mark.parametrize(
     ("stand_in", "stands", "cure"),
     [
-        ("no", "", "no file like 'in.h5' was written for the in-port 'a*.h5' of plot: if plot means by that name the "),
+        (
+            "no",
+            "",
+            "no file like 'in.h5' was written for the in-port 'a*.h5' of plot, but 'a0.h5' was: if 'in.h5' means the "
+            "next step, whatever that is called, give ",
+        ),
         ("found", "next.h5", "'next.h5' stands for the next step of 'a*.h5' for plot, so 'in.h5' never comes"),
         (
             "prevented",
@@ -248,7 +264,9 @@ def circle(*edges: tuple[int, int], waits_first: bool = True, steps: int = 0) ->
     tasks: list[dict[str, Any]] = [{"name": f"t{n}", "nprocs": 1, "waits": [], "flushes": []} for n in range(4)]
     ports = []
     for port, (waiting, on) in enumerate(edges):
-        ports.append({"task": waiting, "pattern": f"p{port}.h5", "steps": steps, "waits_first": waits_first})
+        ports.append(
+            {"task": waiting, "pattern": f"p{port}.h5", "steps": steps, "waits_first": waits_first, "asked": ""}
+        )
         wait = {
             "rank": 0,
             "pid": 7,

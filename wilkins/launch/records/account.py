@@ -12,11 +12,12 @@ from wilkins.errors import count_of
 from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.records.tracednames import Ends, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
-from wilkins.launch.watch.namesakes import pattern_of
+from wilkins.launch.watch.namesakes import as_next, pattern_of
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
 from wilkins.terminal.wording import listed, paragraphs
+from wilkins.transport.plan_table import REORDER
 
 _MOST_TOLD = 8
 """In-ports of which is told; an ensemble may have thousands."""
@@ -318,8 +319,8 @@ def _remedies(reader: Reader) -> Iterable[str]:
     if reader.let_go:
         yield (
             f"{count_of(reader.let_go, 'step')} had to be let go, or the run would have stood still: let {name} read "
-            f"in the order in which the files are written, or give its in-port {pattern!r} a larger "
-            "`reorder:` or `queue:`"
+            f"in the order in which the files are written, or give its in-port {pattern!r} "
+            f"`reorder: {(reader.port.reorder or REORDER) + reader.let_go}`"
         )
         if not reader.lost - reader.let_go:
             return
@@ -402,8 +403,8 @@ def _asked_in_vain(reader: Reader) -> Iterable[str]:
         yield (
             f"it opened {asked!r}{times}, which is none of the names that were published: compare their numbers"
             if alike
-            else f"it opened {asked!r}{times}, which is none of the names that were published: compare them, or, if "
-            f"it means the next step by that name, give the in-port {pattern!r} `as: {asked}`"
+            else f"it opened {asked!r}{times}, which is none of the names that were published: "
+            f"{as_next(asked, f'the in-port {pattern!r}')}"
         )
 
 

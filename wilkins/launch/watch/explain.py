@@ -12,7 +12,7 @@ from typing import Any
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words, ordinal
 from wilkins.launch.programs.environment import takes_filename
-from wilkins.launch.watch.namesakes import nearest, some_of
+from wilkins.launch.watch.namesakes import as_next, nearest, some_of
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.unmatched import did_you_mean
 from wilkins.plan.program import inspect
@@ -144,7 +144,7 @@ def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, A
     wild = [port["pattern"] for port in ports if port["direction"] == "in" and not port["touched"]]
     if not wild or wild[0] not in run.untouched:
         return words
-    return f"{words}; if {names[0]!r} means the next step, give the in-port {wild[0]!r} `as: {names[0]}`"
+    return f"{words}; {as_next(names[0], f'the in-port {wild[0]!r}')}"
 
 
 _NO_SUCH_NAME = "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
@@ -244,9 +244,10 @@ def _cure_of_name(report: dict[str, Any], index: int, wait: dict[str, Any]) -> s
         return f"  {stands!r} stands for the next step of {pattern!r} for {who}, so {name!r} never comes"
     if port["stand_in"] == "prevented":
         return f"  {who}: {prevented(stands, pattern)}"
+    there = [channel["next"] for channel in report["channels"] if channel["inport"] == wait["port"] and channel["next"]]
+    but = f", but {there[0]!r} was" if there else ""
     return (
-        f"  no file like {name!r} was written for the in-port {pattern!r} of {who}: if {who} means by that name the "
-        f"next step, whatever that is called, give the in-port `as: {name}`"
+        f"  no file like {name!r} was written for the in-port {pattern!r} of {who}{but}: {as_next(name, 'the in-port')}"
     )
 
 
@@ -258,6 +259,10 @@ def _cures_of_first(report: dict[str, Any], index: int, wait: dict[str, Any]) ->
         return
     said = f"  `first:` of the in-port {port['pattern']!r} of {who} answered its first open alone, of {first!r}"
     if name == first:
+        # A name that is no pattern is asked for in each turn of the cycle.
+        wrote = any(one["steps"] for one in report["ports"] if one["task"] == index and one["direction"] == "out")
+        if wrote and not is_wild(port["pattern"]):
+            return
         yield (
             f"{said}, and it opens that name again: if it opens the file several times for each step, give the in-port "
             "`opens_per_step:` with a number as high"
@@ -302,7 +307,7 @@ def _cures_of_room(report: dict[str, Any], waiting: _Waits, writer: int, wait: d
                 f"  {reader['name']} has opened no step of {port['pattern']!r} so far"
                 + (
                     f": it asks for {asked!r}, and none of the steps that wait for it ({channel['queued']}) has that "
-                    f"name; compare it with the names that {tasks[writer]['name']} writes"
+                    f"name; compare it with {channel['next']!r}, which {tasks[writer]['name']} has written"
                     if asked
                     else ""
                 )

@@ -19,6 +19,17 @@ def pattern_of(name: str) -> str:
     return re.sub(r"\d+", "*", stem) + dot + suffix if dot and stem else re.sub(r"\d+", "*", name)
 
 
+def as_next(name: str, port: str) -> str:
+    """What to do where a program means its next step by a name that no step has. `port`: the in-port, in words.
+
+    A name with a number is rather one of a series, in which numbers or letters are others.
+    """
+    stands = f"give {port} `as: {name}`"
+    if pattern_of(name) == name:
+        return f"if {name!r} means the next step, whatever that is called, {stands}"
+    return f"compare their letters and numbers; only if every step is opened by the one name {name!r}, {stands}"
+
+
 def nearest(pattern: str, names: Sequence[str]) -> str | None:
     """A pattern for those names that differ from a port's pattern in little but spelling; None if none does."""
     wanted = _letters(pattern)

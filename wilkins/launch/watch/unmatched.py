@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wilkins.launch.watch.namesakes import is_one_letter_off, nearest, pattern_of
+from wilkins.launch.watch.namesakes import as_next, is_one_letter_off, nearest
 from wilkins.plan.plan import Plan
 
 AGAIN = 3
@@ -112,10 +112,9 @@ def _meant(report: dict[str, Any], index: int, name: str) -> str:
     for pattern, writer, step in _inward(report, index):
         task = next(task for task in report["tasks"] if task["name"] == writer)
         if task["state"] == "ended" or any(wait["for"] == "room" for wait in task["waits"]):
-            stands = f", or, if it means the next step by that name, give the in-port `as: {name}`"
             return (
-                f"what waits for its in-port {pattern!r} begins with {step!r}, which {writer} has published; mend the "
-                f"name in the program{stands if pattern_of(name) == name else ''}"
+                f"what waits for its in-port {pattern!r} begins with {step!r}, which {writer} has published; "
+                f"{as_next(name, 'the in-port')}"
             )
     return ""
 
