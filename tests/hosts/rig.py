@@ -46,7 +46,7 @@ class Rig:
         self._first: dict[str, int] = {}
 
     def __enter__(self) -> Rig:
-        self._state = Path(tempfile.mkdtemp(prefix="wilkins-rig-"))
+        self.state = Path(tempfile.mkdtemp(prefix="wilkins-rig-"))
         try:
             self._make_keys()
             self._up()
@@ -57,20 +57,20 @@ class Rig:
 
     def _make_keys(self) -> None:
         for name in ("key", "hostkey"):
-            _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._state / name)
-        (self._state / "sshd_config").write_text(
-            f"HostKey {self._state}/hostkey\nAuthorizedKeysFile {self._state}/key.pub\nPermitRootLogin yes\n"
+            _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.state / name)
+        (self.state / "sshd_config").write_text(
+            f"HostKey {self.state}/hostkey\nAuthorizedKeysFile {self.state}/key.pub\nPermitRootLogin yes\n"
             "StrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\n"
         )
-        (self._state / "ssh_config").write_text(
-            f"Host node*\n IdentityFile {self._state}/key\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n"
+        (self.state / "ssh_config").write_text(
+            f"Host node*\n IdentityFile {self.state}/key\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n"
             " LogLevel ERROR\n"
         )
-        ssh = self._state / "ssh"
-        ssh.write_text(f'#!/bin/sh\nexec {_tool("ssh")} -F {self._state}/ssh_config "$@"\n')
+        ssh = self.state / "ssh"
+        ssh.write_text(f'#!/bin/sh\nexec {_tool("ssh")} -F {self.state}/ssh_config "$@"\n')
         ssh.chmod(0o755)
         names = [f"10.77.0.{place + 1} {name}" for place, name in enumerate(self.names)]
-        (self._state / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
+        (self.state / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
 
     def _up(self) -> None:
         bridge = f"wkb{self._tag}"
@@ -81,10 +81,10 @@ class Rig:
                 [
                     *("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"),
                     *("--mount-proc", "--propagation", "private", "sh", "-c", _FIRST, name),
-                    *(str(self._state), str(_tool("sshd"))),
+                    *(str(self.state), str(_tool("sshd"))),
                 ],
                 stdin=subprocess.DEVNULL,
-                stdout=(self._state / f"{name}.log").open("wb"),
+                stdout=(self.state / f"{name}.log").open("wb"),
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
@@ -103,7 +103,7 @@ class Rig:
         for name in self.names:
             while subprocess.run(self.on(self.names[0], "ssh", name, "true"), capture_output=True).returncode:
                 if time.monotonic() > until:
-                    raise TimeoutError(f"{name} does not come up: {(self._state / f'{name}.log').read_text()}")
+                    raise TimeoutError(f"{name} does not come up: {(self.state / f'{name}.log').read_text()}")
                 time.sleep(0.05)
 
     def _link(self, name: str) -> str:
@@ -111,10 +111,14 @@ class Rig:
 
     def on(self, host: str, *words: str | Path, folder: Path | None = None) -> list[str]:
         """The command that runs a program on a host, in a folder (default: this process's)."""
-        path = f"{self._state}:{os.environ['PATH']}"
         where = f"-w{folder or Path.cwd()}"
         inside = ["nsenter", "-t", str(self._first[host]), "-m", "-u", "-n", "-i", "-p", where, "--"]
-        return [*inside, "env", f"PATH={path}", *map(str, words)]
+        return [*inside, "env", f"PATH={self.path}", *map(str, words)]
+
+    @property
+    def path(self) -> str:
+        """PATH on the hosts: their `ssh` finds the others."""
+        return f"{self.state}:{os.environ['PATH']}"
 
     def cut(self, host: str) -> None:
         """Take a host's network away."""
@@ -175,7 +179,7 @@ class Rig:
             parent.wait()
         for link in (*(self._link(name) for name in self.names), f"wkb{self._tag}"):
             subprocess.run(["ip", "link", "del", link], capture_output=True, check=False)
-        shutil.rmtree(self._state, ignore_errors=True)
+        shutil.rmtree(self.state, ignore_errors=True)
 
 
 def _child_of(parent: int) -> int:

@@ -14,7 +14,11 @@ from resuming import SIMULATION, SUMS
 
 from support import WILKINS, must_run, wait_for, write_program
 
-pytestmark = [pytest.mark.needs(*NEEDS, "python:psij"), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.needs(*NEEDS, "python:psij"),
+    pytest.mark.timeout(120),
+    pytest.mark.xdist_group("hosts"),
+]
 
 QUICKSTART = Path(__file__).resolve().parents[2] / "examples/quickstart"
 JOB_S = 60.0
