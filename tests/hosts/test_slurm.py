@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -32,6 +33,31 @@ tasks:
     inports: [{{filename: "u*.h5"}}]
     restart: {{files: sums.h5}}
 """
+PARALLEL = """
+import socket
+from mpi4py import MPI
+import h5py
+world = MPI.COMM_WORLD
+for step in range(3):
+    with h5py.File(f"s{step}-{world.rank}.h5", "w") as file:
+        file["x"] = [world.allreduce(world.rank) * 100 + step * 10 + world.rank]
+with open("where.txt", "a") as file:
+    file.write(socket.gethostname() + "\\n")
+"""
+SUM_OF_STEPS = """
+import socket
+import h5py
+with open("sums.txt", "w") as out:
+    for step in range(3):
+        total = 0
+        for rank in range(4):
+            with h5py.File(f"s{step}-{rank}.h5") as file:
+                total += int(file["x"][0])
+        out.write(f"{total}\\n")
+with open("where.txt", "a") as file:
+    file.write(socket.gethostname() + "\\n")
+"""
+SUMS_OF_STEPS = "2406\n2446\n2486\n"
 MPI_TASK = """
 from mpi4py import MPI
 import h5py
@@ -52,9 +78,19 @@ if world.rank == 0:
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Slurm]:
-    """A Slurm for the tests of this file."""
-    with Slurm() as one:
+    """A Slurm of three nodes for the tests of this file."""
+    with Slurm(3) as one:
         yield one
+
+
+def nothing_is_left(slurm: Slurm) -> None:
+    """Nobody's shared memory is used any more."""
+    for host in slurm.rig.names:
+        wait_for(partial(_has_no_shared_memory, slurm, host), 30, f"the end of all on {host}")
+
+
+def _has_no_shared_memory(slurm: Slurm, host: str) -> bool:
+    return not slurm.rig.shared_memory(host)
 
 
 def submitted(slurm: Slurm, folder: Path, *options: str | Path) -> str:
@@ -99,7 +135,7 @@ def test_the_quickstart_is_run_by_a_job(slurm: Slurm, tmp_path: Path) -> None:
     assert (job["NumNodes"], job["NumCPUs"], job["TimeLimit"]) == ("1", "2", "01:00:00")
     assert (folder / "cuts.csv").read_text() == (here / "cuts.csv").read_text()
     assert "consumer | step 4:" in printed
-    assert slurm.run("ls", "-A", "/dev/shm").stdout == ""
+    nothing_is_left(slurm)
 
 
 def test_a_job_exits_with_what_its_run_exits_with(slurm: Slurm, tmp_path: Path) -> None:
@@ -143,7 +179,7 @@ def test_a_job_that_was_ended_goes_on_in_another(slurm: Slurm, tmp_path: Path, e
     assert re.search(r"restarted at (4|8|12)\b", output(folder, second))
     assert re.search(r"restarted after (6|9|12)\b", output(folder, second))
     assert (folder / "result.txt").read_text() == (calm / "result.txt").read_text()
-    assert slurm.run("ls", "-A", "/dev/shm").stdout == ""
+    nothing_is_left(slurm)
 
 
 @pytest.mark.mpi
@@ -161,6 +197,29 @@ def test_two_mpi_tasks_of_a_job_run_at_once(slurm: Slurm, tmp_path: Path) -> Non
     job = slurm.await_job(number, JOB_S)
     assert (job["JobState"], job["NumCPUs"]) == ("COMPLETED", "6"), output(tmp_path, number)
     assert [(tmp_path / f"{task}.txt").read_text() for task in ("writer", "reader")] == ["2 ranks", "2 ranks"]
+
+
+@pytest.mark.parametrize("how", ["salloc", "submit"])
+def test_a_run_takes_the_nodes_of_its_allocation(slurm: Slurm, tmp_path: Path, how: str) -> None:
+    """A task of four ranks on two nodes, and one of one rank on the third."""
+    write_program(tmp_path / "writer.py", PARALLEL)
+    write_program(tmp_path / "reader.py", SUM_OF_STEPS)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        "  - {func: ./writer.py, nprocs: 4, placement: [2, 2, 0], outports: [{filename: 's*.h5'}]}\n"
+        "  - {func: ./reader.py, placement: [0, 0, 1], inports: [{filename: 's*.h5'}]}\n"
+    )
+    if how == "salloc":
+        words = ["salloc", "-N3", "--ntasks-per-node=2", *WILKINS, "run", "--timeout", "40", "workflow.yaml"]
+        said = slurm.run(*words, cwd=tmp_path)
+        assert said.returncode == 0, said.stdout + said.stderr
+    else:
+        number = submitted(slurm, tmp_path, "workflow.yaml", "--nodes", "3", "--cores", "6", "--timeout", "40")
+        job = slurm.await_job(number, JOB_S)
+        assert (job["JobState"], job["NumNodes"]) == ("COMPLETED", "3"), output(tmp_path, number)
+    assert (tmp_path / "sums.txt").read_text() == SUMS_OF_STEPS
+    assert sorted((tmp_path / "where.txt").read_text().split()) == ["node0", "node0", "node1", "node1", "node2"]
+    nothing_is_left(slurm)
 
 
 def test_what_slurm_refuses_is_told(slurm: Slurm, tmp_path: Path) -> None:

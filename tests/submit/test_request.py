@@ -76,6 +76,14 @@ def test_sizes_in_words_and_per_node() -> None:
     assert replace(job, minutes=45).size.endswith(", 45 min at most")
 
 
+def test_several_nodes_need_a_core_for_each_rank(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, "  - {func: ./program, nprocs: 4}\n")
+    assert requested(plan, Options(nodes=3)).size == "4 cores on 3 nodes, 1 h at most"
+    assert requested(plan, Options(cores=3)).nodes == 1
+    with pytest.raises(UsageError, match=r"--cores 3: on several nodes each of the 4 ranks needs a core"):
+        requested(plan, Options(nodes=3, cores=3))
+
+
 @pytest.mark.parametrize(
     ("workflow", "name"), [("heat", "heat"), ("Wärme 2", "W_rme_2"), ("-x", "x"), ("ü", "wilkins"), ("a.b-c", "a.b-c")]
 )

@@ -236,6 +236,12 @@ def test_what_a_script_cannot_say(site: Site) -> None:
     assert "leave --memory away" in site.told("heat.yaml", "--scheduler", "flux", "--memory", "1GB", code=2)
 
 
+def test_a_job_gets_the_nodes_it_asks_for(site: Site) -> None:
+    dry = site.submit("heat.yaml", "--scheduler", "slurm", "--nodes", "3", "--dry-run")
+    assert "#SBATCH --nodes=3\n" in dry.out
+    assert "leave --nodes away" in site.told("heat.yaml", "--scheduler", "flux", "--nodes", "2", code=2)
+
+
 def test_a_job_gets_the_gpus_of_its_tasks(site: Site) -> None:
     site.workflow("", ", gpus: 1, taskCount: 3")
     dry = site.submit("heat.yaml", "--scheduler", "slurm", "--dry-run")

@@ -29,9 +29,10 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     add("--queue", "QUEUE", "the queue or partition")
     add("--account", "ACCOUNT", "the account, project or bank that pays")
     add("--name", "NAME", "the job's name; left out: the workflow's")
-    add("--cores", "N", "cores; left out: ranks times threads of all tasks", type=count)
-    add("--gpus", "N", "GPUs; left out: `gpus` of all tasks together", type=count)
-    add("--memory", "SIZE", "memory, such as 16GB; left out: what the scheduler gives")
+    add("--nodes", "N", "nodes; left out: 1", type=count)
+    add("--cores", "N", "cores on all nodes together; left out: ranks times threads of all tasks", type=count)
+    add("--gpus", "N", "GPUs on each node; left out: `gpus` of all tasks together", type=count)
+    add("--memory", "SIZE", "memory on each node, such as 16GB; left out: what the scheduler gives")
     add(
         "--environment",
         "LINE",
@@ -60,6 +61,7 @@ def options(parsed: argparse.Namespace) -> Options:
 
     return Options(
         minutes=_minutes(parsed.time),
+        nodes=parsed.nodes,
         cores=parsed.cores,
         memory=_bytes(parsed.memory),
         queue=parsed.queue,

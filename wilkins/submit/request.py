@@ -25,7 +25,9 @@ class Options:
     """Options of ``wilkins submit`` about the job; None: left out."""
 
     minutes: int | None = None
+    nodes: int | None = None
     cores: int | None = None
+    """On all nodes."""
     memory: int | None = None
     """Bytes on each node."""
     queue: str | None = None
@@ -87,7 +89,7 @@ def job_request(plan: Plan, options: Options, words: tuple[str, ...], folder: Pa
 
     Raises:
         ResourceError: the plan wants GPUs that the job does not get.
-        UsageError: an option has a value that no scheduler takes.
+        UsageError: an option has a value that no scheduler takes, or the nodes have too few cores.
     """
     if plan.lacking:
         gives = count_of(gpus, "GPU") if gpus else "no GPU"
@@ -98,6 +100,12 @@ def job_request(plan: Plan, options: Options, words: tuple[str, ...], folder: Pa
     for line in options.lines:
         if not line.isprintable() or not line.strip():
             raise UsageError(f"--option {line!r}: it must be one line of options; repeat --option for each line")
+    nodes = options.nodes or 1
+    if nodes > 1 and options.cores is not None and options.cores < plan.total_ranks:
+        raise UsageError(
+            f"--cores {options.cores}: on several nodes each of the {count_of(plan.total_ranks, 'rank')} needs a core; "
+            "ask for more, or leave out --cores"
+        )
     return JobRequest(
         name=options.name or job_name(plan.name),
         words=words,
@@ -105,6 +113,7 @@ def job_request(plan: Plan, options: Options, words: tuple[str, ...], folder: Pa
         output=records(plan) / JOBS,
         cores=options.cores or cores(plan),
         minutes=options.minutes or MINUTES,
+        nodes=nodes,
         gpus=gpus,
         memory=options.memory,
         queue=options.queue,
