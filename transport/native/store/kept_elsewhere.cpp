@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "board/process.hpp"
 #include "queue/queue.hpp"
@@ -49,18 +50,20 @@ size_t KeptElsewhere::count() {
     return kept_.size();
 }
 
-// Its host is short of memory: a step that is here only because its name might be opened again goes, as on one host.
-void KeptElsewhere::heed(size_t index) {
+// Its host is short of memory: a step that is here only because its name might be opened again goes, as on one host. False: that host
+// has let go itself, since the relay's other half has ended.
+bool KeptElsewhere::heed(const Kept& one) {
     char told = 0;
-    const Kept& one = kept_[index];
-    if (recv(one.keeps->wire(), &told, 1, MSG_DONTWAIT) <= 0) return;
+    const ssize_t count = recv(one.keeps->wire(), &told, 1, MSG_DONTWAIT);
+    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
     const Board& board = process().board;
     Board::Lock lock(board);
     const SlotRecord& slot = board.slot(one.slot);
-    if (!is_published(slot, one.stamp) || queue::needed(board, slot, true)) return;
+    if (!is_published(slot, one.stamp) || queue::needed(board, slot, true)) return true;
     if (queue::may_come_again(board, slot)) queue::note_replaced(board, one.slot);
     queue::clear_slot(board, one.slot);
     board.ring(board.source(slot.source).port);
+    return true;
 }
 
 void KeptElsewhere::watch() {
@@ -73,7 +76,7 @@ void KeptElsewhere::watch() {
         }
         if (poll(wires.data(), wires.size(), far::kPause) <= 0) continue;
         std::lock_guard<std::mutex> guard(mutex_);
-        for (size_t k = 0; k < kept_.size(); ++k) heed(k);
+        kept_.erase(std::remove_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return !heed(one); }), kept_.end());
     }
 }
 

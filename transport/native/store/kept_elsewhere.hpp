@@ -30,7 +30,7 @@ private:
 
     void let_go();
     void watch();
-    void heed(size_t index);
+    bool heed(const Kept& one);
 
     std::mutex mutex_;
     std::vector<Kept> kept_;
