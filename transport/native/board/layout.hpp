@@ -13,7 +13,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 26;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 27;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -367,6 +367,7 @@ struct SlotRecord {
     SlotState state;
     uint32_t holds;                      // open StepFiles of readers
     uint32_t peers;                      // open StepFiles of other ranks of the writer
+    uint32_t kept_for;                   // of its holds, those for readers on other hosts (see store/lent.hpp)
     int32_t writer;                      // rank table index of the lead that writes it
     uint32_t writer_process;             // of a resting one: who closed it
     uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task

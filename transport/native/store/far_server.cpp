@@ -140,13 +140,21 @@ bool memory_is_short() {
     return false;
 }
 
+void note_kept(const StepFile& step, int more) {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    board.slot(step.token().slot).kept_for += static_cast<uint32_t>(more);
+}
+
 // Until the other side lets go of the step, or ends.
 void keep_step(int wire, StepFile* step) {
+    note_kept(*step, 1);
     for (pollfd one = {wire, POLLIN, 0};;) {
         const int ready = poll(&one, 1, far::kPause);
         if (ready > 0 || (ready < 0 && errno != EINTR)) break;
         if (ready == 0 && memory_is_short() && !send_all(wire, "", 1, 0)) break;
     }
+    note_kept(*step, -1);
     close_step(step);
 }
 

@@ -112,10 +112,18 @@ void Waiting::enter(size_t wait, const Ranks& ranks) {
     for (int r = ranks.first; r <= ranks.last; ++r) of_rank_[static_cast<size_t>(r)].push_back(wait);
 }
 
+bool is_kept_for_others(const Board& board) {
+    for (int s = 0; s < board.head().slots; ++s)
+        if (board.slot(s).kept_for > 0) return true;
+    return false;
+}
+
 // What a rank waits for may be there, and the rank, or the launcher, has yet to notice.
 bool Waiting::has_come(int index) const {
     if (const int inport = awaited(index); inport >= 0) return queue::next_step(board_, inport) >= 0;
     const RankRecord& rank = board_.rank(index);
+    // What other hosts wait for is not known here.
+    if (rank.wait == WaitFor::memory && is_kept_for_others(board_)) return true;
     if (rank.wait != WaitFor::data) return false;
     // A folder: what is waited for is a producer's first file (see store/match.cpp).
     if (const size_t length = strlen(rank.wait_name); length > 0 && rank.wait_name[length - 1] == '/') return false;
