@@ -78,8 +78,10 @@ class Polls:
         self._writers = {port.task for port in plan.ports if port.direction == "out"}
         self._began: dict[int, Work] = {}
         self._unmatched = UnmatchedNames(plan)
-        self.every_s = max(_LEAST_S, min(_MOST_S, min(self._patience.values(), default=_MOST_S)))
-        """Seconds between the looks at the run that find them in time."""
+        self.told_s = max(_LEAST_S, min(self._patience.values(), default=float("inf")))
+        """Seconds between the looks at the run that tell of them in time,"""
+        self.every_s = min(_MOST_S, self.told_s)
+        """and that end them in time."""
 
     def told(self, report: dict[str, Any], now: float) -> list[str]:
         """What to say of those that ask for what will not come as things stand. `now`: monotonic time, in seconds."""

@@ -157,7 +157,7 @@ class Supervisor:
         self._streams: dict[int, Stream] = {}
         self._foreign: set[int] = set()
         self._next_stuck = time.monotonic() + _CHECK_STUCK
-        self._check_moved_s = min(_CHECK_MOVED, polls.every_s) if polls else _CHECK_MOVED
+        self._check_moved_s = min(_CHECK_MOVED, polls.told_s) if polls else _CHECK_MOVED
         self._next_moved = time.monotonic() + self._check_moved_s
         self._moved: object = None
         self._moved_at = time.monotonic()
