@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import time
+from pathlib import Path
 from types import TracebackType
 
 from wilkins.launch.programs import process
@@ -68,12 +69,20 @@ def _watch(pipe: int, token: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
+    _close_all_but(pipe)  # whoever listens to the launcher hears its end at once
     if os.read(pipe, len(_DONE)) != _DONE:
         # A child between fork and exec carries no token yet, but the launcher's lock on the run: it dies in a moment.
         for pause in (0.0, 0.1, 0.5):
             time.sleep(pause)
             end_members(token)
             sweep()
+
+
+def _close_all_but(kept: int) -> None:
+    for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if descriptor > 2 and descriptor != kept:
+            with contextlib.suppress(OSError):  # that of the listing itself
+                os.close(descriptor)
 
 
 def end_members(token: str, *, variable: str = VARIABLE, leave_within: float = 0.0) -> None:

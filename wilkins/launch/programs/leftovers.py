@@ -36,11 +36,12 @@ class Segments:
         """Readable when something was created in the folder; -1 if that is not known."""
 
     def notice(self, now: float) -> None:
-        """Read what was created, and look soon if that was a segment."""
+        """Read what was created, and look soon and often if that was a segment: it has yet to be mapped."""
         with contextlib.suppress(BlockingIOError):
             while events := os.read(self.created, 65536):
                 if _CREATED.search(events):
-                    self.due = min(self.due, now + _AFTER_CREATION)
+                    self._pause = _AFTER_CREATION
+                    self.due = min(self.due, now + self._pause)
 
     def look(self, now: float, pids: Iterable[int]) -> None:
         """Note what these processes map, and when to look again: less and less often."""
