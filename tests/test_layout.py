@@ -61,12 +61,14 @@ ROOMS = {
     "launch": "errors transport terminal plan launch/programs launch/watch launch/records",
     "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch",
     "launch/hosts": "errors transport schema plan launch/programs launch/watch launch/records launch",
+    "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
+    "launch/job launch/hosts",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch",
     "submit": "errors transport schema terminal plan launch/records",
     "wilkins": "errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
-    "launch/hosts report resume submit",
+    "launch/hosts launch/hostjob report resume submit",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins.errors import UsageError, WilkinsError, count_of
+from wilkins.errors import ResourceError, UsageError, WilkinsError, count_of
 from wilkins.submit import arguments
 from wilkins.terminal import streams
 from wilkins.terminal.arguments import count
@@ -19,7 +19,7 @@ from wilkins.transport.plan_table import RANK_VARIABLES
 
 if TYPE_CHECKING:
     from wilkins.flow.placement import Host
-    from wilkins.launch.options import Planned
+    from wilkins.launch.options import Planned, RunOptions
     from wilkins.plan.plan import Launch, Plan
 
 _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
@@ -74,9 +74,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if in_job():
         if on_hosts:
             raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
-        from wilkins.launch.job import onejob
-
-        return onejob.main(file, options, lambda: _planned(parsed, "one-job", file, folder))
+        return _run_job(file, options, lambda: _planned(parsed, "one-job", file, folder), folder or file.parent)
     planned = _planned(parsed, "alone", file, folder)
     if planned.plan.hosts:
         from wilkins.launch.hosts import head
@@ -87,11 +85,29 @@ def _run(parsed: argparse.Namespace) -> int:
     return launch.run(planned.plan, options)
 
 
+def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], home: Path | None) -> int:
+    """Be a rank of an MPI job. `home`: the folder of the run's records; None: of a run that goes on with another."""
+    from wilkins.launch.job.leaving import refuse
+    from wilkins.launch.job.rank import this_rank
+
+    here = this_rank()
+    if here is None or here.one_node:
+        from wilkins.launch.job import onejob
+
+        return onejob.main(given, options, make)
+    if home is None:
+        return refuse(here, ResourceError("a job over several hosts cannot resume a run yet; start it on one host"))
+    from wilkins.launch.hostjob.main import main as run_over_hosts
+
+    return run_over_hosts(given, options, make, here, home)
+
+
 def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path | None) -> Planned:
     from wilkins.launch.options import Planned
     from wilkins.plan.planner import plan_file
 
-    return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files, hosts=_hosts(parsed)))
+    hosts = _hosts(parsed) if how == "alone" else ()
+    return Planned(plan_file(file, parsed.set, how, folder, files=parsed.files, hosts=hosts))
 
 
 def _resume(parsed: argparse.Namespace) -> int:
@@ -100,9 +116,7 @@ def _resume(parsed: argparse.Namespace) -> int:
     run = _run_to_resume(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        from wilkins.launch.job import onejob
-
-        return onejob.main(run, options, lambda: _resumed(run, "one-job"))
+        return _run_job(run, options, lambda: _resumed(run, "one-job"), None)
     from wilkins import launch
 
     planned = _resumed(run, "alone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -132,6 +133,19 @@ def test_mpi_tasks_and_a_plain_one(case: Case, job: Job) -> None:
     finished = case.run(before=job.on(5))
     assert finished.code == 0
     assert case.log("each") == "1 of 2\n21 of 2\n41 of 2\n"
+    assert case.log("sum.0") == "total 126\n"
+    assert case.summary()["tasks"]["sim"]["produced"] == 3
+
+
+def test_a_job_on_hosts_that_are_one_machine(case: Case, mpiexec: str) -> None:
+    """Its mpiexec takes this machine for several: they are one."""
+    build(Job("pypi", mpiexec), case.folder)
+    case.workflow(MIXED.replace("MODE", "once"))
+    here = str(PROGRAMS.parent / "hosts/here")
+    hosts = ("-launcher", "ssh", "-launcher-exec", here, "-hosts", "a:1,b:3,c:1")
+    finished = case.run(before=(mpiexec, *hosts, "-n", "5"))
+    assert finished.code == 0, finished.err
+    assert len(json.loads((case.folder / "wilkins-runs/latest/plan.json").read_text())["hosts"]) == 1
     assert case.log("sum.0") == "total 126\n"
     assert case.summary()["tasks"]["sim"]["produced"] == 3
 

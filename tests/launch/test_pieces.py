@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from wilkins.errors import ResourceError
 from wilkins.flow.publish import PublishRule
-from wilkins.launch.job.rank import Rank, job_key, this_rank
+from wilkins.launch.job.rank import Rank, hosts_key, job_key, this_rank
 from wilkins.launch.programs import environment
 from wilkins.launch.programs.ranks import ranks_left
 from wilkins.launch.watch import explain
@@ -122,6 +123,16 @@ def test_steps_of_an_allocation_have_different_keys_where_their_launcher_cannot_
     assert (
         len({job_key(job), job_key({**job, "SLURM_STEP_ID": "1"}), job_key({**job, "SLURM_RESTART_COUNT": "1"})}) == 3
     )
+
+
+def test_the_hosts_of_a_job_have_a_word_in_common() -> None:
+    step = {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}
+    jobs = [step, {**step, "SLURM_STEP_ID": "1"}, {"PMIX_NAMESPACE": "1"}, {"PALS_APID": "2"}, {"WILKINS_JOB_ID": "3"}]
+    assert len({hosts_key(job) for job in jobs}) == len(jobs)
+    assert hosts_key({**step, "SLURM_NODEID": "0"}) == hosts_key({**step, "SLURM_NODEID": "1"})
+    assert hosts_key({**step, "PMIX_NAMESPACE": "1"}) == hosts_key({"PMIX_NAMESPACE": "1"})
+    with pytest.raises(ResourceError, match=r"set WILKINS_JOB_ID to a word"):
+        hosts_key({"PMI_RANK": "0", "SLURM_JOB_ID": "1"})
 
 
 @pytest.mark.parametrize(

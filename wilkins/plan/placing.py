@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from wilkins.errors import Position, Problem, ResourceError, WorkflowError
 from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Share, Wish, evenly, place, verify
 from wilkins.plan.plan import ChannelPlan, Plan
 from wilkins.spec.load import Document
+
+_SHOWN = 4
+"""Hosts of the first ranks of a task that a message names."""
 
 
 def wishes(document: Document) -> list[Wish]:
@@ -58,6 +62,31 @@ def placed_tasks(document: Document, hosts: Sequence[Host]) -> tuple[tuple[Host,
         ) from error
     except Misplaced as error:
         raise WorkflowError([_problem(document, error)]) from error
+
+
+def as_launched(plan: Plan, ranks: Sequence[tuple[str, Sequence[int]]]) -> Plan:
+    """The plan of one MPI job, with its ranks where its launcher has put them.
+
+    Args:
+        ranks: of each host, its name and the ranks of the job that are there; in the order of their first ranks.
+
+    Raises:
+        ResourceError: a task has ranks on a host, then on another one, and then on the first again.
+    """
+    names = [name for name, _ in ranks]
+    host_of = {rank: host for host, (_, here) in enumerate(ranks) for rank in here}
+    tasks = []
+    for task in plan.tasks:
+        of = [host_of[rank] for rank in range(task.first_rank, task.first_rank + task.nprocs)]
+        share = tuple((host, len(list(some))) for host, some in groupby(of))
+        if len(share) > len(set(of)):
+            first = " ".join(names[host] for host in of[:_SHOWN])
+            raise ResourceError(
+                f"{task.origin}: {task.name}: its ranks are dealt to hosts in turns ({first} ...); start the job so "
+                "that consecutive ranks are on one host: `wilkins plan --hosts HOST:N,...` prints the line"
+            )
+        tasks.append(replace(task, share=share))
+    return replace(plan, tasks=tuple(tasks), hosts=tuple(Host(name, len(here)) for name, here in ranks))
 
 
 def _problem(document: Document, error: Misplaced) -> Problem:

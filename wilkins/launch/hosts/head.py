@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from wilkins.errors import ResourceError, count_of
 from wilkins.launch.hosts import waits
@@ -39,13 +39,28 @@ _CLEAN_WITHIN = 10.0
 """Seconds for cleaning up on a host that is lost."""
 
 
+class Reached(Protocol):
+    """A connection to a keeper that something else has started."""
+
+    stdin: None
+
+    def kill(self) -> None:
+        """Give it up."""
+
+    def wait(self, timeout: float | None = None) -> object:
+        """Wait for its end."""
+
+
 @dataclass(slots=True)
-class _Host:
+class Host:
     """What the head knows of one host."""
 
     part: Part
     name: str
-    process: subprocess.Popen[bytes]
+    address: str
+    """By which other hosts reach it."""
+    process: subprocess.Popen[bytes] | Reached
+    """By which the head reaches it."""
     control: Control
     heard: float
     ready: dict[str, int] | None = None
@@ -62,8 +77,17 @@ class _Host:
         return self.gone or self.ended is not None
 
 
-def run(plan: Plan, options: RunOptions) -> int:
+def run(
+    plan: Plan,
+    options: RunOptions,
+    kind: Callable[..., Head] | None = None,
+    labels: Sequence[str] = (),
+) -> int:
     """Run a plan over its hosts and return the exit code.
+
+    Args:
+        kind: makes the head, of what `Head` takes; None: one that starts a keeper on each host.
+        labels: under which others show what programs print, beside the names of tasks.
 
     Raises:
         WilkinsError: the run could not be set up.
@@ -71,19 +95,21 @@ def run(plan: Plan, options: RunOptions) -> int:
     found = parts(plan)
     records = RunDirectory.create(plan, options.run_dir)
     (records.path / "hosts").mkdir()
-    terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
+    terminal = Terminal([*(task.name for task in plan.tasks), *labels], quiet=options.quiet)
     for note in plan.notes:
         terminal.say(note)
     if plan.can_resume:
         terminal.say("note: a run on several hosts cannot be resumed yet, and begins anew when it is run again")
-    head = _Head(plan, found, records, terminal, options)
+    head = (kind or Head)(plan, found, records, terminal, options)
     try:
         return head.run()
     finally:
         head.close()
 
 
-class _Head:
+class Head:
+    """Directs a run whose keepers it starts."""
+
     def __init__(
         self, plan: Plan, found: Sequence[Part], records: RunDirectory, terminal: Terminal, options: RunOptions
     ) -> None:
@@ -94,26 +120,36 @@ class _Head:
         self.stop: Stop | None = None
         self.stopped_at = 0.0
         self.started = time.monotonic()
-        self.hosts: list[_Host] = []
+        self.hosts: list[Host] = []
         self._still = waits.Stillness()
-        self._asked: list[_Host] = []
+        self._asked: list[Host] = []
         self._explained = False
         self._selector = selectors.DefaultSelector()
         key = secrets.token_hex(16)
         for part in found:
-            self.hosts.append(self._start(part))
+            self.hosts.append(self.start(part))
         for host in self.hosts:
             self._selector.register(host.control.reads, selectors.EVENT_READ, host)
-            self._tell(
+            self.tell(
                 host,
                 run=str(records.path),
                 host=host.part.host,
                 key=key,
                 folder=str(Path.cwd()),
                 environment=_passed_on(),
+                **self.more(host.part),
             )
 
-    def _start(self, part: Part) -> _Host:
+    def more(self, _part: Part) -> dict[str, Any]:
+        """What a keeper is told besides, first of all."""
+        return {}
+
+    def start(self, part: Part) -> Host:
+        """Have a keeper on a host.
+
+        Raises:
+            ResourceError: it cannot be reached.
+        """
         name = self.plan.hosts[part.host].name
         words = remote(name, [sys.executable, "-m", "wilkins.launch.hosts.keeper"])
         log = (self.records.path / "hosts" / f"{name}.log").open("ab")
@@ -127,9 +163,10 @@ class _Head:
         assert process.stdin is not None
         assert process.stdout is not None
         control = Control(process.stdout.fileno(), process.stdin.fileno(), waits=False)
-        return _Host(part, name, process, control, time.monotonic())
+        return Host(part, name, address(name), process, control, time.monotonic())
 
-    def _tell(self, to: _Host, /, **message: Any) -> None:
+    def tell(self, to: Host, /, **message: Any) -> None:
+        """Say something to a keeper."""
         with contextlib.suppress(OSError):  # it has left: what it said last is still to be read
             to.control.send(**message)
 
@@ -141,7 +178,7 @@ class _Head:
             self._selector.register(signals.reader, selectors.EVENT_READ)
             while not all(host.over for host in self.hosts):
                 for key, _ in self._selector.select(BEAT / 4):
-                    if isinstance(key.data, _Host):
+                    if isinstance(key.data, Host):
                         self._hear(key.data)
                     else:
                         signals.drain()
@@ -153,27 +190,28 @@ class _Head:
                     beaten = now
                     for host in self.hosts:
                         if not host.over:
-                            self._tell(host, beat=time.monotonic_ns())
+                            self.tell(host, beat=time.monotonic_ns())
                 self._check(now, signals, introduced=introduced)
         return self._conclude()
 
     def _introduce(self) -> None:
         addresses = {
-            relay: f"{address(host.name)}:{port}" for host in self.hosts for relay, port in (host.ready or {}).items()
+            relay: f"{host.address}:{port}" for host in self.hosts for relay, port in (host.ready or {}).items()
         }
         for host in self.hosts:
-            self._tell(host, addresses=addresses)
+            self.tell(host, addresses=addresses)
 
-    def _hear(self, host: _Host) -> None:
+    def _hear(self, host: Host) -> None:
         messages = host.control.received()
         if messages is None:
             self._lost(host)
             return
         host.heard = time.monotonic()
         for message in messages:
-            self._heed(host, message)
+            self.heed(host, message)
 
-    def _heed(self, host: _Host, message: dict[str, Any]) -> None:
+    def heed(self, host: Host, message: dict[str, Any]) -> None:
+        """Hear what a keeper says."""
         if "echo" in message:
             said, heard, echoed = message["echo"]
             host.clock = compared(host.clock, said, heard, echoed, time.monotonic_ns())
@@ -192,7 +230,7 @@ class _Head:
         elif "over" in message:
             for other in self.hosts:
                 if other is not host and message["over"] in other.part.tasks and not other.over:
-                    self._tell(other, over=message["over"], clean=message["clean"])
+                    self.tell(other, over=message["over"], clean=message["clean"])
         elif "stop" in message:
             self._end(Stop(message["stop"], f"{host.name}: {message['reason']}"), said=True)
         elif "failed" in message:
@@ -201,7 +239,7 @@ class _Head:
         elif "ended" in message:
             host.ended = message
 
-    def _lost(self, host: _Host) -> None:
+    def _lost(self, host: Host) -> None:
         """The keeper is gone, or is not heard any more."""
         if host.over:
             with contextlib.suppress(KeyError):
@@ -233,7 +271,7 @@ class _Head:
             self.terminal.say(stop.reason)
         for host in self.hosts:
             if not host.over:
-                self._tell(host, stop=stop.code, reason=stop.reason)
+                self.tell(host, stop=stop.code, reason=stop.reason)
 
     def _check(self, now: float, signals: Signals, *, introduced: bool) -> None:
         while signals.received:
@@ -267,9 +305,9 @@ class _Head:
             self._end(Stop(4, waits.told(self.plan, states)))
         elif verdict == "may grow" and not self._asked:
             self._asked = [host for host in self.hosts if not host.over]
-            self._tell(self._asked[0], grow=self._still.step)
+            self.tell(self._asked[0], grow=self._still.step)
 
-    def _grown(self, host: _Host, *, did: bool) -> None:
+    def _grown(self, host: Host, *, did: bool) -> None:
         """A host says whether a queue of its own has grown; one is enough."""
         if not self._asked or host is not self._asked[0]:
             return
@@ -280,7 +318,7 @@ class _Head:
             for one in self.hosts if did else ():
                 one.state = {}
         else:
-            self._tell(self._asked[0], grow=self._still.step)
+            self.tell(self._asked[0], grow=self._still.step)
 
     def _conclude(self) -> int:
         clocks = {host.name: asdict(host.clock) for host in self.hosts if host.clock is not None}
@@ -325,25 +363,26 @@ class _Head:
             host.process.kill()
             host.process.wait()
         self._selector.close()
-        cleaning = [
-            subprocess.Popen(
-                remote(
-                    host.name, [sys.executable, "-m", "wilkins.launch.hosts.lost", str(self.records.path), host.name]
-                ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            for host in self.hosts
-            if host.gone
-        ]
+        cleaning = list(self._cleaning())
         until = time.monotonic() + _CLEAN_WITHIN
         for process in cleaning:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, until - time.monotonic()))
             process.kill()
             process.wait()
+
+    def _cleaning(self) -> Iterator[subprocess.Popen[bytes]]:
+        for host in self.hosts:
+            module = "wilkins.launch.hosts.lost"
+            if host.gone:
+                with contextlib.suppress(OSError):  # there may be no ssh where something else has started the keepers
+                    yield subprocess.Popen(
+                        remote(host.name, [sys.executable, "-m", module, str(self.records.path), host.name]),
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )
 
 
 def _is_relay(plan: Plan, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -71,7 +72,7 @@ class _Start(Start):
         return variables, tuple(self.descriptors.get(task.index, ()))
 
     def __call__(self, task: TaskPlan, filename: str | None) -> Program:
-        if task.is_part:
+        if self.spanning.starts(task):
             return self.spanning.start(task)
         program = super().__call__(task, filename)
         inherited = self.descriptors.pop(task.index, [])
@@ -127,18 +128,38 @@ class Spanning:
                 others = [addresses[_service(task, host)] for host, _ in task.share if host != self._part.host]
                 elsewhere = {far_files.ELSEWHERE: ",".join(others), "WILKINS_RANKS": ranks}
                 layer = {**board.environment(place, None), **key, **elsewhere}
-            path = span.settings_path(self._run, self._name, task)
-            span.write_settings(path, env.merged(base, env.started_env(task, None), layer), task.cwd)
-            self._settings.append(path)
+            self.hand_out(place, base, layer)
+
+    def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:
+        """Tell the ranks of a task here their variables: those of all programs, and the layer's."""
+        task = self.tasks[place]
+        path = span.settings_path(self._run, self._name, task)
+        span.write_settings(path, env.merged(base, env.started_env(task, None), layer), task.cwd)
+        self._settings.append(path)
+
+    def starts(self, task: TaskPlan) -> bool:
+        """Is it not for this host alone to start the task's program?"""
+        return task.is_part
+
+    def stand_in(self, task: TaskPlan) -> Program:
+        """Start what stands here for a program that others have started."""
+        reads, self._stands[task.index] = os.pipe()
+        program = process.start(span.STAND_IN, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
+        os.close(reads)
+        return program
+
+    def end_stand_in(self, place: int, code: int) -> None:
+        """Let it end, with an exit code, or by the signal of a negative one."""
+        if (stand := self._stands.pop(place, None)) is not None:
+            with contextlib.suppress(BrokenPipeError):  # it was stopped meanwhile
+                os.write(stand, b"%d\n" % code)
+            os.close(stand)
 
     def start(self, task: TaskPlan) -> Program:
         """Start the task's job, or what stands for it here."""
         whole = self.tasks[task.index]
         if not self.leads(task.index):
-            reads, self._stands[task.index] = os.pipe()
-            program = process.start(span.STAND_IN, {}, task.cwd, Path(f"/proc/self/fd/{reads}"))
-            os.close(reads)
-            return program
+            return self.stand_in(task)
         base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
         world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port())
         world["MASTER_ADDR"] = self._plan.hosts[self._part.host].name
@@ -149,12 +170,19 @@ class Spanning:
         """The job of a task that another host has started has ended."""
         place = self._part.tasks.index(whole)
         self._clean[place] = clean
-        if (stand := self._stands.pop(place, None)) is not None:
-            os.write(stand, b"0\n")
-            os.close(stand)
+        self.end_stand_in(place, 0)
+
+    def ended(self, control: Control, place: int, *, clean: bool) -> bool:
+        """A task's program here has ended: tell others that have ranks of it. Was all of it clean?"""
+        if place not in self.tasks:
+            return clean
+        if not self.leads(place):
+            return clean and self.was_clean(place)
+        control.send(over=self._part.tasks[place], clean=clean)
+        return clean
 
     def was_clean(self, place: int) -> bool:
-        """Has the job of a task that another host has started not failed?"""
+        """Has what other hosts have started of a task not failed?"""
         return self._clean.get(place, True)
 
     def family(self) -> list[int]:
@@ -190,19 +218,13 @@ def _service(task: TaskPlan, host: int) -> str:
 class _Ends(Ends):
     """Tells other hosts, too, when the job of a task ends that has ranks there."""
 
-    def __init__(self, board: Board, spanning: Spanning, part: Part, control: Control) -> None:
+    def __init__(self, board: Board, spanning: Spanning, control: Control) -> None:
         super().__init__(board)
         self._spanning = spanning
-        self._part = part
         self._control = control
 
     def exited(self, task: int, *, final: bool, clean: bool) -> bool:
-        if task in self._spanning.tasks:
-            if self._spanning.leads(task):
-                self._control.send(over=self._part.tasks[task], clean=clean)
-            else:
-                clean = clean and self._spanning.was_clean(task)
-        return super().exited(task, final=final, clean=clean)
+        return super().exited(task, final=final, clean=self._spanning.ended(self._control, task, clean=clean))
 
 
 class Keeper:
@@ -231,8 +253,12 @@ class Keeper:
         self._descriptors: dict[int, list[int]] = {}
         self._messages: dict[int, relay_messages.Messages] = {}
         """By relay, of this host's receivers."""
-        self._spanning = Spanning(plan, self.part, self.run, self._key)
+        self._spanning = self.make_spanning(plan)
         self._supervisor: Supervisor | None = None
+
+    def make_spanning(self, plan: Plan) -> Spanning:
+        """What looks after tasks with ranks on other hosts, too."""
+        return Spanning(plan, self.part, self.run, self._key)
 
     def addresses(self) -> dict[str, int]:
         """The ports of this host's receivers, by relay, and of its servers of files."""
@@ -288,7 +314,7 @@ class Keeper:
                         ports,
                         Log(task.name, self._records(task).log_path(task.name), terminal),
                         start,
-                        _Ends(board, self._spanning, self.part, self._control),
+                        _Ends(board, self._spanning, self._control),
                         TaskTrace(board, task.index),
                     )
                     for task in plan.tasks

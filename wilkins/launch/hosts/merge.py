@@ -32,7 +32,7 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
         for place, index in enumerate(part.tasks):
             found[index].append(_task(plan, part, board, report["tasks"][place], part.first_ranks[place]))
         for place, end in zip(part.tasks, message.get("ends", ()), strict=False):
-            if leads(plan.tasks[place]) == part.host:
+            if ends[place][1] != "failed" and (leads(plan.tasks[place]) == part.host or end[1] == "failed"):
                 ends[place] = end
         for place, index in enumerate(part.ports):
             at = board.index_of(part.plan.ports[place])

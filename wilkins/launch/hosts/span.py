@@ -19,8 +19,9 @@ from wilkins.plan.mpi import launcher_family
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import ranks_on
 
-STAND_IN = ("/bin/sh", "-c", "read -r code && exit $code")
-"""The program on a host that does not start the job. Its standard input brings the code with which it ends."""
+STAND_IN = ("/bin/sh", "-c", "read -r code && case $code in -*) kill $code $$ ;; *) exit $code ;; esac")
+"""The program on a host that does not start the job. Its standard input brings the code with which it ends, or less
+than 0, the signal."""
 
 _JOIN = """
 tries=0

@@ -87,8 +87,8 @@ class JobRank:
         self._world_ranks = [
             rank for other in plan.tasks if env.joins_world(other) for rank in range(other.first_rank, _end_rank(other))
         ]
-        labels = [label for item in plan.tasks for label in _labels(item)]
-        self.terminal = Terminal(labels, quiet=setting.quiet, colours=False)
+        shown = [label for item in plan.tasks for label in labels(item)]
+        self.terminal = Terminal(shown, quiet=setting.quiet, colours=False)
         self._records = RunDirectory(Path(setting.records))
         self._ports = BoardPorts(plan)
         # Where each rank has a program, the first rank's launcher says what the ends of all of them mean.
@@ -305,8 +305,8 @@ def _label(task: TaskPlan, rank: int) -> str:
     return task.name if task.nprocs == 1 else f"{task.name}:{rank}"
 
 
-def _labels(task: TaskPlan) -> Sequence[str]:
-    """All names under which the output of a task's programs is shown."""
+def labels(task: TaskPlan) -> Sequence[str]:
+    """All names under which the output of a task's programs is shown, in one job."""
     ranks = [] if task.nprocs == 1 else [_label(task, rank) for rank in range(task.nprocs)]
     return [task.name, *ranks] if task.mpiexec or not ranks else ranks
 

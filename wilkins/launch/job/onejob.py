@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from wilkins.errors import ResourceError, UsageError
 from wilkins.launch.job.jobrank import JobRank, JobSetting, meets_at_start
+from wilkins.launch.job.leaving import leave_together, refuse
+from wilkins.launch.job.planned import Planner, planned_for, world_libraries
 from wilkins.launch.job.rank import Rank, job_key, this_rank
 from wilkins.launch.job.rendezvous import Rendezvous
-from wilkins.launch.options import Planned, RunOptions
+from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.guard import Guard, end_members
@@ -27,13 +26,8 @@ from wilkins.launch.watch.boardmap import create_board
 from wilkins.launch.watch.leftfiles import tell_left_files
 from wilkins.launch.watch.links import tell_links
 from wilkins.plan import planfile
-from wilkins.plan.plan import Plan
-from wilkins.terminal import streams
 from wilkins.terminal.reporting import report
 from wilkins.transport.board import Board, sweep
-
-Planner = Callable[[], Planned]
-_HOLD = 0.2
 
 
 def in_job() -> bool:
@@ -57,14 +51,10 @@ def main(path: Path, options: RunOptions, make: Planner) -> int:
     here = this_rank()
     if here is None:
         raise UsageError(f"this process is not a rank of an MPI job; start it as: mpiexec -n N wilkins run {path}")
-    if not here.one_node:
-        return _refuse(
-            here, ResourceError(f"this job's {here.size} ranks are on several nodes, which is not supported yet")
-        )
     try:
         meeting = Rendezvous(job_key(), here.rank, here.size)
     except ResourceError as error:
-        return _refuse(here, error)
+        return refuse(here, error)
     with Guard() as guard:
         try:
             code = _follow(meeting, guard) if here.rank else _lead(path, options, make, here, meeting, guard)
@@ -73,40 +63,8 @@ def main(path: Path, options: RunOptions, make: Planner) -> int:
         finally:
             end_members(guard.token)
     if code:
-        _leave_together(code, meeting.leave_at)
+        leave_together(code, meeting.leave_at)
     return code
-
-
-def _leave_together(code: int, when: float) -> NoReturn:
-    """End all ranks at one moment: an mpiexec kills those that outlive a failed one, and reports that instead."""
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    if env.job_descriptors():
-        _hold_descriptors(when + _HOLD)
-    time.sleep(max(0.0, when - time.monotonic()))
-    os._exit(code)
-
-
-def _hold_descriptors(until: float) -> None:
-    """Keep the connection to the mpiexec open until all ranks have gone: its end is what makes Hydra kill the rest."""
-    if os.fork():
-        return
-    os.setsid()
-    os.chdir("/")
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    time.sleep(max(0.0, until - time.monotonic()))
-    os._exit(0)
-
-
-def _refuse(here: Rank, error: ResourceError) -> int:
-    """What every rank finds out by itself is said by the first."""
-    if here.rank:
-        time.sleep(1.0)  # an mpiexec ends all ranks when one fails; the first is to speak before
-        return ResourceError.exit_code
-    return report(error)
 
 
 def _follow(meeting: Rendezvous, guard: Guard) -> int:
@@ -133,9 +91,9 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
     started = time.monotonic()
     try:
         sweep()
-        planned = _planned(path, make, here)
+        planned = planned_for(path, make, here)
         plan = planned.plan
-        mpi = _mpi_libraries(plan)
+        mpi = world_libraries(plan)
         records = RunDirectory.create(plan, options.run_dir, planned.record)
         make_folders(plan)
         run_hooks(plan)
@@ -175,44 +133,6 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
             meeting.close(failed=code != 0)
             board.close()
     return code
-
-
-def _planned(given: Path, make: Planner, here: Rank) -> Planned:
-    """What is to be run, if the job has the ranks it needs."""
-    planned = make()
-    _check(planned.plan, given, here)
-    if planned.told:
-        streams.show(planned.told)
-    return planned
-
-
-def _check(plan: Plan, path: Path, here: Rank) -> None:
-    if plan.total_ranks != here.size:
-        shown = path if plan.folder is None else plan.shown
-        shown = f"--resume {path}" if plan.resumes else shown
-        raise ResourceError(
-            f"{path} needs {plan.total_ranks} ranks, and this job has {here.size}; start it as: "
-            f"{here.launcher} -n {plan.total_ranks} wilkins run {shown}"
-        )
-    if plan.lacking:
-        raise ResourceError("\n".join(plan.lacking))
-
-
-def _mpi_libraries(plan: Plan) -> dict[int, tuple[Path, bool]]:
-    """By task: the MPI library of each task in the job's world, and whether its executable is linked to it."""
-    from wilkins.launch.job.mpilib import mpi_library
-
-    found: dict[int, tuple[Path, bool]] = {}
-    for task in plan.tasks:
-        if env.joins_world(task):
-            library, linked = mpi_library(task, {**env.user_environment(), **task.env})
-            if library is None:
-                raise ResourceError(
-                    f"{task.origin}: {task.name}: has {task.nprocs} ranks in this MPI job, but no MPI library is found "
-                    f"that {task.executable} uses; run the file without an mpiexec, or this task with nprocs: 1"
-                )
-            found[task.index] = library, linked
-    return found
 
 
 def _sum_up(

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from wilkins.errors import ResourceError
@@ -75,6 +76,40 @@ def job_key(environment: Mapping[str, str] = os.environ) -> str:
     if launcher is not None:
         parts += [str(launcher), _start_time(launcher), str(Path("/proc/self/ns/pid").stat().st_ino)]
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:24]
+
+
+def hosts_key(environment: Mapping[str, str] = os.environ) -> str:
+    """A word that is the same for all ranks of this job on all its hosts, and different for any other job that runs.
+
+    Raises:
+        ResourceError: nothing tells.
+    """
+    launcher = _known_launcher()
+    # In this order, since an mpiexec may start the ranks on its own host, and by job steps those on others.
+    told = environment.get(JOB_ID) or (launcher and _control_port(launcher))
+    told = told or environment.get("PMIX_NAMESPACE") or environment.get("PALS_APID") or _step(environment)
+    if not told:
+        raise ResourceError(
+            "the hosts of this job cannot meet: what started its ranks does not tell this job from another one; start "
+            f"them with srun, or with the mpiexec of MPICH or Open MPI, or set {JOB_ID} to a word that all ranks of "
+            f"this job have and no other job, as in: {JOB_ID}=$(uuidgen) mpiexec -n N wilkins run FILE"
+        )
+    return hashlib.sha256(f"{os.getuid()} {told}".encode(errors="surrogateescape")).hexdigest()[:24]
+
+
+def _step(environment: Mapping[str, str]) -> str:
+    """A step of a job of Slurm."""
+    names = (*_ALLOCATION_IDS, "SLURM_STEP_ID")
+    return ".".join(environment.get(name, "") for name in names) if "SLURM_STEP_ID" in environment else ""
+
+
+def _control_port(launcher: int) -> str:
+    """Where the mpiexec of MPICH is heard by what it has started on each host: ``node0:41217``."""
+    try:
+        words = os.fsdecode(Path(f"/proc/{launcher}/cmdline").read_bytes()).split("\0")
+    except OSError:
+        return ""
+    return next((after for word, after in pairwise(words) if word == "--control-port"), "")
 
 
 def _known_launcher() -> int | None:

@@ -39,6 +39,11 @@ def _die_with(parent: int) -> Callable[[], None]:
     return prepare
 
 
+def end_with_parent() -> None:
+    """Let this process be killed when its parent dies."""
+    _die_with(os.getppid())()
+
+
 def start(
     words: Sequence[str],
     environment: Mapping[str, str],

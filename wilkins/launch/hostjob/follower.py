@@ -1,0 +1,208 @@
+"""One rank of a job over several hosts: its program, or what joins MPI in its place, as its host's keeper says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import ResourceError
+from wilkins.launch.hosts.control import Control
+from wilkins.launch.job import bystander
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
+from wilkins.launch.programs.guard import VARIABLE
+from wilkins.launch.programs.output import Log, Stream, Terminal
+from wilkins.launch.programs.process import Program
+from wilkins.launch.watch.supervise import GRACE, Signals
+
+_TURN = 0.05
+_LINGER = 5.0
+"""Seconds for the others to end in order when this host's keeper is gone; then the job ends by this rank's end."""
+
+
+def connect(name: bytes) -> socket.socket | None:
+    """A connection to the keeper of this host; None if there is none.
+
+    Raises:
+        ResourceError: somebody else's process has its name.
+    """
+    taken = socket.socket(socket.AF_UNIX)
+    try:
+        taken.connect(name)
+    except ConnectionRefusedError:
+        taken.close()
+        return None
+    if peer_of(taken) != os.getuid():
+        raise ResourceError("another user's process has the name by which the ranks of this job meet")
+    return taken
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The user at the other end."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    user: int = struct.unpack("3i", packed)[1]
+    return user
+
+
+class Follower:
+    """A rank's launcher."""
+
+    def __init__(self, connection: socket.socket, rank: int) -> None:
+        self._connection = connection
+        self._control = Control(connection.fileno(), connection.fileno(), waits=True)
+        self._control.send(rank=rank)
+        self._starter = os.getppid()
+        self._selector = selectors.DefaultSelector()
+        self._program: Program | None = None
+        self._log: Log | None = None
+        self._asleep = -1
+        self._told_over = True
+        self._ranks: tuple[Path, int] = Path(), 0
+        self._kill_at = float("inf")
+        self._code: int | None = None
+
+    def run(self) -> int:
+        """Be the rank until the job's verdict is known; that is what it exits with."""
+        process.adopt_orphans()
+        with Signals() as signals:
+            self._selector.register(signals.reader, selectors.EVENT_READ)
+            self._selector.register(self._control.reads, selectors.EVENT_READ, self)
+            while self._code is None:
+                for key, _ in self._selector.select(_TURN if self._program else 1.0):
+                    if key.data is self:
+                        self._hear()
+                    elif isinstance(key.data, Stream):
+                        self._pump(key.data)
+                    else:
+                        signals.drain()
+                self._tell_signals(signals)
+                self._look()
+        return self._code
+
+    def _tell(self, **message: Any) -> None:
+        with contextlib.suppress(OSError):  # then the keeper's end is heard
+            self._control.send(**message)
+
+    def _tell_signals(self, signals: Signals) -> None:
+        while signals.received:
+            self._tell(signal=signals.received.pop(0))
+        if os.getppid() != self._starter:  # Open MPI's mpirun ends no rank that is not in MPI when it is killed
+            self._starter = os.getppid()
+            self._tell(orphan=1)
+
+    def _hear(self) -> None:
+        messages = self._control.received()
+        if messages is None:
+            self._selector.unregister(self._control.reads)
+            self._stop(0.0)
+            self._code = 1
+            time.sleep(_LINGER)
+            return
+        for message in messages:
+            if "start" in message:
+                self._start(message["start"])
+            elif "stand" in message:
+                self._stand(message["stand"], message["token"])
+            elif "wake" in message:
+                self._wake()
+            elif "stop" in message:
+                self._stop(GRACE)
+            elif "leave" in message:
+                self._code = message["leave"]
+
+    def _start(self, told: dict[str, Any]) -> None:
+        self._ranks = Path(told["ranks"]), told["place"]
+        label = told["label"]
+        self._log = Log(label, Path(told["log"]), Terminal([label, told["widest"]], quiet=told["quiet"], colours=False))
+        environment = env.merged({**os.environ, **told["world"]}, told["own"], told["layer"])
+        stdin = Path(told["stdin"]) if told["stdin"] else None
+        try:
+            self._program = process.start(told["words"], environment, Path(told["cwd"]), stdin, env.job_descriptors())
+        except OSError as error:
+            about = f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+            self._tell(say=f"{label}: cannot start {told['words'][0]}: {about}")
+            self._tell(over=127)
+            self._tell(gone=127)
+            return
+        self._told_over = False
+        self._selector.register(self._program.output, selectors.EVENT_READ, Stream(self._program.output, self._log))
+
+    def _stand(self, library: str | None, token: str) -> None:
+        """Take part in the job's initialisation and finalisation of MPI, if any program of it does."""
+        if library is None:
+            self._tell(gone=0)
+            return
+        reader, self._asleep = os.pipe()
+        words = [sys.executable, "-I", "-S", bystander.__file__, library]
+        source = Path(f"/proc/self/fd/{reader}")
+        environment = {**os.environ, VARIABLE: token}
+        self._program = process.start(words, environment, Path("/"), source, env.job_descriptors(), capture=False)
+        os.close(reader)
+
+    def _wake(self) -> None:
+        if self._asleep >= 0:
+            os.close(self._asleep)
+            self._asleep = -1
+
+    def _stop(self, grace: float) -> None:
+        if self._log is not None:
+            self._log.mute()
+        if self._program is None:
+            self._tell(gone=0)
+        else:
+            process.send([self._program.pid], signal.SIGTERM if grace else signal.SIGKILL, group=True)
+            self._kill_at = min(self._kill_at, time.monotonic() + grace)
+
+    def _pump(self, stream: Stream) -> None:
+        pipe = stream.pipe
+        if not stream.pump():
+            self._selector.unregister(pipe)
+
+    def _look(self) -> None:
+        """What has become of the program."""
+        if self._program is None:
+            return
+        if not self._told_over and (code := self._over()) is not None:
+            self._told_over = True
+            self._tell(over=code)
+        ended = process.reap([self._program.pid])
+        if not ended:
+            if time.monotonic() >= self._kill_at:
+                self._kill_at = time.monotonic() + GRACE
+                process.send([self._program.pid], signal.SIGKILL, group=True)
+            return
+        code = ended[self._program.pid]
+        self._program = None
+        self._end_output()
+        if not self._told_over:
+            self._told_over = True
+            over = self._over()
+            self._tell(over=code if over is None else over)
+        self._tell(gone=code)
+
+    def _end_output(self) -> None:
+        """What the program printed last is kept; processes that it left may not go on."""
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.data, Stream):
+                self._pump(key.data)
+                if key.data.pipe >= 0:
+                    self._selector.unregister(key.data.pipe)
+                    key.data.close()
+
+    def _over(self) -> int | None:
+        """What the program is about to exit with, once it waits for others in MPI_Finalize."""
+        path, place = self._ranks
+        try:
+            with path.open("rb") as file:
+                entry = os.pread(file.fileno(), 2, 2 * place)
+        except OSError:
+            return None
+        return entry[1] if len(entry) == 2 and entry[0] else None

@@ -1,0 +1,371 @@
+"""Looks after one host of an MPI job: as on several hosts, but the ranks are there, and are told what to start."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import WilkinsError
+from wilkins.launch.hostjob import meeting
+from wilkins.launch.hostjob.ranks import Ranks
+from wilkins.launch.hosts.control import BEAT, Control
+from wilkins.launch.hosts.keeper import Keeper, Spanning
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs import process
+from wilkins.launch.programs.guard import VARIABLE
+from wilkins.launch.programs.process import Program
+from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.watch import decide
+from wilkins.launch.watch.boardmap import BoardPorts
+from wilkins.launch.watch.decide import Exit
+from wilkins.launch.watch.supervise import GRACE, Stop
+from wilkins.plan.plan import Plan, TaskPlan
+from wilkins.plan.split import Part, leads, spans
+from wilkins.transport import far_files
+from wilkins.transport.board import Board, BoardHeldError
+
+_VERDICT_WITHIN = 30.0
+"""Seconds after the end of a host's part within which the head says what all exit with."""
+
+
+class _World(Spanning):
+    """This host's part of tasks whose first program runs on ranks of the job, on this host or on several."""
+
+    def __init__(self, plan: Plan, part: Part, run: Path, told: dict[str, Any], ranks: Ranks) -> None:
+        super().__init__(plan, part, run, told["key"])
+        self._told = told
+        self._ranks = ranks
+        self._layers: dict[int, dict[str, str]] = {}
+        self._started: set[int] = set()
+        self._codes: dict[int, dict[int, int]] = {}
+        """By task that has begun: how the programs of its ranks here have ended, by place."""
+        self.whole = {place: plan.tasks[index] for place, index in enumerate(part.tasks)}
+
+    def serve(self, board: Board, ports: BoardPorts, token: str, addresses: dict[str, str]) -> None:
+        super().serve(board, ports, token, addresses)
+        self._board = board
+        self._token = token
+        (board.path / "ranks").touch(mode=0o600)
+        for place, task in self.whole.items():
+            if not env.joins_world(task):
+                for number in self.numbers(place):
+                    self._ranks.tell(number, stand=self._told["bystander"], token=token)
+
+    def family(self) -> list[int]:
+        return [*process.descendants(os.getpid()), *process.members(VARIABLE, self._token)]
+
+    def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:  # noqa: ARG002
+        self._layers[place] = layer
+
+    def numbers(self, place: int) -> range:
+        """The ranks of the job that are ranks of a task here."""
+        first = self.whole[place].first_rank + self._part.first_ranks[place]
+        return range(first, first + self._part.plan.tasks[place].nprocs)
+
+    def place_of(self, number: int) -> tuple[int, int]:
+        """The task of a rank of the job, and the rank's place among those of the task here."""
+        place = next(place for place in self.whole if number in self.numbers(place))
+        return place, number - self.numbers(place).start
+
+    def starts(self, task: TaskPlan) -> bool:
+        return env.joins_world(task) and task.index not in self._started
+
+    def start(self, task: TaskPlan) -> Program:
+        self._started.add(task.index)
+        self._codes[task.index] = {}
+        for place, number in enumerate(self.numbers(task.index)):
+            self._ranks.tell(number, start=self._start(task, place))
+        return self.stand_in(task)
+
+    def _start(self, task: TaskPlan, place: int) -> dict[str, Any]:
+        """What a rank's launcher is told to start."""
+        whole = self.whole[task.index]
+        rank = self._part.first_ranks[task.index] + place
+        port = self._told["ports"][str(whole.index)]
+        world = env.world_variables(whole.nprocs, rank=rank, local_rank=place, port=port)
+        if spans(whole):
+            world["MASTER_ADDR"] = self._plan.hosts[leads(whole)].name
+        layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
+        layer.pop("WILKINS_RANKS", None)
+        layer["WILKINS_WORLD"] = f"{whole.first_rank}:{whole.first_rank + whole.nprocs - 1}"
+        layer["WILKINS_JOB"] = str(self._board.path)
+        layer[far_files.KEY] = self._key
+        if library := self._told["libraries"].get(str(whole.index)):
+            layer["WILKINS_MPI"] = library
+        return {
+            "words": env.program_words(whole, None),
+            "world": {**world, **env.window_variables(self._board.path, task), VARIABLE: self._token},
+            "own": env.started_env(whole, None),
+            "layer": layer,
+            "cwd": str(whole.cwd),
+            "stdin": str(whole.stdin) if whole.stdin else "",
+            "label": f"{whole.name}:{rank}",
+            "widest": self._told["widest"],
+            "quiet": self._told["quiet"],
+            "log": str(self.log_path(task.index, place)),
+            "ranks": str(self._board.path / "ranks"),
+            "place": whole.first_rank + place,
+        }
+
+    def log_path(self, task: int, place: int) -> Path:
+        """The log of a rank."""
+        return RunDirectory(self._run).log_path(self.whole[task].name, self._part.first_ranks[task] + place)
+
+    def note_over(self, number: int, code: int, control: Control) -> None:
+        """The program of a rank has done its last."""
+        task, place = self.place_of(number)
+        codes = self._codes[task]
+        codes[place] = code
+        if len(codes) == self._part.plan.tasks[task].nprocs:
+            control.send(done=self._part.tasks[task], clean=not any(codes.values()))
+
+    def code_of(self, number: int) -> int | None:
+        """How it ended; None for a rank that had no program."""
+        task, place = self.place_of(number)
+        return self._codes.get(task, {}).get(place)
+
+    def bad(self) -> list[tuple[int, int, int]]:
+        """Ends with errors of tasks that have not ended: task, place of the rank, exit code."""
+        return [
+            (task, place, code)
+            for task, codes in self._codes.items()
+            if task in self._stands
+            for place, code in codes.items()
+            if code
+        ]
+
+    def over(self, whole: int, *, clean: bool) -> None:
+        task = self._part.tasks.index(whole)
+        self._clean[task] = clean
+        self.end_stand_in(task, next(filter(None, self._codes[task].values()), 0))
+
+    def ended(self, control: Control, place: int, *, clean: bool) -> bool:  # noqa: ARG002
+        return clean and self.was_clean(place)
+
+
+class JobKeeper(Keeper):
+    """The keeper of a host of the job."""
+
+    _spanning: _World
+
+    def __init__(self, control: Control, told: dict[str, Any], ranks: Ranks) -> None:
+        """`told`: the head's first message, as for any keeper, and more (`lead.JobHead.more`)."""
+        self._told = told
+        self._ranks = ranks
+        self._late = float("inf")
+        super().__init__(control, told)
+        self._inbox = selectors.EpollSelector()
+        self._inbox.register(control.reads, selectors.EVENT_READ)
+        self._inbox.register(ranks.fileno(), selectors.EVENT_READ, ranks)
+
+    def make_spanning(self, plan: Plan) -> Spanning:
+        return _World(plan, self.part, self.run, self._told, self._ranks)
+
+    def fileno(self) -> int:
+        return self._inbox.fileno()
+
+    def notice(self) -> bool:
+        for key, _ in self._inbox.select(0):
+            if key.data is self._ranks:
+                for number, message in self._ranks.heard():
+                    self._heed_rank(number, message)
+            elif not super().notice():
+                self._inbox.unregister(key.fd)
+        return True
+
+    def _heed(self, messages: list[dict[str, Any]]) -> None:
+        super()._heed(messages)
+        if any("finalize" in message for message in messages):
+            self._ranks.tell_all(wake=1)
+
+    def _heed_rank(self, number: int, message: dict[str, Any]) -> None:
+        assert self._supervisor is not None
+        if "over" in message:
+            self._spanning.note_over(number, message["over"], self._control)
+        elif "gone" in message:
+            self._note_gone(number, message["gone"])
+        elif "say" in message:
+            self._control.send(say=message["say"])
+        elif "signal" in message:
+            code = message["signal"]
+            self._supervisor.stop(128 + code, f"stopped by {signal.Signals(code).name}")
+        elif "orphan" in message:
+            self._supervisor.stop(1, "the process that started the ranks of this job was killed; the run ends")
+        elif "left" in message:
+            self._supervisor.stop(1, f"the launcher of rank {number} was killed; the run cannot go on")
+
+    def _note_gone(self, number: int, code: int) -> None:
+        """The process of a rank's program has ended, which may be long after its last step."""
+        known = self._spanning.code_of(number)
+        if code in (0, known) or self._supervisor is None:
+            return
+        task, place = self._spanning.place_of(number)
+        who = self._spanning.whole[task].name
+        if known is None:
+            library = self._told["bystander"]
+            self._supervisor.stop(1, f"{who}: its rank could not join the MPI job with {library}: {Exit(code)}")
+            return
+        self._supervisor.stop(
+            1,
+            f"{who}: rank {number} of the job failed when all was done: {Exit(code)}; its output is in "
+            f"{self._spanning.log_path(task, place)}",
+        )
+
+    def _stop(self, stop: Stop) -> None:
+        super()._stop(stop)
+        self._stop_ranks()
+
+    def _tell_stop(self, stop: Stop) -> None:
+        super()._tell_stop(stop)
+        self._stop_ranks()
+
+    def _stop_ranks(self) -> None:
+        if self._late == float("inf"):
+            self._late = time.monotonic() + 2 * GRACE
+            self._ranks.tell_all(stop=1)
+
+    def _tick(self) -> float | None:
+        super()._tick()
+        self._judge()
+        return None if self._ranks.all_gone or time.monotonic() > self._late else 1.0
+
+    def _judge(self) -> None:
+        """End a task of which a rank has failed; one that has ended with its stream waits for the others."""
+        assert self._supervisor is not None
+        for task, place, code in self._spanning.bad() if self._supervisor.stopped is None else ():
+            run = self._supervisor.crew[task]
+            try:
+                failed = decide.after_exit(Exit(code), run.facts()) == "failed"
+            except BoardHeldError:
+                return
+            if failed:
+                run.log.path = self._spanning.log_path(task, place)
+                self._spanning.end_stand_in(task, code)
+
+
+class _Opening:
+    """What is said before the host's part begins: ranks come, the head is told, and signs of life are given."""
+
+    def __init__(self, control: Control, ranks: Ranks) -> None:
+        self._control = control
+        self._ranks = ranks
+        self.rest: list[dict[str, Any]] = []
+        """What the head said after that for which was waited last."""
+
+    def wait(self, word: str) -> dict[str, Any]:
+        """The head's message with a word.
+
+        Raises:
+            EOFError: it has left, or said nothing for too long, or a rank has left.
+            _Refused: there is to be no run.
+        """
+        until = time.monotonic() + meeting.PATIENCE
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control.reads, selectors.EVENT_READ, self._control)
+            selector.register(self._ranks.fileno(), selectors.EVENT_READ, self._ranks)
+            while time.monotonic() < until:
+                while self.rest:
+                    message = self.rest.pop(0)
+                    if word in message:
+                        return message
+                    self._heed(message)
+                self._control.send(beat={}, steps=[])
+                for key, _ in selector.select(BEAT):
+                    if key.data is self._ranks:
+                        self._hear_ranks()
+                    elif (messages := self._control.received()) is None:
+                        raise EOFError
+                    else:
+                        self.rest += messages
+        raise EOFError
+
+    def _heed(self, message: dict[str, Any]) -> None:
+        if "leave" in message:  # the run is not set up
+            raise _Refused(message["leave"])
+        if "stop" in message:  # or ends before it has begun
+            self._control.send(ended=message["stop"], report=None)
+            raise _Refused(_verdict(self._control))
+
+    def _hear_ranks(self) -> None:
+        for number, message in self._ranks.heard():
+            if "rank" in message:
+                self._control.send(rank=number)
+            elif "left" in message:
+                raise EOFError
+
+
+class _Refused(Exception):
+    """There is no run."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
+def _keep(link: meeting.Link, ranks: Ranks) -> int:
+    """Keep this host to the end of the run; the verdict."""
+    control = link.control
+    try:
+        opening = _Opening(control, ranks)
+        told = opening.wait("run")
+        ranks.close_door()
+        os.environ.update(told["environment"])
+        os.chdir(told["folder"])
+        keeper = JobKeeper(control, told, ranks)
+        with (keeper.run / "hosts" / f"{keeper.name}.log").open("ab") as log:
+            os.dup2(log.fileno(), sys.stderr.fileno())
+        control.send(ready=keeper.addresses())
+        keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
+    except WilkinsError as error:
+        control.send(failed=str(error), code=error.exit_code)
+    return int(_verdict(control))
+
+
+def _verdict(control: Control) -> int:
+    until = time.monotonic() + _VERDICT_WITHIN
+    with selectors.DefaultSelector() as selector:
+        selector.register(control.reads, selectors.EVENT_READ)
+        while selector.select(max(0.0, until - time.monotonic())):
+            messages = control.received()
+            if messages is None:
+                break
+            for message in messages:
+                if "leave" in message:
+                    return int(message["leave"])
+    return 1
+
+
+def main(descriptor: int, path: Path) -> int:
+    """Keep this host.
+
+    Args:
+        descriptor: of the socket where this host's ranks come.
+        path: of the file by which the hosts of the job meet.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the ranks are told, and tell
+    ranks = Ranks(socket.socket(fileno=descriptor))
+    try:
+        code = _keep(meeting.join(path, socket.gethostname()), ranks)
+    except _Refused as refused:
+        code = refused.code
+    except EOFError:
+        code = 1
+    except OSError as error:
+        print(f"wilkins: the head of the run is gone: {error}", file=sys.stderr, flush=True)
+        code = 1
+    except WilkinsError as error:
+        print(f"wilkins: error: {error}", file=sys.stderr, flush=True)
+        code = error.exit_code
+    ranks.tell_all(leave=code)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,144 @@
+"""Directs a job over several hosts: the head of a run whose keepers come by themselves, on rank 0's host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from wilkins.launch.hostjob.meeting import Joined, Meeting
+from wilkins.launch.hosts import head
+from wilkins.launch.hosts.head import Head, Host
+from wilkins.launch.job.jobrank import labels
+from wilkins.launch.job.planned import Planner, planned_for, world_libraries
+from wilkins.launch.job.rank import Rank
+from wilkins.launch.options import RunOptions
+from wilkins.launch.programs import environment as env
+from wilkins.launch.programs.hooks import run_hooks
+from wilkins.plan.placing import as_launched
+from wilkins.plan.plan import Plan
+from wilkins.plan.split import Part
+from wilkins.terminal.reporting import report
+
+LEAVE_AFTER = 0.4
+"""Seconds from the verdict, in which all hosts hear of it, to the moment at which all ranks leave together."""
+
+_OF_TASKS = ("ports", "libraries")
+"""What keepers are told of tasks: each of its own."""
+
+
+class _Reached:
+    """In the place of a process that reaches a keeper. The connection stays, since the verdict is yet to be told."""
+
+    stdin = None
+
+    def kill(self) -> None:
+        """A keeper that is not heard ends by itself, when it does not hear the head either."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """It ends when it has heard the verdict."""
+
+
+class JobHead(Head):
+    """The head of a job's run."""
+
+    def __init__(self, hosts: Sequence[Joined], more: dict[str, Any], plan: Plan, *rest: Any) -> None:
+        """`hosts`: in the order of the plan's; `more`: what all keepers are told besides."""
+        self._joined = hosts
+        self._more = more
+        self._begun = {task.index for task in plan.tasks if env.joins_world(task)}
+        self._done: dict[int, list[bool]] = {}
+        super().__init__(plan, *rest)
+
+    def more(self, part: Part) -> dict[str, Any]:
+        here = {str(task) for task in part.tasks}
+        of_tasks = {name: self._more[name] for name in _OF_TASKS}
+        return {**self._more, **{name: {task: of[task] for task in here & of.keys()} for name, of in of_tasks.items()}}
+
+    def start(self, part: Part) -> Host:
+        joined = self._joined[part.host]
+        name = self.plan.hosts[part.host].name
+        (self.records.path / "hosts" / f"{name}.log").touch()
+        return Host(part, name, joined.address, _Reached(), joined.link.control, time.monotonic())
+
+    def heed(self, host: Host, message: dict[str, Any]) -> None:
+        if "done" in message:
+            self._note_done(message["done"], clean=message["clean"])
+        else:
+            super().heed(host, message)
+
+    def _note_done(self, task: int, *, clean: bool) -> None:
+        """The first programs of all ranks of a task on a host have ended: when all hosts say so, the task's has."""
+        done = self._done.setdefault(task, [])
+        done.append(clean)
+        if len(done) < len(self.plan.tasks[task].share):
+            return
+        for host in self.hosts:
+            if task in host.part.tasks and not host.over:
+                self.tell(host, over=task, clean=all(done))
+        self._begun.discard(task)
+        if not self._begun:  # now ranks that stand in for programs without MPI may wait in MPI_Finalize, too
+            for host in self.hosts:
+                if not host.over:
+                    self.tell(host, finalize=1)
+
+
+def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path) -> int:
+    """Set the run up with the hosts that come, direct it, and let all know the verdict.
+
+    Args:
+        path: the workflow file.
+        make: decides what is run.
+        where: the file by which the hosts meet.
+    """
+    code = 1
+    hosts: list[Joined] = []
+    try:
+        meeting = Meeting(where)
+        hosts = meeting.hosts
+        try:
+            meeting.gather(here.size)
+        finally:
+            meeting.close()
+        hosts.sort(key=lambda joined: min(joined.ranks))
+        code = _run(path, options, make, here, hosts)
+    except Exception as error:
+        code = report(error)
+    finally:
+        for joined in hosts:
+            _tell_verdict(joined, code)
+    return code
+
+
+def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequence[Joined]) -> int:
+    plan = planned_for(path, make, here).plan
+    libraries = world_libraries(plan)
+    names = _distinct([joined.name for joined in hosts])
+    plan = as_launched(plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
+    run_hooks(plan)
+    widest = max((label for task in plan.tasks for label in labels(task)), key=len)
+    more = {
+        "quiet": options.quiet,
+        "widest": widest,
+        "ports": {str(task.index): env.free_port() for task in plan.tasks if env.joins_world(task)},
+        "libraries": {str(index): str(library) for index, (library, linked) in libraries.items() if not linked},
+        "bystander": next((str(library) for library, _ in libraries.values()), None),
+    }
+    return head.run(plan, options, partial(JobHead, hosts, more), [widest])
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names of hosts; of those that have one name, as where an mpiexec takes one machine for several, numbered."""
+    return [
+        name if names.index(name) == place else f"{name}.{names[:place].count(name) + 1}"
+        for place, name in enumerate(names)
+    ]
+
+
+def _tell_verdict(joined: Joined, code: int) -> None:
+    try:
+        joined.link.control.send(leave=code)
+    except (OSError, ValueError):  # it is gone
+        return

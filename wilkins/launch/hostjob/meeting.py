@@ -1,0 +1,176 @@
+"""How the hosts of one MPI job find each other: a file in a folder that all see says where rank 0's process is heard.
+
+A file that a killed job has left does no harm: nobody is there who answers to what it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import select
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wilkins import atomic
+from wilkins.errors import ResourceError, refused
+from wilkins.launch.hosts.control import Control
+
+PATIENCE = 120.0
+"""Seconds within which all ranks of a job must have come."""
+
+_ANSWERS_WITHIN = 5.0
+_AGAIN = 0.1
+
+
+@dataclass(slots=True)
+class Link:
+    """A connection between the head and a host's keeper."""
+
+    socket: socket.socket
+    waits: bool
+    """As of `Control`: the keeper's end does, the head's does not."""
+    control: Control = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.control = Control(self.socket.fileno(), self.socket.fileno(), waits=self.waits)
+
+    def messages(self, within: float) -> list[dict[str, Any]]:
+        """What comes next; nothing if nothing comes in so many seconds.
+
+        Raises:
+            EOFError: the other side has left.
+        """
+        if not select.select([self.socket], [], [], max(0.0, within))[0]:
+            return []
+        messages = self.control.received()
+        if messages is None:
+            raise EOFError
+        return messages
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+
+
+@dataclass(slots=True)
+class Joined:
+    """A host whose keeper has come."""
+
+    link: Link
+    address: str
+    """By which other hosts reach it."""
+    name: str
+    ranks: list[int] = field(default_factory=list)
+    """Those of the job that are there."""
+
+
+class Meeting:
+    """The head's side: where keepers come."""
+
+    def __init__(self, path: Path) -> None:
+        """`path`: of the file that says where.
+
+        Raises:
+            ResourceError: it cannot be written.
+        """
+        self._path = path
+        self._key = secrets.token_hex(16)
+        self._door = socket.create_server(("", 0), family=socket.AF_INET, backlog=4096)
+        self.hosts: list[Joined] = []
+        where = {"host": socket.gethostname(), "port": self._door.getsockname()[1], "key": self._key}
+        try:
+            path.parent.mkdir(exist_ok=True)
+            atomic.put(path, json.dumps(where), mode=0o600)
+        except OSError as error:
+            raise refused(path, "let the hosts of this job meet there", error) from error
+
+    def gather(self, size: int) -> None:
+        """Wait until all ranks of the job have come.
+
+        Raises:
+            ResourceError: they have not, or one has left again.
+        """
+        until = time.monotonic() + PATIENCE
+        come: set[int] = set()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._door, selectors.EVENT_READ)
+            while len(come) < size:
+                if time.monotonic() > until:
+                    raise ResourceError(_missing(size, come, self._path))
+                for key, _ in selector.select(1.0):
+                    if key.data is None:
+                        if joined := self._let_in():
+                            selector.register(joined.link.socket, selectors.EVENT_READ, joined)
+                    else:
+                        come.update(_told_ranks(key.data))
+
+    def _let_in(self) -> Joined | None:
+        taken, (address, _) = self._door.accept()
+        link = Link(taken, waits=False)
+        try:
+            for message in link.messages(_ANSWERS_WITHIN):
+                if secrets.compare_digest(str(message.get("key", "")), self._key):
+                    link.control.send(welcome=1)
+                    self.hosts.append(Joined(link, address, message["name"]))
+                    return self.hosts[-1]
+        except (OSError, EOFError, ValueError):  # whoever that was
+            pass
+        link.close()
+        return None
+
+    def close(self) -> None:
+        """Nobody comes any more."""
+        self._door.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _told_ranks(joined: Joined) -> Iterator[int]:
+    try:
+        messages = joined.link.messages(0.0)
+    except EOFError:
+        raise ResourceError(f"the keeper of {joined.name} ended before the run began") from None
+    for message in messages:
+        if "rank" in message:
+            joined.ranks.append(message["rank"])
+            yield message["rank"]
+
+
+def _missing(size: int, come: set[int], path: Path) -> str:
+    first = next(rank for rank in range(size) if rank not in come)
+    return (
+        f"{size - len(come)} of the {size} ranks of this job, such as rank {first}, did not come to the others within "
+        f"{PATIENCE:g} s; do all hosts see {path.parent}, and can they reach {socket.gethostname()} by that name?"
+    )
+
+
+def join(path: Path, name: str) -> Link:
+    """A keeper's connection to the head.
+
+    Args:
+        path: as given to `Meeting`.
+        name: of this host.
+
+    Raises:
+        ResourceError: there is no head.
+    """
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError, EOFError, ValueError):
+            where = json.loads(path.read_text(encoding="utf-8"))
+            link = Link(socket.create_connection((where["host"], where["port"]), timeout=_ANSWERS_WITHIN), waits=True)
+            link.control.send(key=where["key"], name=name)
+            if link.messages(_ANSWERS_WITHIN):
+                return link
+            link.close()
+        time.sleep(_AGAIN)
+    raise ResourceError(
+        f"{name}: rank 0 of this job was not found within {PATIENCE:g} s; all hosts must see {path.parent}: put the "
+        "workflow file on a file system that they share, or name a folder there with --run-dir"
+    )

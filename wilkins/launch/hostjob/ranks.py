@@ -1,0 +1,101 @@
+"""The ranks of a job on one host, as its keeper knows them: each is a launcher that is told what to start."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wilkins.launch.hostjob.follower import peer_of
+from wilkins.launch.hosts.control import Control
+
+
+@dataclass(slots=True)
+class _Rank:
+    """One rank's launcher."""
+
+    socket: socket.socket
+    control: Control
+    number: int = -1
+    """In the job; -1: it has yet to say."""
+    gone: bool = False
+    """Nothing of its program runs, or ever will."""
+    left: bool = False
+
+
+class Ranks:
+    """Connections to the launchers of all ranks here."""
+
+    def __init__(self, door: socket.socket) -> None:
+        """`door`: where they come."""
+        self._door = door
+        self._poll = select.epoll()
+        self._poll.register(door, select.EPOLLIN)
+        self._by_descriptor: dict[int, _Rank] = {}
+        self._by_number: dict[int, _Rank] = {}
+
+    def fileno(self) -> int:
+        """Readable when one of them has come, said something or left."""
+        return self._poll.fileno()
+
+    def heard(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """What ranks have said: ``{"rank": number}`` of one that comes, ``{"left": 1}`` of one whose launcher ended."""
+        for descriptor, _ in self._poll.poll(0):
+            if descriptor == self._door.fileno():
+                self._let_in()
+                continue
+            rank = self._by_descriptor[descriptor]
+            messages = rank.control.received()
+            if messages is None:
+                self._poll.unregister(descriptor)
+                del self._by_descriptor[descriptor]
+                rank.socket.close()
+                rank.gone = rank.left = True
+                yield rank.number, {"left": 1}
+                continue
+            for message in messages:
+                if "rank" in message:
+                    rank.number = message["rank"]
+                    self._by_number[rank.number] = rank
+                elif "gone" in message:
+                    rank.gone = True
+                yield rank.number, message
+
+    def _let_in(self) -> None:
+        taken, _ = self._door.accept()
+        if peer_of(taken) != os.getuid():
+            taken.close()
+            return
+        control = Control(taken.fileno(), taken.fileno(), waits=False)
+        self._by_descriptor[taken.fileno()] = _Rank(taken, control)
+        self._poll.register(taken, select.EPOLLIN)
+
+    def close_door(self) -> None:
+        """No more come."""
+        self._poll.unregister(self._door)
+        self._door.close()
+
+    def tell(self, rank: int, /, **message: Any) -> None:
+        """Say something to one."""
+        self._tell(self._by_number[rank], message)
+
+    def tell_all(self, **message: Any) -> None:
+        """Say something to all."""
+        for rank in self._by_number.values():
+            self._tell(rank, message)
+
+    def _tell(self, rank: _Rank, message: dict[str, Any]) -> None:
+        if rank.left:
+            return
+        try:
+            rank.control.send(**message)
+        except OSError:  # its end is heard
+            return
+
+    @property
+    def all_gone(self) -> bool:
+        """Nothing of any rank's program runs."""
+        return all(rank.gone for rank in self._by_number.values())
