@@ -11,6 +11,7 @@ from wilkins.plan.plan import ChannelPlan, Plan, TaskPlan
 from wilkins.terminal.tables import size, text_table
 
 _MOST_WAYS = 3
+_MOST_RANKS = 64
 
 
 def hosts_table(plan: Plan) -> str:
@@ -73,6 +74,29 @@ def _bytes(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -
     if not of_step:
         return ""
     return f", {size(of_step)} a step" if len(ways) == 1 else f", {len(ways)} x {size(of_step)} a step"
+
+
+def job_lines(plan: Plan) -> str:
+    """What starts the plan as one MPI job, with each rank on its host; empty if that is too long for a line.
+
+    Open MPI's `mpirun` puts ranks in the order of hosts only if it is told hosts one by one, and so does `srun`.
+    """
+    runs = [(host, sum(count for _, count in some)) for host, some in groupby(_shares(plan), lambda share: share[0])]
+    if plan.total_ranks > _MOST_RANKS:
+        return ""
+    counted = ",".join(f"{plan.hosts[host].name}:{count}" for host, count in runs)
+    each = ",".join(plan.hosts[host].name for host, count in runs for _ in range(count))
+    starts = (
+        ("MPICH", f"mpiexec --host {counted} -n {plan.total_ranks}"),
+        ("Open MPI", f"mpirun --map-by seq --host {each} -n {plan.total_ranks}"),
+        ("Slurm", f"srun -K1 -m arbitrary -w {each} -n {plan.total_ranks}"),
+    )
+    return "\n".join(f"one job, by {what}: {words} wilkins run {plan.shown}" for what, words in starts)
+
+
+def _shares(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Hosts and numbers of ranks there, in the order of the job's ranks."""
+    return (share for task in plan.tasks for share in task.share)
 
 
 def _entry(task: TaskPlan) -> str:

@@ -10,7 +10,7 @@ from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.plan.graph import policy_words
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
-from wilkins.report.placed import hosts_table, ways_table
+from wilkins.report.placed import hosts_table, job_lines, ways_table
 from wilkins.schema.kinds import words_of
 from wilkins.spec.ensemble import braced, joins, numbers_text
 from wilkins.tasks.registry import PREFIX
@@ -75,7 +75,8 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
     if plan.hosts:
         words = ",".join(f"{host.name}:{host.slots}" for host in plan.hosts)
         where = f"--hosts {words}" if len(plan.hosts) <= _MOST_HOSTS else "--hostfile HOSTS"
-        parts.append(f"on these hosts: wilkins run {where} {plan.shown}")
+        lines = [f"on these hosts: wilkins run {where} {plan.shown}", *filter(None, [job_lines(plan)])]
+        parts.append("\n".join(lines))
     else:
         parts.append(
             f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
