@@ -11,9 +11,10 @@ from pathlib import Path
 import h5py
 import pytest
 from hosts.slurm import NEEDS, Slurm
+from hosts.test_one_job_on_hosts import OVER_TCP, await_step, mixed
 from resuming import SIMULATION, SUMS
 
-from support import WILKINS, must_run, wait_for, write_program
+from support import MPIEXEC, WILKINS, must_run, started_tree, wait_for, write_program
 
 pytestmark = [
     pytest.mark.needs(*NEEDS, "python:psij"),
@@ -199,6 +200,7 @@ def test_two_mpi_tasks_of_a_job_run_at_once(slurm: Slurm, tmp_path: Path) -> Non
     assert [(tmp_path / f"{task}.txt").read_text() for task in ("writer", "reader")] == ["2 ranks", "2 ranks"]
 
 
+@pytest.mark.usual("salloc")
 @pytest.mark.parametrize("how", ["salloc", "submit"])
 def test_a_run_takes_the_nodes_of_its_allocation(slurm: Slurm, tmp_path: Path, how: str) -> None:
     """A task of four ranks on two nodes, and one of one rank on the third."""
@@ -219,6 +221,68 @@ def test_a_run_takes_the_nodes_of_its_allocation(slurm: Slurm, tmp_path: Path, h
         assert (job["JobState"], job["NumNodes"]) == ("COMPLETED", "3"), output(tmp_path, number)
     assert (tmp_path / "sums.txt").read_text() == SUMS_OF_STEPS
     assert sorted((tmp_path / "where.txt").read_text().split()) == ["node0", "node0", "node1", "node1", "node2"]
+    nothing_is_left(slurm)
+
+
+@pytest.mark.usual("together")
+@pytest.mark.parametrize(
+    ("placement", "hosts"),
+    [("together", "node0:3,node1:3"), ("[1, 2, 1]", "node2:3,node0:3,node1:1")],
+    ids=["together", "apart"],
+)
+def test_job_steps_are_the_ranks_of_a_run(slurm: Slurm, tmp_path: Path, placement: str, hosts: str) -> None:
+    """By the line that the plan prints."""
+    write_program(tmp_path / "writer.py", PARALLEL)
+    write_program(tmp_path / "reader.py", SUM_OF_STEPS)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        f"  - {{func: ./writer.py, nprocs: 4, placement: {placement}, outports: [{{filename: 's*.h5'}}]}}\n"
+        "  - {func: ./reader.py, inports: [{filename: 's*.h5'}]}\n"
+    )
+    planned = slurm.run(*WILKINS, "plan", "--hosts", hosts, "workflow.yaml", cwd=tmp_path).stdout
+    line = re.findall(r"^one job, by Slurm: srun (.*) wilkins run workflow.yaml$", planned, re.MULTILINE)[0]
+    said = slurm.run("srun", "--mpi=pmi2", *line.split(), *WILKINS, "run", "workflow.yaml", cwd=tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert (tmp_path / "sums.txt").read_text() == SUMS_OF_STEPS
+    assert sorted((tmp_path / "where.txt").read_text().split()) == sorted(line.split()[4].split(","))
+    nothing_is_left(slurm)
+
+
+@pytest.mark.nightly
+def test_a_rank_that_fails_ends_the_job_step(slurm: Slurm, tmp_path: Path) -> None:
+    write_program(tmp_path / "fails.py", "from mpi4py import MPI\nif MPI.COMM_WORLD.rank == 2: raise SystemExit(7)\n")
+    (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./fails.py, nprocs: 3}]\n")
+    words = ["srun", "-N3", "-n3", "-K1", "--mpi=pmi2", *WILKINS, "run", "workflow.yaml"]
+    said = slurm.run(*words, cwd=tmp_path)
+    assert said.returncode == 1, said.stdout + said.stderr
+    assert "fails: failed: exit code 7" in said.stderr
+    nothing_is_left(slurm)
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("mpirun.openmpi")
+@pytest.mark.parametrize("family", ["pypi", "openmpi"])
+def test_an_mpiexec_takes_the_nodes_of_an_allocation(slurm: Slurm, tmp_path: Path, family: str) -> None:
+    """It starts the ranks on its own node by itself, and those on others by a job step."""
+    mixed(tmp_path, "once", family)
+    options = ["mpirun.openmpi", "--allow-run-as-root", *OVER_TCP] if family == "openmpi" else [MPIEXEC]
+    words = ["salloc", "-N3", "--ntasks-per-node=2", *options, "-n", "5", *WILKINS, "run", "workflow.yaml"]
+    said = slurm.run(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "sum:0 | total 126" in said.stdout
+    nothing_is_left(slurm)
+
+
+@pytest.mark.nightly
+def test_a_job_step_that_is_cancelled(slurm: Slurm, tmp_path: Path) -> None:
+    mixed(tmp_path, "endless")
+    words = ["srun", "-N3", "-n5", "-K1", "--mpi=pmi2", *WILKINS, "run", "workflow.yaml"]
+    with started_tree(slurm.on(*words, folder=tmp_path), tmp_path) as tree:
+        await_step(tmp_path)
+        assert slurm.run("scancel", *slurm.run("squeue", "-h", "-o", "%i").stdout.split()).returncode == 0
+        finished = tree.wait(30)
+    assert finished.code == 143
+    assert "wilkins: stopped by SIGTERM" in finished.err
     nothing_is_left(slurm)
 
 
