@@ -300,7 +300,7 @@ class _Opening:
                 raise EOFError
 
 
-class _Refused(Exception):
+class _Refused(WilkinsError):
     """There is no run."""
 
     def __init__(self, code: int) -> None:
@@ -322,6 +322,8 @@ def _keep(link: meeting.Link, ranks: Ranks) -> int:
             os.dup2(log.fileno(), sys.stderr.fileno())
         control.send(ready=keeper.addresses())
         keeper.keep(opening.wait("addresses")["addresses"], opening.rest)
+    except _Refused:
+        raise
     except WilkinsError as error:
         control.send(failed=str(error), code=error.exit_code)
     return int(_verdict(control))
