@@ -156,6 +156,7 @@ class Habits(ReadKeys):
     part_of: int = told(
         UINT, "out: of a task with ranks on several hosts: a number that this host's parts of the port share", default=0
     )
+    far_host: int = told(UINT, "of a relay: a number of the host from or to which it carries the steps", default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,8 @@ class PortPlan(ReadKeys):
     """Out-ports: so many of their newest files stay at hand, whatever becomes of their names."""
     part_of: int = 0
     """Out-ports on one host of several: a number that all parts of one out-port have; 0: it is whole."""
+    far_host: int = 0
+    """Of a relay: the host from or to which it carries the steps, counted from 1."""
     dsets: tuple[str, ...] = ()
     """Paths of the datasets that it is for; empty: all."""
     begins: tuple[int, ...] = ()

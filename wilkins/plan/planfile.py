@@ -26,6 +26,7 @@ _EARLIER: dict[str, Any] = {
     "carries": "",
     "is_part": False,
     "part_of": 0,
+    "far_host": 0,
     "hosts": (),
     **{field.name: field.default for field in fields(ReadKeys)},
 }

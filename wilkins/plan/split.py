@@ -245,11 +245,11 @@ def _part_of(plan: Plan, port: PortPlan) -> int:
 def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: list[PortPlan], outport: PortPlan) -> int:
     """Adds a half of a relay with its port; returns the port."""
     producer = plan.tasks[outport.task]
-    other = plan.hosts[relay.reads if what == "send" else relay.writes].name
+    other = relay.reads if what == "send" else relay.writes
     tasks.append(
         TaskPlan(
             index=len(tasks),
-            name=f"{producer.name}-{'to' if what == 'send' else 'from'}-{other}-{relay.index}",
+            name=f"{producer.name}-{'to' if what == 'send' else 'from'}-{plan.hosts[other].name}-{relay.index}",
             instance=0,
             nprocs=1,
             kind="plain",
@@ -273,6 +273,7 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             mode=outport.mode if direction == "in" else "memory",
             cap_bytes=outport.cap_bytes if direction == "out" else 0,
             part_of=_part_of(plan, outport) if direction == "out" else 0,
+            far_host=other + 1,
             origin=outport.origin,
         )
     )

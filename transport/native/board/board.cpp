@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "base/patterns.hpp"
@@ -290,8 +291,11 @@ int create_board(const char* folder, const BoardPlan& plan) {
         at_offered.push_back(out.take(sizeof(uint64_t) * n));
         at_channel_firsts.push_back(out.take(sizeof(uint64_t) * n));
     }
-    std::vector<uint64_t> at_positions, at_log, at_firsts, at_looked, at_asked, at_given, at_latest, at_on, at_had;
+    std::vector<uint64_t> at_positions, at_log, at_firsts, at_looked, at_asked, at_given, at_latest, at_on, at_had, at_before;
     std::vector<uint32_t> log_room(plan.ports.size());
+    std::map<uint32_t, int32_t> from_host;  // ports whose steps come from there
+    for (const auto& port : plan.ports) from_host[port.habits.far_host] += port.direction == Direction::out;
+    const auto beside = [&](const BoardPlan::Port& port) { return port.habits.far_host ? static_cast<uint64_t>(from_host[port.habits.far_host]) : 0; };
     for (const auto& channel : plan.channels)
         log_room[static_cast<size_t>(channel.inport)] += static_cast<uint32_t>(port_slots[static_cast<size_t>(channel.outport)]);
     for (int p = 0; p < ports; ++p) {
@@ -308,6 +312,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         const auto in_slots = in ? 0 : static_cast<uint64_t>(port_slots[static_cast<size_t>(p)]);
         at_on.push_back(in ? 0 : out.take(in_slots * links[static_cast<size_t>(p)].size()));
         at_had.push_back(in ? 0 : out.take(in_slots * readers[static_cast<size_t>(p)]));
+        at_before.push_back(in ? 0 : out.take(sizeof(uint64_t) * in_slots * beside(port)));
     }
     const uint64_t size = align_up(out.end(), 4096);
 
@@ -379,6 +384,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         channel.firsts = at_channel_firsts[static_cast<size_t>(c)];
     }
     int next_link = 0, next_source = 0, next_slot = 0;
+    std::map<uint32_t, int32_t> next_beside;
     for (int p = 0; p < ports; ++p) {
         const auto& from = plan.ports[static_cast<size_t>(p)];
         const auto& mine = links[static_cast<size_t>(p)];
@@ -413,10 +419,11 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.given = at_given[static_cast<size_t>(p)];
         port.latest = at_latest[static_cast<size_t>(p)];
         if (from.direction == Direction::in) continue;
+        port.beside = next_beside[from.habits.far_host]++;
         port.first_source = next_source;
         port.sources = plan.tasks[static_cast<size_t>(from.task)].nprocs;
         const int each = static_cast<int>(longest[static_cast<size_t>(p)] + spare[static_cast<size_t>(p)]);
-        uint64_t on = at_on[static_cast<size_t>(p)], had = at_had[static_cast<size_t>(p)];
+        uint64_t on = at_on[static_cast<size_t>(p)], had = at_had[static_cast<size_t>(p)], before = at_before[static_cast<size_t>(p)];
         for (int r = 0; r < port.sources; ++r, ++next_source) {
             SourceRecord& source = source_table[next_source];
             source.port = p;
@@ -433,6 +440,8 @@ int create_board(const char* folder, const BoardPlan& plan) {
                 slot_table[next_slot].had = had;
                 on += mine.size();
                 had += readers[static_cast<size_t>(p)];
+                slot_table[next_slot].origin.before = before;
+                before += sizeof(uint64_t) * beside(from);
             }
         }
     }

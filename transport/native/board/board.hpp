@@ -43,6 +43,7 @@ public:
     uint8_t& had(const SlotRecord& slot, const ChannelRecord& channel, int reader) const {
         return at<uint8_t>(slot.had, channel.had_place + reader);
     }
+    uint64_t& before(const SlotRecord& slot, int beside) const { return at<uint64_t>(slot.origin.before, beside); }
     uint64_t& latest(const PortRecord& port, int rank) const { return at<uint64_t>(port.latest, rank); }
     uint32_t& position(const PortRecord& port, int rank) const { return at<uint32_t>(port.positions, rank); }
     Asked& asked(const PortRecord& port, int rank) const { return at<Asked>(port.asked, rank); }

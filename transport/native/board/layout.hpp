@@ -13,7 +13,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 27;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 28;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -217,6 +217,7 @@ struct PortRecord {
     std::atomic<uint32_t> begun;      // out: files that its programs have begun
     char begun_in[kNameMax];          // out: the folder that they have come to last
     Habits habits;
+    int32_t beside;        // out, of a relay: its number among the ports whose steps come from the same host
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take
     uint64_t steps;        // out: published; in: opened (by the first rank to open each)
@@ -346,13 +347,19 @@ struct SourceRecord {
     char cwd[kNameMax];       // the process's folder when the last file was named
     uint64_t cwds;            // how often that has changed
     char lends_at[kNameMax];  // of a relay: where the host that makes its steps gives what is absent of one that is lent (address:port)
+    uint64_t came_to;         // of a relay: Origin::stamp of its last step
     std::atomic<uint64_t> left;   // bytes of its steps that have not come
     std::atomic<uint64_t> asked;  // messages for those that have come afterwards
 };
 
 inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on
 
-// A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
+// Where a step that was made on another host was in the order of publication there.
+struct Origin {
+    uint64_t stamp;   // its published_stamp there; 0: it was made here
+    uint64_t before;  // offset of uint64_t[ports whose steps come from that host]: the stamp of each one's newest step up to there
+};
+
 // A step that was made on another host: blocks of it may be absent here until they are read (see store/lent.hpp).
 struct Lent {
     uint32_t is;
@@ -362,6 +369,7 @@ struct Lent {
     SharedLock bringing;           // held by the process that brings some
 };
 
+// A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
 struct SlotRecord {
     int32_t source;  // index in the source table
     SlotState state;
@@ -397,6 +405,7 @@ struct SlotRecord {
     uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
     uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last
     Lent lent;
+    Origin origin;
     char name[kNameMax];
 };
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "board/border.hpp"
+#include "queue/origins.hpp"
 #include "queue/queue.hpp"
 #include "store/kept_elsewhere.hpp"
 #include "store/lent.hpp"
@@ -33,7 +34,7 @@ constexpr uint64_t kSmall = 0;
 #else
 constexpr uint64_t kSmall = 4 * kBlock;
 #endif
-constexpr uint32_t kMostRanges = 1 << 20;
+constexpr uint32_t kMostListed = 1 << 20;
 // Of what one call moves: a kernel that is given 128 MB at once takes twice as long as with pieces that stay in a cache.
 constexpr size_t kPiece = 1 << 20;
 
@@ -42,12 +43,15 @@ struct Ask {
     uint64_t ranges;
 };
 
-// No name: the stream has ended. The folder, the name and the ranges that are brought follow, and then those bytes.
+// No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before) and the ranges that are
+// brought follow, and then those bytes.
 struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
     uint64_t size;    // of the step
     StepToken token;
+    uint64_t published;  // its place in the order of publication, on its host
+    uint64_t before;
     uint64_t ranges;
 };
 
@@ -79,8 +83,8 @@ int transmit(int wire, const void* from, uint64_t count, int flags) {
 
 constexpr int kEnd = -1;  // no step will come any more
 
-// Takes the in-port's next step, and holds it. Returns 0, kEnd or an errno.
-int take_next(int index, StepFile** step, char* name, char* folder) {
+// Takes the in-port's next step, and holds it. `before`: see queue::before. Returns 0, kEnd or an errno.
+int take_next(int index, StepFile** step, char* name, char* folder, std::vector<uint64_t>* before) {
     Process& p = process();
     const Board& board = p.board;
     int slot;
@@ -99,6 +103,7 @@ int take_next(int index, StepFile** step, char* name, char* folder) {
         const SlotRecord& taken = board.slot(slot);
         const SourceRecord& source = board.source(taken.source);
         stamp = taken.stamp;
+        *before = queue::before(board, index, taken);
         strcpy(name, taken.name);
         strcpy(folder, source.cwds == taken.cwds ? source.cwd : "");
     }
@@ -116,10 +121,12 @@ std::vector<lent::Range> inside(const std::vector<lent::Range>& asked, uint64_t 
     return found;
 }
 
-int send_step(int wire, const StepFile& step, const char* name, const char* folder, const std::vector<lent::Range>& asked) {
+int send_step(int wire, const StepFile& step, const char* name, const char* folder, const std::vector<uint64_t>& before,
+              const std::vector<lent::Range>& asked) {
     const uint64_t size = step.eof();
     const std::vector<lent::Range> brought = inside(asked, size);
-    const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, step.token(), brought.size()};
+    const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, step.token(), step.state->published,
+                       before.size(), brought.size()};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
         text.insert(text.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
@@ -127,6 +134,7 @@ int send_step(int wire, const StepFile& step, const char* name, const char* fold
     add(&head, sizeof(head));
     add(folder, head.folder);
     add(name, head.name);
+    add(before.data(), before.size() * sizeof(uint64_t));
     add(brought.data(), brought.size() * sizeof(lent::Range));
     if (const int error = transmit(wire, text.data(), text.size(), brought.empty() || size == 0 ? 0 : MSG_MORE)) return error;
     for (const lent::Range& range : brought) {
@@ -136,10 +144,11 @@ int send_step(int wire, const StepFile& step, const char* name, const char* fold
     return 0;
 }
 
-int receive_ranges(int wire, uint64_t count, std::vector<lent::Range>* ranges) {
-    if (count > kMostRanges) return EPROTO;
-    ranges->resize(count);
-    return receive(wire, ranges->data(), count * sizeof(lent::Range));
+template <class T>
+int receive_list(int wire, uint64_t count, std::vector<T>* list) {
+    if (count > kMostListed) return EPROTO;
+    list->resize(count);
+    return receive(wire, list->data(), count * sizeof(T));
 }
 
 StepFile* sent = nullptr;  // stays until the next one is asked for: if it has to stay any longer, the receiver keeps it by then
@@ -152,17 +161,18 @@ StepFile* sent = nullptr;  // stays until the next one is asked for: if it has t
 WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
     Ask ask{};
     std::vector<lent::Range> asked;
+    std::vector<uint64_t> before;
     name[0] = 0;
     if (const int error = receive(wire, &ask, sizeof(ask))) return error;
-    if (const int error = receive_ranges(wire, ask.ranges, &asked)) return error;
+    if (const int error = receive_list(wire, ask.ranges, &asked)) return error;
     if (sent) close_step(std::exchange(sent, nullptr));
-    if (const int error = take_next(index, &sent, name, folder)) {
+    if (const int error = take_next(index, &sent, name, folder, &before)) {
         const Head end = {};
         const int told = error == kEnd ? transmit(wire, &end, sizeof(end), 0) : 0;
         return told ? told : error;
     }
     const bool known = folder[0] || name[0] == '/';
-    return known ? send_step(wire, *sent, name, folder, asked) : ENOTDIR;
+    return known ? send_step(wire, *sent, name, folder, before, asked) : ENOTDIR;
 } WILKINS_OR(errno)
 
 namespace {
@@ -204,15 +214,24 @@ int fill(int wire, const StepFile& step, const Head& head, const std::vector<len
     return 0;
 }
 
+int note_origin(const StepFile& step, uint64_t published, const std::vector<uint64_t>& before) {
+    const Board& board = process().board;
+    Board::Lock lock(board);
+    return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
+}
+
 int receive_step(int wire, const char* name, const Head& head, const char* lender) {
+    std::vector<uint64_t> before;
     std::vector<lent::Range> brought;
-    if (const int error = receive_ranges(wire, head.ranges, &brought)) return error;
+    if (const int error = receive_list(wire, head.before, &before)) return error;
+    if (const int error = receive_list(wire, head.ranges, &brought)) return error;
     Match match;
     if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0) return EPROTO;
     int error = 0;
     StepFile* step = open_step(match, Intent::create, 1, &error);
     if (!step) return error;
-    error = step->prepare_write(0, head.size, true);
+    error = note_origin(*step, head.published, before);
+    if (!error) error = step->prepare_write(0, head.size, true);
     if (!error) error = fill(wire, *step, head, brought, lender);
     if (error) discard_step(step);
     else close_step(step);

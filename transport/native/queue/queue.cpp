@@ -127,6 +127,7 @@ void clear_slot(const Board& board, int index) {
     slot.closes = 0;
     slot.snapshots = 0;
     slot.opened_at = 0;
+    slot.origin.stamp = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);
     for (int k = 0; k < port.links; ++k) {
         board.on(slot, k) = 0;
@@ -262,6 +263,7 @@ void publish(const Board& board, int index) {
     }
     slot.sequence = sequence;
     slot.published_stamp = ++board.head().publications;
+    source.came_to = slot.origin.stamp;
     board.head().moved_at = now_ns();
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);

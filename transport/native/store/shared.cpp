@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/patterns.hpp"
+#include "queue/origins.hpp"
 #include "queue/parts.hpp"
 #include "store/parts.hpp"
 #include "store/step_file.hpp"
@@ -165,9 +166,20 @@ struct Around {
     int after = -1;   // the oldest of later ones
     int before_link = -1;
     int after_link = -1;
+    bool behind = false;  // one that belongs before may be on its way from another host
 };
 
+// The step that is open and has this place in the order of publication; nullptr: it is none of this run.
+const SlotRecord* find_published(const Board& board, uint64_t published) {
+    for (int k = 0; k < board.head().slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state == SlotState::published && slot.published_stamp == published) return &slot;
+    }
+    return nullptr;
+}
+
 Around find_around(const Board& board, int index, int reader, const char* name, uint64_t published) {
+    const SlotRecord* const from = find_published(board, published);
     const PortRecord& inport = board.port(index);
     const auto stamp_of = [&](int slot) { return board.slot(slot).published_stamp; };
     Around found;
@@ -175,14 +187,16 @@ Around find_around(const Board& board, int index, int reader, const char* name, 
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         if (reader >= channel.readers) continue;
         const PortRecord& out = board.port(channel.outport);
+        found.behind = found.behind || (from && queue::is_behind(board, channel.outport, *from));
         for (int s = out.first_source; s < out.first_source + out.sources; ++s)
             queue::each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
                 if (!queue::on_channel(board, slot, channel) || !(in_order(inport) || means(inport, name, slot.name))) return;
-                if (slot.published_stamp <= published && (found.before < 0 || stamp_of(k) > stamp_of(found.before))) {
+                const bool before = queue::is_before(board, slot, from, published);
+                if (before && (found.before < 0 || stamp_of(k) > stamp_of(found.before))) {
                     found.before = k;
                     found.before_link = link;
                 }
-                if (slot.published_stamp > published && (found.after < 0 || stamp_of(k) < stamp_of(found.after))) {
+                if (!before && (found.after < 0 || stamp_of(k) < stamp_of(found.after))) {
                     found.after = k;
                     found.after_link = link;
                 }
@@ -236,6 +250,10 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
         Wait wait(p, WaitFor::data, match.inport, match.name);
         while (may_read(board, match.inport, reader)) {
             const Around around = find_around(board, match.inport, reader, match.name, published);
+            if (around.behind) {
+                if ((*error = wait.nap(lock))) return nullptr;
+                continue;
+            }
             const bool later = follows(p, match.inport) || around.before < 0;
             int link = later ? around.after_link : around.before_link;
             chosen = later ? around.after : around.before;

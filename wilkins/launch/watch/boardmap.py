@@ -60,6 +60,7 @@ class BoardPorts:
                 looks=port.looks,
                 keep=port.keep,
                 part_of=port.part_of,
+                far_host=port.far_host,
                 stands=port.stands,
                 may_stand=self._may_stand(port),
             )
