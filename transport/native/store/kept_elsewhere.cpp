@@ -20,6 +20,9 @@ namespace {
 
 bool is_published(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state == SlotState::published; }
 
+// Or is it about to be published?
+bool is_there(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state != SlotState::free; }
+
 }  // namespace
 
 void KeptElsewhere::add(int slot, uint64_t stamp, std::unique_ptr<FarFile> keeps) {
@@ -39,7 +42,7 @@ void KeptElsewhere::let_go() {
     Board::Lock lock(board);
     const auto over = [&](const Kept& one) {
         const SlotRecord& slot = board.slot(one.slot);
-        return !is_published(slot, one.stamp) || slot.lent.absent.load() == 0;
+        return !is_there(slot, one.stamp) || slot.lent.absent.load() == 0;
     };
     kept_.erase(std::remove_if(kept_.begin(), kept_.end(), over), kept_.end());
 }
