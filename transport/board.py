@@ -78,6 +78,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_task_exited": (None, [pointer, number, number, number]),
             "wilkins_rank_gone": (None, [pointer, number, number, number]),
             "wilkins_grow": (number, [pointer]),
+            "wilkins_end_wait": (number, [pointer]),
             "wilkins_still_ns": (ctypes.c_int64, [pointer]),
             "wilkins_settle_inherited": (number, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
@@ -240,6 +241,15 @@ class Board:
             BoardHeldError: the board could not be asked.
         """
         return bool(self._ask(_native().wilkins_grow))
+
+    def end_wait(self) -> bool:
+        """Let a rank go on that waits for what it can do without, in a run in which nothing moves; whether there was
+        one: a look, a listing, or an open of a name that the rank has opened before.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        return bool(self._ask(_native().wilkins_end_wait))
 
     def settle_inherited(self) -> bool:
         """Publish steps that programs have left to other processes, where nobody writes them any more; whether there

@@ -242,3 +242,23 @@ tasks:
     assert done.code == 4, done.err
     assert "the run is stuck" in done.err
     assert "for a step of a1.h5" in done.err
+
+
+def test_what_a_program_can_do_without_is_not_waited_for_when_all_hosts_wait(tmp_path: Path) -> None:
+    """A second open of a name, and a look, while the producer waits for the program on another host that makes them."""
+    writes = "import h5py\nh5py.File('a0.h5', 'w').close()\nh5py.File('b.h5').close()\nh5py.File('a1.h5', 'w').close()"
+    reads = (
+        "import os, h5py\nh5py.File('a0.h5').close()\nh5py.File('a0.h5').close()\n"
+        "print('there', os.path.exists('a1.h5'))\nh5py.File('b.h5', 'w').close()\nh5py.File('a1.h5').close()"
+    )
+    (tmp_path / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: {sys.executable}, name: sim, args: [-c, {json.dumps(writes)}],
+      outports: [{{filename: "a*.h5"}}], inports: [{{filename: b.h5}}]}}
+  - {{func: {sys.executable}, name: ana, args: [-c, {json.dumps(reads)}],
+      inports: [{{filename: "a*.h5"}}], outports: [{{filename: b.h5}}]}}
+""")
+    words = [*WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"]
+    done = run_tree(words, 60, tmp_path, {"WILKINS_RSH": str(Path(__file__).with_name("here"))})
+    assert done.code == 0, done.err
+    assert "there False" in done.out

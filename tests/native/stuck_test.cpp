@@ -97,6 +97,10 @@ void a_listing_that_gives_up() {
     run.wait(0, WaitFor::data, 1, "b*.h5");
     run.board.rank(0).wait_kind = WaitKind::gives_up;
     CHECK(!is_stuck(run.board, 0));
+    CHECK(end_wait(run.board));  // as a circle over other hosts would
+    CHECK(is_stuck(run.board, 0));
+    CHECK(!end_wait(run.board));
+    run.board.rank(0).in_vain = 0;
     run.wait(1, WaitFor::data, 3, "a0.h5");
     CHECK(!run.stuck());
     CHECK(is_stuck(run.board, 0));

@@ -139,6 +139,7 @@ struct RankRecord {
     int32_t rank;
     WaitFor wait;  // what a process of this rank waits for now
     WaitKind wait_kind;
+    uint32_t in_vain;  // that wait: programs on other hosts, too, wait for each other (see waiting/circle.hpp)
     uint32_t listed;  // since which start of the task (counted from 1) a listing has been answered that may wait for the first step
     int32_t wait_port;
     int32_t wait_pid;

@@ -148,6 +148,12 @@ WILKINS_API(int, wilkins_grow(const Watched* board)) {
     return lock && grow(*board) ? 1 : 0;
 } WILKINS_OR(0)
 
+// Ends the wait of a rank that can go on without what it waits for; 0: there is none.
+WILKINS_API(int, wilkins_end_wait(const Watched* board)) {
+    const Briefly lock(*board);
+    return lock && end_wait(*board) ? 1 : 0;
+} WILKINS_OR(0)
+
 WILKINS_API(void, wilkins_rank_gone(const Watched* board, int task, int rank, int began)) {
     const Briefly lock(*board);
     if (lock) note_gone(*board, board->task(task).first_rank + rank, began != 0);

@@ -326,12 +326,38 @@ void end_circle_of_poll(const Board& board, int index, int inport) {
     end_circle(board, true);
 }
 
-bool grow(const Board& board) {
-    Waiting waiting(board, true);
+namespace {
+
+std::vector<int> all_waiting(const Board& board) {
     std::vector<int> all;
     for (int r = 0; r < board.head().ranks; ++r)
         if (is_waiting(board, board.rank(r))) all.push_back(r);
-    return stretch(board, find_stretch(board, full_channels(board, waiting, all)));
+    return all;
+}
+
+}  // namespace
+
+bool grow(const Board& board) {
+    Waiting waiting(board, true);
+    return stretch(board, find_stretch(board, full_channels(board, waiting, all_waiting(board))));
+}
+
+bool end_wait(const Board& board) {
+    const std::vector<int> all = all_waiting(board);
+    if (const int again = find_again(board, all); again >= 0) {
+        const RankRecord& rank = board.rank(again);
+        queue::settle_name(board, rank.wait_port, rank.rank, rank.wait_name);
+        return true;
+    }
+    for (const int r : all) {
+        RankRecord& rank = board.rank(r);
+        if (rank.wait_kind != WaitKind::gives_up || rank.in_vain) continue;
+        rank.in_vain = 1;
+        ++board.head().moves;
+        board.ring(rank.wait_port);
+        return true;
+    }
+    return false;
 }
 
 std::string find_lasting(const Board& board) {

@@ -31,6 +31,9 @@ void end_circle_of_poll(const Board& board, int rank, int inport);
 // Lets one queue grow for any of the ranks that wait for room, as a circle would that leads over other hosts. False: none can.
 bool grow(const Board& board);
 
+// Ends the wait of a rank that can go on without what it waits for, as a circle would that leads over other hosts. False: there is none.
+bool end_wait(const Board& board);
+
 // A description of ranks that wait for each other for ever, or "": there are none, or those that wait are going to end it.
 std::string find_lasting(const Board& board);
 

@@ -239,6 +239,7 @@ std::vector<std::vector<int>> Waiting::circles() const {
 std::string find_stuck(const Board& board) { return Waiting(board, true, false).told(); }
 
 bool is_stuck(const Board& board, int rank_index) {
+    if (board.rank(rank_index).in_vain) return true;
     Waiting waiting(board, is_quiet(board));
     return waiting.hopeless(rank_index) && !may_stretch(board, waiting);
 }

@@ -60,6 +60,7 @@ void Wait::tell(Board::Lock& lock) {
         static const char* const begins[] = {"", "wait-data", "wait-room", "wait-memory"};
         since_ = now_ns();
         lock_ = &lock;
+        me.in_vain = 0;
         note(begins[static_cast<int>(what_)]);
     }
     me.wait = what_;

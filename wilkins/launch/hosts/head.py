@@ -123,6 +123,8 @@ class Head:
         self.hosts: list[Host] = []
         self._still = waits.Stillness()
         self._asked: list[Host] = []
+        self._asked_for: dict[str, Any] = {}
+        """What they are asked to do one after another, until one of them can."""
         self._explained = False
         self._selector = selectors.DefaultSelector()
         key = secrets.token_hex(16)
@@ -220,8 +222,8 @@ class Head:
                 self.terminal.lines(message["task"], unpacked(message["lines"]))
         elif "say" in message:
             self.terminal.say(f"{host.name}: {message['say']}")
-        elif "grown" in message:
-            self._grown(host, did=message["grown"])
+        elif "helped" in message:
+            self._helped(host, did=message["helped"])
         elif "beat" in message:
             host.state = message["beat"]
             host.steps = message["steps"]
@@ -303,22 +305,23 @@ class Head:
         verdict = self._still.verdict(states, now)
         if verdict == "stuck":
             self._end(Stop(4, waits.told(self.plan, states)))
-        elif verdict == "may grow" and not self._asked:
+        elif verdict != "goes on" and not self._asked:
             self._asked = [host for host in self.hosts if not host.over]
-            self.tell(self._asked[0], grow=self._still.step)
+            self._asked_for = {"grow": self._still.step} if verdict == "may grow" else {"end_wait": True}
+            self.tell(self._asked[0], **self._asked_for)
 
-    def _grown(self, host: Host, *, did: bool) -> None:
-        """A host says whether a queue of its own has grown; one is enough."""
+    def _helped(self, host: Host, *, did: bool) -> None:
+        """A host says whether it has done what it was asked for; one is enough."""
         if not self._asked or host is not self._asked[0]:
             return
         del self._asked[0]
         if did or not self._asked:
             self._asked = []
-            self._still.grown(did=did)
+            self._still.tried(self._asked_for, did=did)
             for one in self.hosts if did else ():
                 one.state = {}
         else:
-            self.tell(self._asked[0], grow=self._still.step)
+            self.tell(self._asked[0], **self._asked_for)
 
     def _conclude(self) -> int:
         clocks = {host.name: asdict(host.clock) for host in self.hosts if host.clock is not None}

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -380,16 +381,19 @@ class Keeper:
             elif "beat" in message:
                 self._beat = (message["beat"], time.monotonic_ns())
             elif "grow" in message:
-                self._control.send(grown=self._grow(message["grow"]))
+                self._control.send(helped=self._help(self._board.grow, message["grow"]))
+            elif "end_wait" in message:
+                self._control.send(helped=self._help(self._board.end_wait, 1))
 
     def _echo(self) -> dict[str, Any]:
         """When the head has said its last sign of life, and when that was heard and is answered here."""
         beat, self._beat = self._beat, None
         return {} if beat is None else {"echo": [*beat, time.monotonic_ns()]}
 
-    def _grow(self, steps: int) -> bool:
+    def _help(self, what: Callable[[], bool], times: int) -> bool:
+        """Do what may help a run in which nothing moves; whether it did."""
         try:
-            return sum(self._board.grow() for _ in range(steps)) > 0
+            return sum(what() for _ in range(times)) > 0
         except BoardHeldError:
             return False
 

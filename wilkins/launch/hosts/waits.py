@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from wilkins.launch.hosts.merge import merged
@@ -10,15 +10,15 @@ from wilkins.launch.watch import explain, further
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
 
-_GROWS_AFTER = 1.0
+_HELPED_AFTER = 1.0
 _STUCK_AFTER = 5.0
-"""Seconds for which nothing has moved on any host, and every program has waited, before queues grow, and before that
-counts as for ever."""
+"""Seconds for which nothing has moved on any host, and every program has waited, before queues grow and looks are
+answered, and before that counts as for ever."""
 
 _MOST_AT_ONCE = 64
 """Steps by which a queue grows."""
 
-Verdict = Literal["goes on", "may grow", "stuck"]
+Verdict = Literal["goes on", "may grow", "may end a wait", "stuck"]
 
 
 class Stillness:
@@ -34,31 +34,38 @@ class Stillness:
     def __init__(self) -> None:
         self._since: float | None = None
         self._surely_since: float | None = None
-        self._grows = True
+        self._in_vain: set[str] = set()
+        """What all hosts have been asked to do, and none could."""
         self.step = 1
 
     def verdict(self, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> Verdict:
-        """Whether the run can go on by itself, or if a queue grows, or not at all."""
+        """Whether the run can go on by itself, or if a queue grows or a wait ends, or not at all."""
         if not states or not _may_stand(states) or not _relays_wait(states):
             self._since = self._surely_since = None
-            self._grows = True
+            self._in_vain.clear()
             return "goes on"
         self._since = now if self._since is None else self._since
         if not all(_stands(part, state) for part, state in states):
             self._surely_since = None
         elif self._surely_since is None:
             self._surely_since = now
-        if self._grows and now - self._since >= _GROWS_AFTER:
-            return "may grow"
-        stuck = self._surely_since is not None and now - self._surely_since >= _STUCK_AFTER
-        return "stuck" if stuck and not any(_polls(part, state) for part, state in states) else "goes on"
+        surely_s = 0.0 if self._surely_since is None else now - self._surely_since
+        if "grow" not in self._in_vain:
+            return "may grow" if now - self._since >= _HELPED_AFTER else "goes on"
+        if "end_wait" not in self._in_vain:
+            return "may end a wait" if surely_s >= _HELPED_AFTER else "goes on"
+        stuck = surely_s >= _STUCK_AFTER and not any(_polls(part, state) for part, state in states)
+        return "stuck" if stuck else "goes on"
 
-    def grown(self, *, did: bool) -> None:
-        """All hosts were asked to let a queue grow; `did`: one has."""
-        self._grows = did
-        if did:
+    def tried(self, asked: Mapping[str, Any], *, did: bool) -> None:
+        """All hosts were asked to let a queue grow (``grow``) or a wait end (``end_wait``); `did`: one has."""
+        if not did:
+            self._in_vain.update(asked)
+            return
+        self._in_vain.clear()
+        self._since = self._surely_since = None
+        if "grow" in asked:
             self.step = min(2 * self.step, _MOST_AT_ONCE)
-            self._since = self._surely_since = None
 
 
 def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
