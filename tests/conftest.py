@@ -21,11 +21,23 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 BEFORE = pytest.StashKey[set[Path]]()
 """Segments of MPI that were there already."""
 
+BETWEEN_HOSTS = {
+    "WILKINS_RSH": str(Path(__file__).parent / "hosts" / "here"),
+    "WILKINS_HOSTS": ",".join(f"h{k}:1" for k in range(1, 129)),
+    "OMPI_MCA_btl": "tcp,self",  # ranks that share this machine are not to share memory
+}
+
 os.environ.pop("PYTHONUNBUFFERED", None)
 """With it Python writes the words of a line one by one, and ``mpiexec`` mixes those of several ranks."""
 
 if os.geteuid() == 0:
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+@pytest.fixture
+def between_hosts(request: pytest.FixtureRequest) -> bool:
+    """Whether every `wilkins run` is one over hosts."""
+    return bool(request.config.getoption("--between-hosts"))
 
 
 @cache
@@ -75,10 +87,18 @@ def segments_of_mpi() -> set[Path]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What `make test-all` is cut into."""
     parser.addoption("--shard", metavar="K/N", help="run the K-th of N parts of the tests, each about as long")
+    parser.addoption(
+        "--between-hosts",
+        action="store_true",
+        help="let every `wilkins run` be one over hosts with a rank each, all of them this machine, and leave out the "
+        "tests marked one_host",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """What the processes of a test run share; and what MPI has in shared memory before jobs are killed."""
+    if config.getoption("--between-hosts"):
+        os.environ.update(BETWEEN_HOSTS)
     if not hasattr(config, "workerinput"):
         programs_folder()
         config.stash[BEFORE] = segments_of_mpi()
@@ -100,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     found: dict[str, set[str]] = {}
     for item in items:
         if usual := item.get_closest_marker("usual"):
-            case = item.name.partition("[")[2].removesuffix("]")
+            case = case_of(item)
             found.setdefault(item.nodeid.partition("[")[0], set(usual.args)).discard(case)
             if case not in usual.args:
                 item.add_marker(pytest.mark.nightly)
@@ -117,6 +137,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = items[int(number) - 1 :: int(of)]
 
 
+def case_of(item: pytest.Item) -> str:
+    """Of a test with many cases, which one this is."""
+    return item.name.partition("[")[2].removesuffix("]")
+
+
 def starts_mpi(item: pytest.Item) -> bool:
     """Whether a test starts MPI jobs, whose ranks spin while they wait: at most two such tests run at a time."""
     needs = [str(thing) for mark in item.iter_markers("needs") for thing in mark.args]
@@ -124,7 +149,14 @@ def starts_mpi(item: pytest.Item) -> bool:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out a test whose needs are not met, and say so; with WILKINS_TEST_ALL set, that is a failure."""
+    """Leave out a test whose needs are not met, and say so; with WILKINS_TEST_ALL set, that is a failure.
+
+    Between hosts, those are left out that show what differs there for a reason.
+    """
+    for mark in item.iter_markers("one_host") if item.config.getoption("--between-hosts") else ():
+        reason, *cases = mark.args
+        if not cases or case_of(item) in cases:
+            pytest.skip(f"on one host only: {reason}")
     for mark in item.iter_markers("needs"):
         absent = [thing for thing in mark.args if missing(thing)]
         if absent:

@@ -142,6 +142,9 @@ class TestEnsembles:
         )
         self.check(streams, writers, readers)
 
+    @pytest.mark.one_host(
+        "files of one name that several hosts write have no one order for ranks on several hosts", "5-2"
+    )
     @MPICH
     @SHAPES
     def test_of_mpi_tasks_of_two_ranks(self, streams: Streams, writers: int, readers: int) -> None:
@@ -276,6 +279,7 @@ class TestWhoReadsAndWrites:
             mine = [line.partition(" on ")[0] for line in got if line.endswith(f"on {rank}")]
             assert mine == (steps("w", 6) if rank < reading else []), (rank, got)
 
+    @pytest.mark.one_host("each host keeps all steps for its own ranks", "no key")
     @MPICH
     @pytest.mark.parametrize("key", ["", ", nreaders: 4"], ids=["no key", "nreaders"])
     def test_two_halves_that_each_read_all(self, streams: Streams, key: str) -> None:
@@ -437,10 +441,12 @@ class TestWaitsForTheNextStart:
         assert "con waits for another file of sim first: give the in-port" in told.err
         return told.err
 
+    @pytest.mark.one_host("a relay holds the steps for which there is no room on one host")
     def test_two_files_of_which_one_comes_more_often(self, streams: Streams) -> None:
         found = self.stuck(streams, "a.h5 b.h5 a.h5 a.h5 a.h5 b.h5", "a.h5 b.h5", "a.h5", "b.h5")
         assert "give the in-port 'a.h5' of con a longer queue, such as `queue: 4`" in found
 
+    @pytest.mark.one_host("a relay holds the steps for which there is no room on one host")
     def test_the_first_start(self, streams: Streams) -> None:
         self.stuck(streams, "b0.h5 b1.h5 b2.h5 a0.h5", "{filename} b0.h5", "a*.h5", "b*.h5")
 

@@ -119,6 +119,10 @@ def test_steps_that_are_not_opened_are_passed_over(tmp_path: Path) -> None:
     assert seen(tmp_path) == [f"x{step}.h5" for step in range(9)]
 
 
+@pytest.mark.one_host(
+    "ranks on several hosts cannot agree on steps left out while one of them is busy: the run is refused",
+    "latest-alone",
+)
 @pytest.mark.usual("all-one job", "latest-alone")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize("job", [(), (MPIEXEC, "-n", "5")], ids=["alone", "one job"])

@@ -1,16 +1,28 @@
-"""For programs of tests: go on when another task waits, or a step is there, instead of after some time."""
+"""For programs of tests: go on when another task waits, or a step is there, instead of after some time.
+
+Tasks and ports have their numbers of the whole plan, on whichever host they are. All hosts have to be this machine.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from wilkins.transport.board import Board
+from wilkins.flow.trace import read_trace
+from wilkins.launch.hosts.merge import merged
+from wilkins.plan import planfile
+from wilkins.plan.split import parts
+from wilkins.transport.board import SHARED_MEMORY, Board
 
 LIMIT = 60.0
+_HEAD = 1 << 16
+"""Bytes of a board within which the names of its records are."""
 
 
 def until_waits(task: int, run: str | Path | None = None) -> None:
@@ -34,12 +46,63 @@ def until_published(port: int, steps: int, run: str | Path | None = None) -> Non
 
 
 def _until(condition: Callable[[dict[str, Any]], Any], run: str | Path | None, failed: str) -> None:
-    board = Board.attach(Path(run or os.environ["WILKINS_RUN"]))
+    boards = _Boards(Path(run or os.environ["WILKINS_RUN"]))
     until = time.monotonic() + LIMIT
+    while not condition(boards.report()):
+        if time.monotonic() > until:
+            raise TimeoutError(failed)
+        time.sleep(0.02)
+
+
+class _Boards:
+    """What is known of a run, by all of its boards."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._records, host = _records_of(folder)
+        self._last: dict[str, dict[str, Any]] = {}
+        """By host: what its board said last."""
+        self._plan = planfile.loads((self._records / "plan.json").read_text()) if host else None
+
+    def report(self) -> dict[str, Any]:
+        """As if all were on one board."""
+        if self._plan is None:
+            return _report(self._folder)
+        hosts = {self._plan.hosts[part.host].name: part for part in parts(self._plan)}
+        over = set(hosts)
+        for folder in SHARED_MEMORY.glob("wilkins-*"):
+            with contextlib.suppress(OSError):  # of a run that is beginning, or over
+                records, host = _records_of(folder)
+                if records == self._records:
+                    self._last[host] = _report(folder)
+                    over.remove(host)
+        whole, _ = merged(self._plan, [(hosts[host], {"report": said}) for host, said in self._last.items()])
+        published = Counter(step for host in over for step in self._published(host))
+        for port in whole["ports"]:
+            if port["direction"] == "out":
+                port["steps"] = max(port["steps"], published[whole["tasks"][port["task"]]["name"], port["pattern"]])
+        return whole
+
+    def _published(self, host: str) -> Iterator[tuple[str, str]]:
+        """Task and port of each step of a host that has nothing more to do: its board is gone, its trace is whole."""
+        trace = self._records / "hosts" / host / "trace.tsv"
+        for event in read_trace(trace) if trace.exists() else ():
+            if event.event == "publish":
+                yield event.task, event.pattern
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    board = Board.attach(folder)
     try:
-        while not condition(board.report()):
-            if time.monotonic() > until:
-                raise TimeoutError(failed)
-            time.sleep(0.02)
+        return board.report()
     finally:
         board.close()
+
+
+def _records_of(folder: Path) -> tuple[Path, str]:
+    """The directory of a board's run, and which host of it the board is for; "" if the run has one board."""
+    with (folder / "board").open("rb") as file:
+        found = re.search(rb"(/[^\0]*)/layer\.log\0", file.read(_HEAD))
+    assert found, folder
+    path = Path(os.fsdecode(found[1]))
+    return (path.parent.parent, path.name) if path.parent.name == "hosts" else (path, "")

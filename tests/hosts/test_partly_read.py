@@ -151,7 +151,9 @@ def test_the_network_carries_a_tenth_for_a_reader_of_a_tenth(tmp_path: Path) -> 
 def test_a_step_that_is_published_late_stays_where_it_was_made(tmp_path: Path) -> None:
     """Its bytes are promised before it is published: the host that has them keeps them from then on."""
     pseudo.programs(tmp_path)
-    reads = "import h5py\nfor step in range(9):\n    with h5py.File('f.h5') as file:\n        assert file['x'][-1] == 49999\n"
+    reads = (
+        "import h5py\nfor _ in range(9):\n    with h5py.File('f.h5') as file:\n        assert file['x'][-1] == 49999\n"
+    )
     write_program(tmp_path / "read.py", f"#!{sys.executable}\n{reads}")
     workflow = pair(9, 400_000, 1, ", mode: file").replace("f{}.h5", "f.h5").replace("f*.h5", "f.h5")
     late = faults("task=write-from-a-0,seed=1,chance=0.3,delay=5ms")
