@@ -11,7 +11,7 @@ from small_workflows import Workflow
 
 from support import WAITS, WILKINS, Finished, must_run
 from wilkins.launch.records.layerlog import useful_lines
-from wilkins.launch.records.tracednames import names_of
+from wilkins.launch.records.tracednames import Trace, names_of
 
 WRITE = """
 import sys, h5py
@@ -488,10 +488,10 @@ def test_names_of_steps_in_the_trace(tmp_path: Path) -> None:
     ]
     trace.write_text("".join([*lines, "12\tpubl"]))
     channel = ("sim", "*.h5", "ana", "a*.h5")
-    told = names_of(trace, [channel])[channel]
+    told = names_of([Trace(trace)], [channel])[channel]
     assert told.unread.ends == ("a3.h5", "a4.h5") and told.dropped.ends == ("a2.h5", "a2.h5")
     assert told.had == {"a0.h5"}
-    assert names_of(tmp_path / "none", [channel])[channel].unread.ends is None
+    assert names_of([Trace(tmp_path / "none")], [channel])[channel].unread.ends is None
 
 
 @pytest.mark.nightly

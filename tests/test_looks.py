@@ -242,18 +242,18 @@ TWO_INPUTS = """
 if not os.path.exists("late.h5"):
     sys.exit("late.h5 is missing")
 read("late.h5")
-for i in range(4):
+for i in range(8):
     read(f"s{i}.h5")
 """
 
 
 def test_a_look_waits_though_the_queue_of_another_port_is_full(flow: Workflow) -> None:
     """One producer is ahead of the reader and waits for it; what the reader asks for first is another one's."""
-    writer(flow, 4)
+    writer(flow, 8)
     writer(flow, 1, "late.h5", "late", before="waits.until_waits(0)\nwaits.until_waits(2)\n")
     flow.task("reader", HEAD + TWO_INPUTS, inports=[{"filename": "s[0-9].h5"}, {"filename": "late.h5"}])
     flow.run()
-    assert flow.got() == [0, 0, 1, 2, 3]
+    assert flow.got() == [0, *range(8)]
 
 
 def test_with_looks_wait_a_look_waits_where_steps_are_dropped_too(flow: Workflow) -> None:
@@ -379,7 +379,7 @@ read("s3.h5")
 
 def test_a_look_waits_for_another_process_of_its_rank(flow: Workflow) -> None:
     """As the workers of a pool do: what one looks for comes when the other has read what is there."""
-    writer(flow, 4)
+    writer(flow, 8)
     flow.task("reader", HEAD + TWO_PROCESSES, inports=[{"filename": "s*.h5", "reorder": 1}])
     flow.run()
     assert flow.got() == [0, 1, 2, 3]

@@ -6,6 +6,7 @@ Tasks and ports have their numbers of the whole plan, on whichever host they are
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import time
@@ -103,6 +104,7 @@ def _records_of(folder: Path) -> tuple[Path, str]:
     """The directory of a board's run, and which host of it the board is for; "" if the run has one board."""
     with (folder / "board").open("rb") as file:
         found = re.search(rb"(/[^\0]*)/layer\.log\0", file.read(_HEAD))
-    assert found, folder
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, "this board is being made", str(folder))
     path = Path(os.fsdecode(found[1]))
     return (path.parent.parent, path.name) if path.parent.name == "hosts" else (path, "")

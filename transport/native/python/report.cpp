@@ -8,6 +8,7 @@
 
 #include "queue/answers.hpp"
 #include "queue/stand_in.hpp"
+#include "waiting/stuck.hpp"
 #include "waiting/survey.hpp"
 
 namespace wilkins {
@@ -19,7 +20,7 @@ struct Wait {
     WaitFor what;
     uint64_t nanoseconds;
     std::string name;
-    bool strange, looks;
+    bool strange, looks, unsure;
     std::vector<Ranks> on;
 };
 
@@ -96,10 +97,10 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         task.waiting += waited;
         const bool strange = rank.wait == WaitFor::data && strcmp(rank.wait_name, board.port(rank.wait_port).pattern) != 0 &&
                              queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
-        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, rank.wait_kind == WaitKind::gives_up, survey.waits_on(r)});
+        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, rank.wait_kind == WaitKind::gives_up, is_unsure(board, r), survey.waits_on(r)});
     }
     if (const int awaited = record.awaits - 1; awaited >= 0 && record.state != TaskState::ended && task.waits.empty())
-        task.waits.push_back({0, 0, awaited, WaitFor::data, static_cast<uint64_t>(now - record.awaits_since), board.port(awaited).pattern, false, false,
+        task.waits.push_back({0, 0, awaited, WaitFor::data, static_cast<uint64_t>(now - record.awaits_since), board.port(awaited).pattern, false, false, false,
                               survey.producers(awaited)});
     return task;
 }
@@ -172,6 +173,7 @@ void append(const Board& board, std::string& out, const Wait& wait) {
     append_json(out, wait.name.c_str());
     seconds(out, "seconds", wait.nanoseconds);
     field(out, "strange", wait.strange);
+    field(out, "unsure", wait.unsure);
     field(out, "looks", wait.looks);
     out += ",\"on\":[";
     append(board, out, wait.on);

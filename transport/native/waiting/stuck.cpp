@@ -24,15 +24,15 @@ bool leaves(const Board& board, int rank) {
 bool Waiting::waits(int rank) {
     const RankRecord& record = board_.rank(rank);
     if (record.wait_kind == WaitKind::gives_up && !yielding_) return false;
-    return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_over(record.wait_process) && (unsure_ || !is_unsure(rank));
+    return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_over(record.wait_process) && (unsure_ || !is_unsure(board_, rank));
 }
 
-bool Waiting::is_unsure(int rank) const {
-    const RankRecord& record = board_.rank(rank);
-    if (leaves(rank)) return false;
+bool is_unsure(const Board& board, int rank) {
+    const RankRecord& record = board.rank(rank);
+    if (leaves(board, rank)) return false;
     if (record.more_members) return true;
     for (const Member& member : record.members)
-        if (member.process != 0 && member.process != record.wait_process && !member.waits && !board_.is_over(member.process)) return true;
+        if (member.process != 0 && member.process != record.wait_process && !member.waits && !board.is_over(member.process)) return true;
     return false;
 }
 

@@ -12,6 +12,9 @@ namespace wilkins {
 // Is the rank's program over, or in MPI_Finalize, while its task goes on?
 bool leaves(const Board& board, int rank);
 
+// Of a rank that waits: is one of its processes not known to wait?
+bool is_unsure(const Board& board, int rank);
+
 // Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
 class Waiting {
 public:
@@ -28,9 +31,6 @@ public:
     // Of hopeless ranks, the sets of which each waits for each other, over others of the set, and for none outside. The other hopeless ranks
     // hang on such sets.
     std::vector<std::vector<int>> circles() const;
-
-    // Is one process of the rank not known to wait?
-    bool is_unsure(int rank) const;
 
     Survey& survey() { return survey_; }
 

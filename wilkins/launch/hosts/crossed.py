@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from wilkins.flow.trace import FILE_NAME
 from wilkins.launch.records.crossings import Crossing
+from wilkins.launch.records.tracednames import Trace
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, Relay
 
@@ -20,6 +23,19 @@ def crossed(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> list[Cro
             for task, relay in part.receivers
         ]
     return found
+
+
+def traced(plan: Plan, part: Part, records: Path) -> Trace:
+    """The trace of a host, whose senders take steps for readers elsewhere. `records`: those of the host."""
+    readers = {}
+    for place, relay in part.senders:
+        channels = [plan.channels[channel] for channel in relay.channels]
+        for port in part.plan.ports:
+            if port.task == place:
+                ends = [plan.ports[one.inport] for one in channels if plan.ports[one.outport].pattern == port.pattern]
+                names = [(plan.tasks[end.task].name, end.pattern) for end in ends]
+                readers[part.plan.tasks[place].name, port.pattern] = names
+    return Trace(records / FILE_NAME, readers)
 
 
 def _crossing(plan: Plan, relay: Relay, port: dict[str, Any], messages: int) -> Crossing:

@@ -18,7 +18,7 @@ from wilkins.errors import ResourceError, count_of
 from wilkins.launch.hosts import waits
 from wilkins.launch.hosts.clocks import Clock, compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, unpacked
-from wilkins.launch.hosts.crossed import crossed
+from wilkins.launch.hosts.crossed import crossed, traced
 from wilkins.launch.hosts.merge import merged, wrong
 from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.options import RunOptions
@@ -190,9 +190,10 @@ class Head:
                     self._introduce()
                 if now - beaten >= BEAT:
                     beaten = now
+                    alone = sorted(waits.alone(self._states()))
                     for host in self.hosts:
                         if not host.over:
-                            self.tell(host, beat=time.monotonic_ns())
+                            self.tell(host, beat=time.monotonic_ns(), alone=alone)
                 self._check(now, signals, introduced=introduced)
         return self._conclude()
 
@@ -280,7 +281,7 @@ class Head:
             number = signals.received.pop(0)
             self._end(Stop(128 + number, f"stopped by {signal.Signals(number).name}"))
         if self.options.timeout is not None and now - self.started >= self.options.timeout:
-            states = [(host.part, host.state) for host in self.hosts if not host.over]
+            states = self._states()
             said = f"the run took longer than --timeout {self.options.timeout:g} s; stopped"
             self._end(Stop(4, "\n".join([said, *waits.lines(self.plan, states), further.STUCK])))
         for host in self.hosts:
@@ -296,8 +297,12 @@ class Head:
         if introduced and self.stop is None:
             self._check_stuck(now)
 
+    def _states(self) -> list[tuple[Part, dict[str, Any]]]:
+        """What hosts have told last, of those that go on."""
+        return [(host.part, host.state) for host in self.hosts if not host.over]
+
     def _check_stuck(self, now: float) -> None:
-        states = [(host.part, host.state) for host in self.hosts if not host.over]
+        states = self._states()
         quiet = min((state.get("still", 0.0) for _, state in states), default=0.0)
         if quiet >= QUIET_FOR and not self._explained and (said := waits.lines(self.plan, states)):
             self.terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *said, further.STUCK]))
@@ -344,6 +349,7 @@ class Head:
             strict=self.options.strict,
             wall_s=time.monotonic() - self.started,
             crossings=crossed(self.plan, told),
+            traces=[traced(self.plan, host.part, self.records.path / "hosts" / host.name) for host in self.hosts],
         )
 
     def _join_logs(self) -> None:

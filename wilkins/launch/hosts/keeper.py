@@ -16,6 +16,7 @@ from typing import Any
 from wilkins.errors import ResourceError, WilkinsError, count_of
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.hosts import reach, span
+from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
@@ -231,6 +232,9 @@ class _Ends(Ends):
 class Keeper:
     """One host's launcher."""
 
+    starts_programs = True
+    """The processes of all tasks are its own, but for those with ranks on other hosts."""
+
     def __init__(self, control: Control, told: dict[str, Any]) -> None:
         """`told`: the head's first message: the run's directory, the host's number, the key.
 
@@ -255,6 +259,7 @@ class Keeper:
         self._messages: dict[int, relay_messages.Messages] = {}
         """By relay, of this host's receivers."""
         self._spanning = self.make_spanning(plan)
+        self._asks = Asks(plan, self.part, ends=self.starts_programs)
         self._supervisor: Supervisor | None = None
 
     def make_spanning(self, plan: Plan) -> Spanning:
@@ -327,6 +332,8 @@ class Keeper:
                     terminal,
                     on_segment=board.note_segment,
                     on_stop=self._tell_stop,
+                    hints=self._asks.told,
+                    polls=self._asks.polls,
                     inbox=self,
                     family=self._spanning.family,
                 )
@@ -380,6 +387,7 @@ class Keeper:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "beat" in message:
                 self._beat = (message["beat"], time.monotonic_ns())
+                self._asks.alone = set(message["alone"])
             elif "grow" in message:
                 self._control.send(helped=self._help(self._board.grow, message["grow"]))
             elif "end_wait" in message:

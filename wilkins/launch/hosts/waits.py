@@ -15,6 +15,9 @@ _STUCK_AFTER = 5.0
 """Seconds for which nothing has moved on any host, and every program has waited, before queues grow and looks are
 answered, and before that counts as for ever."""
 
+_UNSURE_FOR = 10.0
+"""The same where a process of a rank that waits is not known to wait: it may do something else."""
+
 _MOST_AT_ONCE = 64
 """Steps by which a queue grows."""
 
@@ -50,11 +53,12 @@ class Stillness:
         elif self._surely_since is None:
             self._surely_since = now
         surely_s = 0.0 if self._surely_since is None else now - self._surely_since
+        least_s = _UNSURE_FOR if any(_is_unsure(part, state) for part, state in states) else 0.0
         if "grow" not in self._in_vain:
             return "may grow" if now - self._since >= _HELPED_AFTER else "goes on"
         if "end_wait" not in self._in_vain:
-            return "may end a wait" if surely_s >= _HELPED_AFTER else "goes on"
-        stuck = surely_s >= _STUCK_AFTER and not any(_polls(part, state) for part, state in states)
+            return "may end a wait" if surely_s >= max(_HELPED_AFTER, least_s) else "goes on"
+        stuck = surely_s >= max(_STUCK_AFTER, least_s) and not any(_polls(part, state) for part, state in states)
         return "stuck" if stuck else "goes on"
 
     def tried(self, asked: Mapping[str, Any], *, did: bool) -> None:
@@ -74,6 +78,15 @@ def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
     report, _ = merged(plan, known)
     said = "the run is stuck and was stopped: all programs on all hosts wait, and no queue can grow"
     return "\n".join([said, *lines(plan, states), *explain.cures(report), further.STUCK])
+
+
+def alone(states: Sequence[tuple[Part, dict[str, Any]]]) -> set[int]:
+    """The task of the whole plan, if there is one, for which all others wait, if these have not ended."""
+    if not all("report" in state for _, state in states) or not _relays_wait(states):
+        return set()
+    own = [(place, task) for part, state in states for place, task in zip(part.tasks, _own(part, state), strict=True)]
+    moving = {place for place, task in own if task["state"] != "ended" and len(task["waits"]) < task["nprocs"]}
+    return moving if len(moving) == 1 else set()
 
 
 def _may_stand(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
@@ -103,6 +116,10 @@ def _stands_still(task: dict[str, Any]) -> bool:
 def _polls(part: Part, state: dict[str, Any]) -> bool:
     """A rank asks again and again: it may do something else at any time."""
     return any(len(task["waits"]) < task["nprocs"] for task in _own(part, state) if task["state"] == "running")
+
+
+def _is_unsure(part: Part, state: dict[str, Any]) -> bool:
+    return any(wait["unsure"] for task in _own(part, state) for wait in task["waits"])
 
 
 def _own(part: Part, state: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from wilkins.errors import count_of
 from wilkins.launch.programs.environment import takes_filename
-from wilkins.launch.records.tracednames import Ends, Traced, names_of
+from wilkins.launch.records.tracednames import Ends, Trace, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.namesakes import as_next, pattern_of
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
@@ -109,7 +109,7 @@ class Reader:
 class Account:
     """The account of a run, from the board's last report."""
 
-    def __init__(self, plan: Plan, report: Mapping[str, Any], starts: Sequence[int], trace: Path) -> None:
+    def __init__(self, plan: Plan, report: Mapping[str, Any], starts: Sequence[int], traces: Sequence[Trace]) -> None:
         self._plan = plan
         ports = BoardPorts(plan)
         planned = ports.planned_channels(plan)
@@ -118,7 +118,7 @@ class Account:
             for channel, one in zip(report["channels"], planned, strict=True)
         ]
         missing = [_ends(plan, out, into) for channel, out, into in rows if _misses(channel)]
-        traced = names_of(trace, missing[:_MOST_TRACED])
+        traced = names_of(traces, missing[:_MOST_TRACED])
         self.channels = [
             _account(plan, channel, out, into, traced.get(_ends(plan, out, into), Traced()))
             for channel, out, into in rows

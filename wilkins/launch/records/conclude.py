@@ -13,6 +13,7 @@ from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.layerlog import gone_names, useful_lines
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
+from wilkins.launch.records.tracednames import Trace
 from wilkins.launch.watch import further
 from wilkins.launch.watch.supervise import Stop, last_report
 from wilkins.plan.plan import Plan
@@ -58,6 +59,7 @@ def tell_end(
     strict: bool,
     wall_s: float,
     crossings: Sequence[Crossing] = (),
+    traces: Sequence[Trace] = (),
 ) -> int:
     """Record and tell what a run did, all of whose programs have ended.
 
@@ -69,13 +71,14 @@ def tell_end(
         code: what the run would exit with.
         strict: unread steps make it fail.
         crossings: what crossed from one host to another.
+        traces: those of the hosts, if there are several.
 
     Returns:
         What it exits with.
     """
     reason, peak = stop.reason if stop else None, report["memory_peak_bytes"]
     outcomes = [end.outcome for end in ends]
-    account = Account(plan, report, [end.starts for end in ends], records.trace)
+    account = Account(plan, report, [end.starts for end in ends], traces or [Trace(records.trace)])
     unread = account.told(outcomes, stopped=stop is not None, gone=gone_names(records.layer_log))
     relisted = [task.name for task, end in zip(plan.tasks, ends, strict=True) if end.relisted]
     failure = _UNREAD if account.loses(outcomes) else _RELISTED.format(listed(relisted)) if relisted else ""

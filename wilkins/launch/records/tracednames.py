@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,12 @@ _EVENTS = {b"publish", b"open", b"skip", b"drop"}
 
 Channel = tuple[str, str, str, str]
 """Task and pattern of an out-port, then of an in-port."""
+
+Port = tuple[str, str]
+"""Task and pattern."""
+
+Event = tuple[str, Port, tuple[str, int]]
+"""What happened, of which port, and the step's name and number."""
 
 
 class Ends(NamedTuple):
@@ -75,8 +81,16 @@ class Traced:
             self.dropped.steps[step] = None
 
 
-def names_of(trace: Path, channels: Iterable[Channel]) -> dict[Channel, Traced]:
-    """The names of the steps of some channels, as far as the last part of the trace tells them; of a trace that is not
+class Trace(NamedTuple):
+    """The trace of a run, or of one of its hosts."""
+
+    path: Path
+    relays: Mapping[Port, Sequence[Port]] = {}
+    """By task and pattern of what takes steps there for readers on another host: those readers, and their patterns."""
+
+
+def names_of(traces: Sequence[Trace], channels: Iterable[Channel]) -> dict[Channel, Traced]:
+    """The names of the steps of some channels, as far as the last parts of the traces tell them; of a trace that is not
     there, nothing."""
     found = {channel: Traced() for channel in channels}
     if not found:
@@ -86,7 +100,7 @@ def names_of(trace: Path, channels: Iterable[Channel]) -> dict[Channel, Traced]:
     for channel in found:
         from_out.setdefault(channel[:2], []).append(channel)
         into.setdefault(channel[2:], []).append(channel)
-    for event, port, step in _events(trace):
+    for event, port, step in _events_of_all(traces):
         if event == "publish":
             for channel in from_out.get(port, ()):
                 found[channel].publish(step, matches=intersect(channel[3], step[0]))
@@ -96,8 +110,28 @@ def names_of(trace: Path, channels: Iterable[Channel]) -> dict[Channel, Traced]:
     return found
 
 
-def _events(trace: Path) -> Iterator[tuple[str, tuple[str, str], tuple[str, int]]]:
-    """Events of steps: which, of which task and pattern, and the step's name and number."""
+def _events_of_all(traces: Sequence[Trace]) -> Iterable[Event]:
+    """Of several hosts, first what was published."""
+    if len(traces) == 1:
+        return _events(traces[0].path)
+    return sorted((event for trace in traces for event in _of_host(trace)), key=lambda event: event[0] != "publish")
+
+
+def _of_host(trace: Trace) -> Iterator[Event]:
+    """Steps have a number of their own on each host, but the files of one name come in the same order."""
+    numbers: dict[tuple[Port, str], dict[int, int]] = {}
+    for event, port, (name, sequence) in _events(trace.path):
+        known = numbers.setdefault((port, name), {})
+        step = name, known.setdefault(sequence, len(known))
+        if port not in trace.relays:
+            yield event, port, step
+        elif event != "open":
+            for reader in trace.relays[port]:
+                yield event, reader, step
+
+
+def _events(trace: Path) -> Iterator[Event]:
+    """What happened to steps."""
     try:
         with trace.open("rb") as file:
             start = max(0, os.fstat(file.fileno()).st_size - _LAST_PART)

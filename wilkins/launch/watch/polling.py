@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wilkins.launch.watch.decide import Final
-from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one
+from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one, others_wait
 from wilkins.plan.plan import Plan
 
 _DEAREST_LOOK_S = 0.01
@@ -69,7 +69,15 @@ def work_of(pids: Sequence[int], looks: Mapping[int | str, int], now: float, mov
 class Polls:
     """Follows, from report to report, the programs of a run that look for files and find none."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        others_wait: Callable[[dict[str, Any], int], bool] = others_wait,
+        spared: Collection[int] = (),
+    ) -> None:
+        """`others_wait`: can no other task do anything before this one does? `spared`: tasks that are not ended."""
+        self._others_wait = others_wait
+        self._spared = spared
         inports: dict[int, list[float]] = {}
         for port in plan.ports:
             if port.direction == "in" and port.mode != "plain":
@@ -128,7 +136,7 @@ class Polls:
     def _looks(self, report: dict[str, Any], index: int, pids: Sequence[int]) -> tuple[Mapping[int | str, int], object]:
         """What a task looks for that will not come, and what must not change meanwhile; nothing if something may."""
         task = report["tasks"][index]
-        if index not in self._patience or index in self._writers:
+        if index not in self._patience or index in self._writers or index in self._spared:
             return {}, None
         looks: dict[int | str, int] = {poll["rank"]: poll["looks"] for poll in task["polls"]}
         if len(looks) == task["nprocs"] and not any(
@@ -137,7 +145,7 @@ class Polls:
             return looks, None
         if task["nprocs"] > 1:  # uses of names that match no port are counted by task
             return {}, None
-        for name, uses in only_one(report, index).items():
+        for name, uses in only_one(report, index).items() if self._others_wait(report, index) else ():
             if not any(Path(f"/proc/{pid}/cwd", name).exists() for pid in pids):
                 return {name: uses}, [(port["steps"], port["bytes"]) for port in report["ports"]]
         return {}, None

@@ -74,21 +74,24 @@ class UnmatchedNames:
 
 
 def only_one(report: dict[str, Any], index: int) -> dict[str, int]:
-    """The name, with its uses so far, that a task is sure to ask for by mistake, if nothing else can happen.
+    """The name, with its uses so far, that a task is sure to ask for by mistake, if all others wait.
 
     The task has used no port, and asks for one name alone, which is that of a step that waits for it but for one
-    letter. All other tasks wait or have ended, so none of them will make such a file.
+    letter.
     """
     task, ports = report["tasks"][index], report["ports"]
     names = task["unmatched_names"]
     if len(names) != 1 or task["waits"] or any(port["touched"] for port in ports if port["task"] == index):
         return {}
-    others = [other for other in report["tasks"] if other is not task and other["state"] != "ended"]
     steps = [channel["next"] for channel in report["channels"] if ports[channel["inport"]]["task"] == index]
     name, uses = names[0]["name"], names[0]["uses"]
-    if any(len(other["waits"]) < other["nprocs"] for other in others):
-        return {}
     return {name: uses} if any(is_one_letter_off(name, step) for step in steps) else {}
+
+
+def others_wait(report: dict[str, Any], index: int) -> bool:
+    """Do all other tasks wait, or have they ended? Then none of them will make a file that this one asks for."""
+    others = [task for place, task in enumerate(report["tasks"]) if place != index and task["state"] != "ended"]
+    return all(len(other["waits"]) == other["nprocs"] for other in others)
 
 
 def did_you_mean(report: dict[str, Any], index: int, name: str) -> str:

@@ -1,0 +1,37 @@
+"""Programs that ask again and again for what does not come, as on one machine, though others are elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from wilkins.launch.watch.polling import Polls
+from wilkins.plan.plan import Plan
+from wilkins.plan.split import Part
+
+
+class Asks:
+    """Tells of such programs, and finds those that are to be ended, from what the host's board says.
+
+    Attributes:
+        alone: tasks of the whole plan of which the head says that all others, on all hosts, wait or have ended.
+    """
+
+    def __init__(self, plan: Plan, part: Part, *, ends: bool) -> None:
+        """`ends`: programs of tasks that are on this host alone are ended here."""
+        self._part = part
+        relays = (*part.senders, *part.receivers)
+        self._producers = {place: plan.tasks[plan.ports[one.outport].task].name for place, one in relays}
+        spared = {task.index for task in part.plan.tasks if task.is_part or task.is_relay or not ends}
+        self.alone: set[int] = set()
+        self.polls = Polls(part.plan, others_wait=self._others_wait, spared=spared)
+
+    def told(self, report: dict[str, Any]) -> list[str]:
+        """What to say of them. Who writes on another host stands in the place of the relay by which it does."""
+        tasks = [
+            {**task, "name": self._producers.get(place, task["name"])} for place, task in enumerate(report["tasks"])
+        ]
+        return self.polls.told({**report, "tasks": tasks}, time.monotonic())
+
+    def _others_wait(self, _report: dict[str, Any], place: int) -> bool:
+        return self._part.tasks[place] in self.alone
