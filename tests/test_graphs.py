@@ -441,12 +441,12 @@ class TestWaitsForTheNextStart:
         assert "con waits for another file of sim first: give the in-port" in told.err
         return told.err
 
-    @pytest.mark.one_host("a relay holds the steps for which there is no room on one host")
+    @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room")
     def test_two_files_of_which_one_comes_more_often(self, streams: Streams) -> None:
         found = self.stuck(streams, "a.h5 b.h5 a.h5 a.h5 a.h5 b.h5", "a.h5 b.h5", "a.h5", "b.h5")
         assert "give the in-port 'a.h5' of con a longer queue, such as `queue: 4`" in found
 
-    @pytest.mark.one_host("a relay holds the steps for which there is no room on one host")
+    @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room")
     def test_the_first_start(self, streams: Streams) -> None:
         self.stuck(streams, "b0.h5 b1.h5 b2.h5 a0.h5", "{filename} b0.h5", "a*.h5", "b*.h5")
 

@@ -337,6 +337,7 @@ class TestStartedAgain:
 
     @pytest.mark.mpi
     @pytest.mark.needs(MPIEXEC, "python:mpi4py")
+    @pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")
     def test_two_ranks(self, tmp_path: Path) -> None:
         """Rank 0 lists, and both read all that it was shown."""
         streams = Streams(tmp_path)
@@ -415,6 +416,7 @@ class TestWholeSeries:
         )
         assert streams.got("count") == ["12 plt0000.h5"]
 
+    @pytest.mark.one_host("what waits to be listed takes memory on the reader's host, which has no files of it")
     def test_memory_that_the_series_outgrows(self, tmp_path: Path) -> None:
         """The run stops with an error that names the remedy, which is one."""
         streams = Streams(tmp_path)
@@ -480,6 +482,7 @@ class TestAtOnce:
         )
         assert streams.got("peek") == ["0"]
 
+    @pytest.mark.one_host("two queues and a relay hold steps for which one host has no room", "2-0")
     @pytest.mark.parametrize(("reorder", "shown"), [(16, "1"), (2, "0")])
     def test_another_in_port_is_full(self, tmp_path: Path, reorder: int, shown: str) -> None:
         """A producer that is held up by one in-port brings the first step of another one if the queue can grow."""
@@ -505,6 +508,7 @@ class TestAtOnce:
 
 @pytest.mark.mpi
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
+@pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")
 def test_ranks_that_list_each_for_itself_are_shown_the_same(tmp_path: Path) -> None:
     """However far apart they are, the n-th listing of each rank has the same names."""
     streams = Streams(tmp_path)

@@ -68,6 +68,7 @@ class TestGivenInTheFile:
         finished = streams.run(sim() + con("", func="idle.py"), code=1)
         assert "con: ended without ever using its memory port 'outfile.h5'" in finished.err
 
+    @pytest.mark.one_host("the order of files of one name from several hosts may differ from host to host")
     def test_two_producers_in_the_order_of_publication_alike_on_all_ranks(self, streams: Streams) -> None:
         streams.program("ranks.py", READ_ON_RANKS)
         streams.run(
@@ -290,6 +291,7 @@ class TestFoundByTheFirstOpen:
         finished = streams.run(sim() + loop(1), code=1)
         assert "ended without ever using its memory port '*.h5'" in finished.err
 
+    @pytest.mark.one_host("`rerun:` has no effect on a task with ranks on several hosts")
     def test_ranks_agree_and_the_name_stays_for_the_run(self, streams: Streams) -> None:
         """Three ranks, two producers, two starts."""
         streams.program("loop.py", LOOP.replace('"got"', '"got", os.environ["RANK"]'))
@@ -440,6 +442,7 @@ for step in range(int(sys.argv[2])):
 class TestEnsembles:
     """Instances that write the same names in one folder: each reader gets the files of its own producers."""
 
+    @pytest.mark.one_host("the trace of each host has its own order of publication")
     @pytest.mark.usual("memory-once-1-4-2", "file-loop-2-2-4", "both-loop-1-3-3")
     @pytest.mark.parametrize(("writers", "readers"), [(4, 2), (2, 4), (3, 3)])
     @pytest.mark.parametrize("ranks", [1, 2])

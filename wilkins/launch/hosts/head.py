@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import selectors
 import signal
@@ -21,6 +22,7 @@ from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, unpacked
 from wilkins.launch.hosts.crossed import crossed, traced
 from wilkins.launch.hosts.merge import merged, wrong
 from wilkins.launch.hosts.reach import address, remote
+from wilkins.launch.hosts.spoken import spoken
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.output import Terminal
@@ -122,6 +124,7 @@ class Head:
         self.started = time.monotonic()
         self.hosts: list[Host] = []
         self._still = waits.Stillness()
+        self._spoken = spoken(plan, found)
         self._asked: list[Host] = []
         self._asked_for: dict[str, Any] = {}
         """What they are asked to do one after another, until one of them can."""
@@ -222,7 +225,7 @@ class Head:
             if not _is_relay(self.plan, message["task"]):
                 self.terminal.lines(message["task"], unpacked(message["lines"]))
         elif "say" in message:
-            self.terminal.say(f"{host.name}: {message['say']}")
+            self.terminal.say(f"{host.name}: {self._spoken(message['say'])}")
         elif "helped" in message:
             self._helped(host, did=message["helped"])
         elif "beat" in message:
@@ -235,10 +238,10 @@ class Head:
                 if other is not host and message["over"] in other.part.tasks and not other.over:
                     self.tell(other, over=message["over"], clean=message["clean"])
         elif "stop" in message:
-            self._end(Stop(message["stop"], f"{host.name}: {message['reason']}"), said=True)
+            self._end(Stop(message["stop"], f"{host.name}: {self._spoken(message['reason'])}"), said=True)
         elif "failed" in message:
             host.gone = True
-            self._end(Stop(message["code"], f"{host.name}: {message['failed']}"))
+            self._end(Stop(message["code"], f"{host.name}: {self._spoken(message['failed'])}"))
         elif "ended" in message:
             host.ended = message
 
@@ -357,7 +360,7 @@ class Head:
         for host in self.hosts:
             log = self.records.path / "hosts" / host.name / self.records.layer_log.name
             with contextlib.suppress(OSError), self.records.layer_log.open("ab") as whole:
-                whole.write(log.read_bytes())
+                whole.write(os.fsencode(self._spoken(os.fsdecode(log.read_bytes()))))
 
     def close(self) -> None:
         """End what is left of the connections, and clean up on hosts whose keepers are lost, if they can be reached."""

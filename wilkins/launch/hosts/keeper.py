@@ -28,6 +28,7 @@ from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
 from wilkins.launch.watch.decide import Exit
+from wilkins.launch.watch.leftfiles import tell_left_files
 from wilkins.launch.watch.links import tell_links
 from wilkins.launch.watch.supervise import GRACE, Stop, Supervisor, last_report
 from wilkins.launch.watch.taskrun import Ends, TaskRun
@@ -307,6 +308,7 @@ class Keeper:
             self._meet(addresses)  # the guard must not hold the ends of pipes
             board = create_board(plan, self.records.layer_log, self.records.trace)
             try:
+                tell_left_files(plan, board, self.run)
                 tell_links(plan, board)
                 ports = BoardPorts(plan)
                 start = _Start(board, ports, guard.token, self.records, can_resume=False)

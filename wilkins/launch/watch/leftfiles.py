@@ -38,11 +38,17 @@ def left_files(files: Mapping[str, os.stat_result], records: Path) -> list[os.st
         if run == records or run.is_symlink():
             continue
         with contextlib.suppress(OSError, ValueError):
-            began, ended = ((run / name).stat().st_mtime_ns for name in ("plan.json", FILE_NAME))
+            began = (run / "plan.json").stat().st_mtime_ns
+            ended = max(trace.stat().st_mtime_ns for trace in _traces(run))
             of_its_time = {path: file for path, file in files.items() if began <= file.st_mtime_ns <= ended}
             if of_its_time.keys() - left:
                 left |= {path: of_its_time[path] for path in _published(run) & of_its_time.keys()}
     return list(left.values())
+
+
+def _traces(run: Path) -> list[Path]:
+    """A run's trace, or those of its hosts."""
+    return [trace for trace in (run / FILE_NAME, *run.glob(f"hosts/*/{FILE_NAME}")) if trace.exists()]
 
 
 def _files(task: TaskPlan, pattern: str) -> dict[str, os.stat_result]:
@@ -66,9 +72,10 @@ def _published(run: Path) -> set[str]:
     on_disk = {(tasks[port.task].name, port.pattern) for port in plan.ports if port.mode in ("both", "file")}
     folders = {task.name: task.cwd for task in tasks}
     found = set()
-    with (run / FILE_NAME).open(encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            words = line.rstrip("\n").split("\t")
-            if len(words) == 8 and words[1] == "publish" and (words[2], words[4]) in on_disk:
-                found.add(os.path.normpath(folders[words[2]] / words[5]))
+    for trace in _traces(run):
+        with trace.open(encoding="utf-8", errors="surrogateescape") as lines:
+            for line in lines:
+                words = line.rstrip("\n").split("\t")
+                if len(words) == 8 and words[1] == "publish" and (words[2], words[4]) in on_disk:
+                    found.add(os.path.normpath(folders[words[2]] / words[5]))
     return found
