@@ -101,7 +101,6 @@ class Spanning:
         self._stands: dict[int, int] = {}
         self._clean: dict[int, bool] = {}
         self._settings: list[Path] = []
-        self._reach = span.write_reach(run, self._name) if self.tasks else Path()
         self._servers: dict[int, Program] = {}
         """By task."""
 
@@ -166,7 +165,7 @@ class Spanning:
         base = {**env.MPIEXEC_DEFAULTS, **env.user_environment(), **env.started_env(whole, None)}
         world = env.world_variables(whole.nprocs, rank=None, local_rank=None, port=env.free_port())
         world["MASTER_ADDR"] = self._plan.hosts[self._part.host].name
-        words = span.mpi_words(self._plan, whole, self._run, world, self._reach)
+        words = span.mpi_words(self._plan, whole, self._run, world, span.write_reach(self._run, self._name))
         return process.start(words, base, whole.cwd, whole.stdin)
 
     def over(self, whole: int, *, clean: bool) -> None:
