@@ -153,7 +153,7 @@ for name in ["s0.h5", "s1.h5"] if rank == "0" else ["s0.h5"]:
     writer = "  - {name: sim, func: ./ranks.py, nprocs: 2, outports: [{filename: 's*.h5'}]}\n"
     finished = run(tmp_path, writer + ana(), 'read("s0.h5"), read("s1.h5")\n(HOME / "read").touch()\n')
     assert finished.code == 1, finished.out + finished.err
-    both = "task 'sim' on h1 and task 'sim' on h2" if between_hosts else "ranks 0 and 1 of task 'sim'"
+    both = "task 'sim on h1' and task 'sim on h2'" if between_hosts else "ranks 0 and 1 of task 'sim'"
     assert f"{both} have both published" in finished.err
 
 

@@ -67,6 +67,7 @@ void attach() {
     p.context = {true, index, rank, p.board.task(index).nprocs};
     p.board.introduce(index, rank);
     p.rank_index = p.board.task(index).first_rank + rank;
+    if (const char* const here = getenv("WILKINS_RANKS")) p.first_here = atoi(here);
     for (int i = p.board.head().ports - 1; i >= 0; --i) {
         if (p.board.port(i).task != index) continue;
         p.first_port = i;
@@ -74,7 +75,7 @@ void attach() {
     }
     p.start = p.board.task(index).folder;
     if (p.start.none()) p.start = folder_of("");  // the plan did not say
-    fault::configure(p.task_name(), p.context.rank);
+    fault::configure(p.task_name(), p.told_rank());
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ void log_line(const char* format, ...) {
     if (!p.context.active) return;
     va_list arguments;
     va_start(arguments, format);
-    write_line(p.board, p.context.task, p.context.rank, format, arguments);
+    write_line(p.board, p.context.task, p.told_rank(), format, arguments);
     va_end(arguments);
 }
 
@@ -159,7 +160,7 @@ void note_failure(const Board& board, int task, int rank, const char* format, va
 void fail_run(const Process& p, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    note_failure(p.board, p.context.task, p.context.rank, format, arguments);
+    note_failure(p.board, p.context.task, p.told_rank(), format, arguments);
     va_end(arguments);
 }
 

@@ -11,10 +11,13 @@ struct Process {
     Context context;
     Arenas* arenas = nullptr;  // lives as long as the process
     int rank_index = -1;       // in the board's rank table
+    int first_here = 0;        // which rank of the task is the first on this host: there all are counted from it
     Folder start;              // where the task's program starts
     int first_port = 0;        // the task's ports lie from here
     int last_port = 0;         // to before here
 
+    int told_rank(int rank) const { return first_here + rank; }  // one of the task, as the program's MPI has it
+    int told_rank() const { return told_rank(context.rank); }
     const char* task_name() const { return board.task(context.task).name; }
     RankRecord& me() const { return board.rank(rank_index); }
 };

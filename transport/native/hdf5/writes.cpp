@@ -63,7 +63,7 @@ void after_write(hid_t dataset, const void* caller) {
     FlushCall by_layer(Flushing::by_layer);
     FlushUnderWay under_way(p, match.outport);
     if (flush_file(dataset, kLocal) < 0)
-        log_line("error: task '%s' rank %d: '%s' could not be flushed to be published after a write", p.task_name(), p.context.rank,
+        log_line("error: task '%s' rank %d: '%s' could not be flushed to be published after a write", p.task_name(), p.told_rank(),
                  match.name);
 }
 

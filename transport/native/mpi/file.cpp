@@ -304,7 +304,7 @@ int File::set_view(int64_t disp, Handle etype, Handle filetype, const char* data
     if (std::strcmp(datarep, "native") != 0 && std::strcmp(datarep, "internal") != 0) {
         log_line("error: task '%s' rank %d sets a view with data representation \"%s\" on '%s', but data in memory is never "
                  "converted; use \"native\", or leave the file out of the ports, so that it is on disk",
-                 process().task_name(), process().context.rank, datarep, step_->name());
+                 process().task_name(), process().told_rank(), datarep, step_->name());
         return fail(mpi_.error.unsupported_datarep);
     }
     auto view = std::make_shared<View>(mpi_, disp, etype, filetype);
@@ -422,7 +422,7 @@ void File::have_errhandler(Handle errhandler) {
 int File::unsupported(const char* what) {
     log_line("error: task '%s' rank %d calls %s on '%s', but files in memory have no file pointer that ranks share; let ranks "
              "agree on their places (MPI_Exscan) and use explicit offsets (MPI_File_write_at, MPI_File_read_at), or leave the file "
-             "out of the ports, so that it is on disk", process().task_name(), process().context.rank, what, step_->name());
+             "out of the ports, so that it is on disk", process().task_name(), process().told_rank(), what, step_->name());
     return fail(mpi_.error.unsupported_operation);
 }
 

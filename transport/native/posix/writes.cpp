@@ -175,7 +175,7 @@ int OpenStep::merge(int fd, uint64_t written) {
              "task '%s' rank %d: the program %s has written to '%s' by a call that does not come from the C library (a raw system call, "
              "io_uring), among %llu bytes that it has written by write or pwrite, too, so that nobody can tell which of them "
              "are newer; write through the C library, or all of the file past it",
-             p.task_name(), p.context.rank, program_invocation_short_name, match_.name, static_cast<unsigned long long>(unknown));
+             p.task_name(), p.told_rank(), program_invocation_short_name, match_.name, static_cast<unsigned long long>(unknown));
     return EIO;
 }
 

@@ -79,8 +79,8 @@ using namespace wilkins::actions;
 
 // The rank within the task, or -1 outside a run.
 WILKINS_API(int, wilkins_actions_rank()) {
-    const Context& c = context();
-    return c.active ? c.rank : -1;
+    const Process& p = process();
+    return p.context.active ? p.told_rank() : -1;
 } WILKINS_OR(-1)
 
 WILKINS_API(void, wilkins_actions_hook(int event, void (*hook)(const char*))) {

@@ -43,7 +43,7 @@ int settle_on_disk(const StepFile* file) {
     const int error = disk::settle(p.board, state->slot, state->mapping.bytes, file->eof(), note_file);
     if (!error) return 0;
     Board::Lock lock(p.board);
-    fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.context.rank, state->name, strerror(error),
+    fail_run(p, "task '%s' rank %d: '%s' could not be written to disk: %s; %s", p.task_name(), p.told_rank(), state->name, strerror(error),
              error == ENOSPC || error == EDQUOT ? "free some space there, or write to another disk"
              : error == EPERM || error == EOPNOTSUPP ? "this file system has no hard links, which 'mode: file' needs; use 'mode: both'"
                                                      : "mend that, or use 'mode: memory'");
@@ -222,11 +222,11 @@ void close_step(StepFile* file) {
             const int error = complete(file);
             WILKINS_FAULT_POINT("close.complete");
             if (error == ECANCELED) {
-                log_line("task '%s' rank %d gives '%s' up: no consumer sees it", p.task_name(), p.context.rank, state->name);
+                log_line("task '%s' rank %d gives '%s' up: no consumer sees it", p.task_name(), p.told_rank(), state->name);
                 give_up(p, state->slot, state->identity);
             } else if (error) {
                 log_line("error: task '%s' rank %d: '%s' could not be written whole (%s), so no consumer sees it", p.task_name(),
-                         p.context.rank, state->name, strerror(error));
+                         p.told_rank(), state->name, strerror(error));
                 give_up(p, state->slot, state->identity);
             } else {
                 const uint64_t digest = final_digest(file);
@@ -241,7 +241,7 @@ void close_step(StepFile* file) {
         } else if (state->role == Role::far || state->home) {
             if (const int error = state->home ? bring_home(*file) : state->far->close())
                 log_line("error: task '%s' rank %d: what it wrote of '%s' did not all get to the host of the file: %s", p.task_name(),
-                         p.context.rank, state->name, strerror(error));
+                         p.told_rank(), state->name, strerror(error));
         } else if (state->role == Role::peer) {
             WILKINS_FAULT_POINT("close.peer");
             Board::Lock lock(p.board);

@@ -43,7 +43,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
             *error = written >= 0 && !p.board.is_over(p.board.slot(written).writer_process) ? EAGAIN : ENOENT;
             if (*error == EAGAIN)
                 log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
-                         p.context.rank, match.name, p.board.rank(p.board.slot(written).writer).rank);
+                         p.told_rank(), match.name, p.told_rank(p.board.rank(p.board.slot(written).writer).rank));
             return nullptr;
         }
         queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, place);
@@ -131,7 +131,7 @@ bool clashes(const Process& p, const Match& match, uint64_t place) {
     fail_run(p,
              "task '%s': ranks %d and %d both create '%s'; let each rank write a name of its own, or write one file together "
              "through MPI-IO",
-             p.task_name(), p.board.source(p.board.slot(clash).source).rank, p.context.rank, match.name);
+             p.task_name(), p.told_rank(p.board.source(p.board.slot(clash).source).rank), p.told_rank(), match.name);
     return true;
 }
 
@@ -166,7 +166,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                     fail_run(p,
                              "task '%s' rank %d: %d files of port '%s' wait to be listed all together ('listing: end' on an in-port), more than "
                              "can be kept at once; give that in-port a 'queue' as long as the series, or let its program read the files one by one",
-                             p.task_name(), p.context.rank, board.source(source_index).slots, port.pattern);
+                             p.task_name(), p.told_rank(), board.source(source_index).slots, port.pattern);
                     *error = ENOSPC;
                     return nullptr;
                 }
@@ -174,7 +174,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                     fail_run(p,
                              "task '%s' rank %d: %d files of port '%s' are closed but not yet published, more than can rest at once; "
                              "its 'publish' says that they will be added to, which these files are not: mend that key",
-                             p.task_name(), p.context.rank, board.source(source_index).slots, port.pattern);
+                             p.task_name(), p.told_rank(), board.source(source_index).slots, port.pattern);
                     *error = ENOSPC;
                     return nullptr;
                 }
@@ -239,7 +239,7 @@ void hint_at_publish(const Process& p, const Match& match) {
     log_line("hint: task '%s' rank %d reopens '%s' to add to it after it was published, which makes a second step that starts as a "
              "copy of the first; if its consumers are to see it only when it is whole, say so on the out-port '%s': 'publish: next', "
              "or 'publish: n' if it is closed n times",
-             p.task_name(), p.context.rank, match.name, port.pattern);
+             p.task_name(), p.told_rank(), match.name, port.pattern);
 }
 
 }  // namespace

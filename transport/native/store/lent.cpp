@@ -85,7 +85,7 @@ int bring(StepFile::State* state, uint64_t offset, uint64_t count) {
     const int error = bring_blocks(state, first, last);
     if (error)
         log_line("error: task '%s' rank %d: bytes of '%s' did not come from the host that has them: %s", process().task_name(),
-                 process().context.rank, state->name, strerror(error));
+                 process().told_rank(), state->name, strerror(error));
     return state->failed = error;
 }
 

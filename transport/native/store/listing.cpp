@@ -153,7 +153,7 @@ void tell_short(const Process& p, int index) {
     if (port.listed_short.fetch_add(1) > 0) return;
     log_line("task '%s' rank %d lists a folder in which files of its in-port '%s' will lie, and is shown none: a step could only come when "
              "this program goes on; 'looks: now' on the in-port says that its looks and listings are not to wait",
-             p.task_name(), p.context.rank, port.pattern);
+             p.task_name(), p.told_rank(), port.pattern);
 }
 
 // May a producer of the task's in-ports yet begin its first file?

@@ -49,7 +49,7 @@ void sweep(const Process& p, size_t most) {
             fail_run(p,
                      "task '%s' rank %d has started more than %zu processes that still have steps open of which it has closed the descriptor: "
                      "their memory cannot be kept for so many; let the program wait for some of them, or give the port 'mode: file'",
-                     p.task_name(), p.context.rank, kMost);
+                     p.task_name(), p.told_rank(), kMost);
         end(p, loans.front());
         loans.erase(loans.begin());
     }

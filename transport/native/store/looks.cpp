@@ -181,7 +181,7 @@ bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
         log_line("task '%s' rank %d looks for '%s', and all that could write it waits for this task: the look was answered with 'no such "
                  "file', as later ones of the in-port '%s' will be; if the program goes on without the file that is right, and "
                  "'looks: now' on the in-port saves the wait; if it needs the file, give the in-port a longer 'queue'",
-                 p_.task_name(), p_.context.rank, match_.name, inport_.pattern);
+                 p_.task_name(), p_.told_rank(), match_.name, inport_.pattern);
     }
     return true;
 }

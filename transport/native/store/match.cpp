@@ -43,7 +43,7 @@ void explain_long_name(const Process& p, const char* name) {
         Board::Lock lock(p.board);
         fail_run(p, "task '%s' rank %d: a file of port '%s' has a name of %zu bytes, more than the %zu that a step can carry; open it "
                     "by a shorter path, relative to the task's folder",
-                 p.task_name(), p.context.rank, port.pattern, strlen(name), kNameMax - 1);
+                 p.task_name(), p.told_rank(), port.pattern, strlen(name), kNameMax - 1);
         return;
     }
 }
@@ -280,7 +280,7 @@ void explain_elsewhere(const Process& p, int index, const char* name) {
     const PortRecord* const out = published_by(p.board, index, name);
     if (!out || inport.elsewhere.fetch_add(1) > 0) return;
     log_line("task '%s' rank %d: there is no file '%s': the step of that name is in '%s', where task '%s' has written it; open it there",
-             p.task_name(), p.context.rank, name, out->begun_in, p.board.task(out->task).name);
+             p.task_name(), p.told_rank(), name, out->begun_in, p.board.task(out->task).name);
 }
 
 // A file that the task itself makes is its own, whatever it is called, but for a step's own file. Returns whether it is.

@@ -40,7 +40,7 @@ void sweep_dead_readers(Process& p, int port) {
 namespace {
 
 void explain_missing(const Process& p, const Match& match, const char* why) {
-    log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.context.rank, match.name, why);
+    log_line("task '%s' rank %d: no such file '%s': %s", p.task_name(), p.told_rank(), match.name, why);
 }
 
 const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
@@ -63,7 +63,7 @@ void hint_at_looks(const Process& p, int inport, const char* name, const Look* n
     if (!shown || !in_order(port) || (next && next->size == looked.had.size) || told.exchange(true)) return;
     log_line("hint: task '%s' rank %d looked at '%s' when it had read it and no other was there, was shown what it had read, and opened the name "
              "again, which %s; if it opens what it sees, give the in-port 'looks: wait', and each look waits for the next step",
-             p.task_name(), p.context.rank, name, next ? "led to the next step, of another size" : "found the end of the stream");
+             p.task_name(), p.told_rank(), name, next ? "led to the next step, of another size" : "found the end of the stream");
 }
 
 // The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
@@ -74,7 +74,7 @@ void hint_at_opens(const Process& p, const char* name) {
         port.again = 0;
         log_line("hint: task '%s' rank %d opened '%s' again, of which it had read the only step, found none, and went on to '%s'; if it opens the "
                  "same file several times, give the in-port '%s' 'opens_per_step:' with a number as high",
-                 p.task_name(), p.context.rank, port.pattern, name, port.pattern);
+                 p.task_name(), p.told_rank(), port.pattern, name, port.pattern);
     }
 }
 
@@ -84,7 +84,7 @@ int too_many_open(const Process& p, const char* name) {
     fail_run(p,
              "task '%s' rank %d has %d steps open at once, and to open '%s', too, the shared memory of %s is too full; close files "
              "that are no longer read, or free some memory there",
-             p.task_name(), p.context.rank, queue::count_holds(p.board, p.rank_index), name, p.board.folder());
+             p.task_name(), p.told_rank(), queue::count_holds(p.board, p.rank_index), name, p.board.folder());
     return EMFILE;
 }
 
@@ -127,7 +127,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         Board::Lock lock(board);
         if (!may_read(board, match.inport, p.context.rank)) {
             log_line("error: task '%s' rank %d opens '%s', but the port's nreaders leaves this rank out; raise nreaders", p.task_name(),
-                     p.context.rank, match.name);
+                     p.told_rank(), match.name);
             *error = EACCES;
             return nullptr;
         }
@@ -159,7 +159,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 fail_run(p,
                          "task '%s': rank %d begins to read '%s', after other ranks have read steps of it together, as if they alone "
                          "did; give the in-port 'nreaders: %d', so that every step waits for all ranks",
-                         p.task_name(), p.context.rank, match.name, board.task(p.context.task).nprocs);
+                         p.task_name(), p.told_rank(), match.name, board.task(p.context.task).nprocs);
                 *error = EACCES;
                 return nullptr;
             }

@@ -24,7 +24,7 @@ void hint(const Process& p, PortRecord& inport, const std::string& what) {
     if (inport.told_replaced.exchange(1)) return;
     log_line("hint: task '%s' rank %d %s: their memory is that of later steps by now; if the program goes over its files more than once, give the "
              "in-port '%s' 'reorder: %lu', or as many as it goes over, and so many stay",
-             p.task_name(), p.context.rank, what.c_str(), inport.pattern, static_cast<unsigned long>(steps_to_keep(p.board, inport)));
+             p.task_name(), p.told_rank(), what.c_str(), inport.pattern, static_cast<unsigned long>(steps_to_keep(p.board, inport)));
 }
 
 std::string others(const Process& p, const PortRecord& inport) {

@@ -144,12 +144,12 @@ void explain_unseen(StepFile* file) {
         log_line("note: task '%s' rank %d closed '%s', which 'publish: flush' of its out-port publishes at every flush, without any; "
                  "it is published now. Only a flush of the whole file counts (H5Fflush; file.flush() in h5py), not of a dataset; and in an HDF5 that is "
                  "linked statically into the program none can be seen: link it with its shared HDF5 (h5cc -shlib)",
-                 p.task_name(), p.context.rank, file->name());
+                 p.task_name(), p.told_rank(), file->name());
     else
         log_line("note: task '%s' rank %d closed '%s', which its out-port publishes after writes to %s%s, but no such write was seen; "
                  "it is published now. Is that the dataset's path in the file? Writes by an HDF5 that is linked statically into the "
                  "program cannot be seen: link it with its shared HDF5 (h5cc -shlib), or use another 'publish'",
-                 p.task_name(), p.context.rank, file->name(), habits.publish_dset[0] ? "dataset " : "a dataset", habits.publish_dset);
+                 p.task_name(), p.told_rank(), file->name(), habits.publish_dset[0] ? "dataset " : "a dataset", habits.publish_dset);
 }
 
 }  // namespace

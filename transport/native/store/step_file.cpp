@@ -121,7 +121,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but %s is full of steps such as '%s', which wait to be listed all together "
                          "('listing: end' on an in-port); %s",
-                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size),
+                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size),
                          on_disk ? "the disk" : error == EDQUOT ? "what 'memory' allows the port" : p.board.folder(), series->name,
                          on_disk           ? "free some there, or write to another one"
                          : error == EDQUOT ? "raise the port's 'memory', or give it 'mode: both', with which they wait on disk"
@@ -130,7 +130,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                 fail_run(p,
                          "task '%s' rank %d: '%s' takes %llu bytes of shared memory (whole blocks of %llu)%s, more than the %llu that "
                          "'memory' allows its port; raise it, to several times a step's size",
-                         p.task_name(), p.context.rank, state->name,
+                         p.task_name(), p.told_rank(), state->name,
                          static_cast<unsigned long long>((size + kBlock - 1) / kBlock * kBlock),
                          static_cast<unsigned long long>(kBlock),
                          fits ? ", beside other files that its program has open or will add to" : "",
@@ -138,12 +138,12 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
             else if (on_disk)
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but the disk is full; free some there, or write to another one",
-                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size));
+                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size));
             else
                 fail_run(p,
                          "task '%s' rank %d: '%s' needs %llu bytes, but the shared memory of %s is full; free some there, make it "
                          "larger, or give the port 'mode: file' (`wilkins help containers`)",
-                         p.task_name(), p.context.rank, state->name, static_cast<unsigned long long>(size), p.board.folder());
+                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size), p.board.folder());
         }
         return fail(state, error == EDQUOT ? ENOSPC : error);
     }

@@ -17,7 +17,7 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
     if (!produces && creates) {
         log_line("error: task '%s' rank %d creates '%s', which is one of its in-ports; only the task that produces a file may create it",
-                 p.task_name(), p.context.rank, match.name);
+                 p.task_name(), p.told_rank(), match.name);
         *error = EACCES;
         return nullptr;
     }

@@ -92,7 +92,6 @@ class _World(Spanning):
         if spans(whole):
             world["MASTER_ADDR"] = self._plan.hosts[leads(whole)].name
         layer = {**self._layers.get(task.index, {}), **self._board.environment(task.index, place)}
-        layer.pop("WILKINS_RANKS", None)
         layer["WILKINS_WORLD"] = f"{whole.first_rank}:{whole.first_rank + whole.nprocs - 1}"
         layer["WILKINS_JOB"] = str(self._board.path)
         layer[far_files.KEY] = self._key

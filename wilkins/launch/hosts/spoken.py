@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, spans
 
-_QUOTED = re.compile("'([^' ]+)'")
+_WORD = re.compile(r"(?<![\w/.\[\]-])[\w\[\]-]+(?:\.[\w\[\]-]+)*")
+"""What may be a task's name; no part of a path."""
 
 
 def spoken(plan: Plan, parts: Sequence[Part]) -> Callable[[str], str]:
@@ -18,5 +19,5 @@ def spoken(plan: Plan, parts: Sequence[Part]) -> Callable[[str], str]:
         for place, relay in (*part.senders, *part.receivers):
             producer = plan.tasks[plan.ports[relay.outport].task]
             where = f" on {plan.hosts[relay.writes].name}" if spans(producer) else ""
-            names[part.plan.tasks[place].name] = f"'{producer.name}'{where}"
-    return lambda text: _QUOTED.sub(lambda found: names.get(found[1], found[0]), text)
+            names[part.plan.tasks[place].name] = f"{producer.name}{where}"
+    return lambda text: _WORD.sub(lambda found: names.get(found[0], found[0]), text)
