@@ -144,6 +144,7 @@ def test_what_is_dropped_is_counted_and_is_no_loss(workflow: Workflow) -> None:
     assert counts(workflow) == (5, 1, 0, 4, 0, 0)
 
 
+@pytest.mark.one_host("a step that has crossed stays there under its first name")
 def test_a_producer_that_renames_its_file_publishes_it_once(workflow: Workflow) -> None:
     """Its first name matches the ports, too."""
     program = """
@@ -546,6 +547,7 @@ def test_a_program_that_fails_over_a_step_that_was_let_go(workflow: Workflow, on
     assert "more about this: `wilkins help looking-at-files`" in told
 
 
+@pytest.mark.one_host("steps that were left out do not cross, and the reader's host knows nothing of them")
 @pytest.mark.parametrize(("policy", "fate"), [("latest", "dropped"), (2, "skipped")])
 def test_a_program_that_fails_over_a_step_that_its_port_did_not_keep(
     workflow: Workflow, policy: str | int, fate: str

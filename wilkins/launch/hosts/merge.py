@@ -65,7 +65,9 @@ def _pieces(told: Sequence[tuple[Part, dict[str, Any]]]) -> dict[int, list[tuple
         records = dict(zip(map(id, board.planned_channels(part.plan)), message["report"]["channels"], strict=True))
         for channel, way in zip(part.plan.channels, part.channels, strict=True):
             for whole in way.channels if id(channel) in records else ():
-                pieces.setdefault(whole, []).append((way, records[id(channel)]))
+                record = records[id(channel)]
+                came = message["report"]["ports"][record["outport"]]["steps"]
+                pieces.setdefault(whole, []).append((way, {**record, "came": came}))
     return pieces
 
 
@@ -191,8 +193,10 @@ def _whole(
 
 
 def _after(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """A way to a relay and on from there."""
-    return {**after, "published": before["published"], **{what: before[what] + after[what] for what in _SUMMED}}
+    """A way to a relay and on from there. The relay takes all files of the out-port: only behind it, the in-port tells
+    which of those that came are meant for it."""
+    published = before["published"] - (after["came"] - after["published"])
+    return {**after, "published": published, **{what: before[what] + after[what] for what in _SUMMED}}
 
 
 def _sum(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
