@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wilkins.flow.trace import FILE_NAME
 from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.records.tracednames import Trace
 from wilkins.plan.plan import Plan
@@ -25,8 +24,8 @@ def crossed(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> list[Cro
     return found
 
 
-def traced(plan: Plan, part: Part, records: Path) -> Trace:
-    """The trace of a host, whose senders take steps for readers elsewhere. `records`: those of the host."""
+def traced(plan: Plan, part: Part, path: Path) -> Trace:
+    """The trace of a host, whose senders take steps for readers elsewhere."""
     readers = {}
     for place, relay in part.senders:
         channels = [plan.channels[channel] for channel in relay.channels]
@@ -35,7 +34,7 @@ def traced(plan: Plan, part: Part, records: Path) -> Trace:
                 ends = [plan.ports[one.inport] for one in channels if plan.ports[one.outport].pattern == port.pattern]
                 names = [(plan.tasks[end.task].name, end.pattern) for end in ends]
                 readers[part.plan.tasks[place].name, port.pattern] = names
-    return Trace(records / FILE_NAME, readers)
+    return Trace(path, readers)
 
 
 def _crossing(plan: Plan, relay: Relay, port: dict[str, Any], messages: int) -> Crossing:

@@ -352,7 +352,10 @@ class Head:
             strict=self.options.strict,
             wall_s=time.monotonic() - self.started,
             crossings=crossed(self.plan, told),
-            traces=[traced(self.plan, host.part, self.records.path / "hosts" / host.name) for host in self.hosts],
+            traces=[
+                traced(self.plan, host.part, RunDirectory(self.records.path / "hosts" / host.name).trace)
+                for host in self.hosts
+            ],
         )
 
     def _join_logs(self) -> None:

@@ -1,0 +1,161 @@
+"""What the head of a run over hosts, and a host by itself, make of what hosts tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wilkins.flow.placement import Host
+from wilkins.launch.hosts.asks import Asks
+from wilkins.launch.hosts.crossed import traced
+from wilkins.launch.hosts.spoken import spoken
+from wilkins.launch.hosts.waits import Stillness, alone
+from wilkins.launch.records.tracednames import names_of
+from wilkins.plan.graph import wire
+from wilkins.plan.placing import placed
+from wilkins.plan.plan import Plan
+from wilkins.plan.planner import make_plan
+from wilkins.plan.split import Part, parts
+from wilkins.spec.load import load
+
+PAIR = """
+tasks:
+  - {func: ./sim.py, nprocs: RANKS, outports: [{filename: "s*.h5"}]}
+  - {func: ./ana.py, inports: [{filename: "s*.h5", io_freq: 2}]}
+"""
+
+
+def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[Part, ...]]:
+    """A producer, and a reader of every second step on a host of its own."""
+    for name in ("sim.py", "ana.py"):
+        (folder / name).touch(mode=0o755)
+    (folder / "workflow.yaml").write_text(PAIR.replace("RANKS", str(ranks)))
+    document = load(folder / "workflow.yaml", [])
+    hosts = tuple(Host(f"h{k}", 1) for k in range(ranks + 1))
+    plan = placed(make_plan(document, wire(document)), document, hosts)
+    return plan, parts(plan)
+
+
+def state(part: Part, *, waits: bool = True, unsure: bool = False, polls: bool = False) -> dict[str, Any]:
+    """Of a host on which nothing moves; `waits`: so does the program, and the relay does."""
+    wait = [{"rank": 0, "unsure": unsure}]
+    poll = [{"rank": 0}] if polls else []
+    tasks = [
+        {
+            "name": task.name,
+            "state": "running",
+            "nprocs": 1,
+            "waits": wait if task.is_relay or waits else [],
+            "polls": [] if task.is_relay else poll,
+        }
+        for task in part.plan.tasks
+    ]
+    return {"report": {"tasks": tasks}, "over": []}
+
+
+def verdicts(found: Stillness, states: list[tuple[Part, dict[str, Any]]], until: float) -> list[tuple[float, str]]:
+    """What is said at which second, if nobody can help; each verdict but the usual one."""
+    said: list[tuple[float, str]] = []
+    for second in range(int(until) + 1):
+        verdict = found.verdict(states, float(second))
+        if verdict != "goes on":
+            said.append((float(second), verdict))
+        if verdict.startswith("may"):
+            found.tried({"grow": 1} if verdict == "may grow" else {"end_wait": True}, did=False)
+    return said
+
+
+@pytest.mark.parametrize(("unsure", "ends", "stuck"), [(False, 2.0, 5.0), (True, 10.0, 11.0)])
+def test_a_queue_grows_then_a_wait_ends_then_the_run_is_stuck(
+    tmp_path: Path, unsure: bool, ends: float, stuck: float
+) -> None:
+    """Later where a process of a rank may yet do something else."""
+    _, found = planned(tmp_path)
+    said = verdicts(Stillness(), [(part, state(part, unsure=unsure)) for part in found], stuck)
+    assert said == [(1.0, "may grow"), (ends, "may end a wait"), (stuck, "stuck")]
+
+
+def test_after_a_wait_has_ended_all_begins_anew(tmp_path: Path) -> None:
+    _, found = planned(tmp_path)
+    still = Stillness()
+    states = [(part, state(part)) for part in found]
+    assert verdicts(still, states, 1) == [(1.0, "may grow")]
+    still.tried({"end_wait": True}, did=True)
+    assert verdicts(still, states, 1) == [(1.0, "may grow")]
+    assert still.step == 1
+
+
+def test_a_run_with_a_program_that_polls_is_not_stuck(tmp_path: Path) -> None:
+    _, found = planned(tmp_path)
+    states = [(part, state(part, waits=part.host == 0, polls=part.host == 1)) for part in found]
+    assert "stuck" not in [verdict for _, verdict in verdicts(Stillness(), states, 30)]
+
+
+def test_one_task_is_alone_where_all_others_wait(tmp_path: Path) -> None:
+    _, found = planned(tmp_path)
+    assert alone([(part, state(part, waits=part.host == 0)) for part in found]) == {1}
+    assert alone([(part, state(part)) for part in found]) == set()
+    assert alone([(part, state(part, waits=False)) for part in found]) == set()
+    assert (
+        alone([(part, state(part, waits=part.host == 0) if part.host else {"still": 0.1}) for part in found]) == set()
+    )
+
+
+def test_messages_call_a_relay_by_its_task(tmp_path: Path) -> None:
+    plan, found = planned(tmp_path)
+    says = spoken(plan, found)
+    assert says("task 'sim-from-h0-0' has published; sim-to-h1-0.") == "task 'sim' has published; sim."
+    assert says("its output is in hosts/h1/sim-from-h0-0.log") == "its output is in hosts/h1/sim-from-h0-0.log"
+
+
+def test_messages_tell_which_host_of_a_task_on_several(tmp_path: Path) -> None:
+    plan, found = planned(tmp_path, ranks=2)
+    assert spoken(plan, found)("'sim-from-h0-0' and 'sim-from-h1-1'") == "'sim on h0' and 'sim on h1'"
+
+
+def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay that writes in its place is not named."""
+    plan, found = planned(tmp_path)
+    asks = Asks(plan, found[1], ends=True)
+    names = [{"name": "x0.h5", "uses": 5}]
+    relay = {"name": "sim-from-h0-0", "state": "ended", "nprocs": 1, "waits": [], "polls": [], "unmatched_names": []}
+    reader = {**relay, "name": "ana", "state": "running", "unmatched_names": names}
+    ports = [
+        {"task": 0, "direction": "in", "pattern": "s*.h5", "steps": 0, "bytes": 0},
+        {"task": 1, "direction": "out", "pattern": "s*.h5", "steps": 1, "bytes": 8},
+    ]
+    channels = [{"outport": 1, "inport": 0, "next": "x_0.h5", "queued": 1}]
+    report = {"tasks": [reader, relay], "ports": ports, "channels": channels}
+    said: list[str] = []
+    for second in range(40):
+        monkeypatch.setattr("wilkins.launch.hosts.asks.time.monotonic", lambda now=second: float(now))
+        names[0]["uses"] = second
+        said = asks.told(report)
+    (line,) = said
+    assert "did you mean 'x_0.h5', which sim has published" in line
+
+
+def test_steps_of_several_hosts_are_named(tmp_path: Path) -> None:
+    """What the sender left out is not unread, and the reader's host counts from 0."""
+    plan, found = planned(tmp_path)
+    lines = {
+        "h0": [
+            *(("publish", "sim", "s*.h5", f"s{n}.h5", n) for n in range(6)),
+            *(("skip", "sim-to-h1-0", "s*.h5", f"s{n}.h5", n) for n in (0, 2, 4)),
+            *(("open", "sim-to-h1-0", "s*.h5", f"s{n}.h5", n) for n in (1, 3, 5)),
+        ],
+        "h1": [("open", "ana", "s*.h5", "s1.h5", 0)],
+    }
+    for host, events in lines.items():
+        (tmp_path / host).mkdir()
+        text = "".join(f"{k}\t{e}\t{t}\t0\t{p}\t{n}\t{s}\t8\n" for k, (e, t, p, n, s) in enumerate(events))
+        (tmp_path / host / "trace.tsv").write_text(text)
+    traces = [traced(plan, part, tmp_path / plan.hosts[part.host].name / "trace.tsv") for part in reversed(found)]
+    channel = ("sim", "s*.h5", "ana", "s*.h5")
+    told = names_of(traces, [channel])[channel]
+    assert told.unread.all == ["s3.h5", "s5.h5"]
+    assert told.written.all == [f"s{n}.h5" for n in range(6)]
