@@ -90,6 +90,9 @@ with h5py.File(sys.argv[1], "r") as file:
 """``one_file.py NAME``: is slow to start, and so opens the file of its name when many more have been published."""
 
 
+@pytest.mark.one_host(
+    "ranks on several hosts cannot agree on steps left out while one of them is busy: the run is refused", "latest-2"
+)
 @pytest.mark.parametrize(("policy", "ranks"), [("latest", 1), ("latest", 2), ("drop-newest", 1)])
 def test_a_start_for_each_step_has_its_step_however_late_it_opens_it(streams: Streams, policy: str, ranks: int) -> None:
     streams.program("one_file.py", ONE_FILE)

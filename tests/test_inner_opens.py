@@ -96,6 +96,9 @@ def alone(folder: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.one_host(
+    "the steps of two out-ports cross side by side", "rewritten-memory", "rewritten-both", "rewritten-file"
+)
 @pytest.mark.usual("rewritten-memory", "numbered-memory", "rewritten-file")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("names", ["rewritten", "numbered"])
@@ -158,6 +161,7 @@ for step in range({STEPS}):
 """
 
 
+@pytest.mark.one_host("the steps of two out-ports cross side by side")
 @pytest.mark.parametrize("case", MESHES)
 def test_a_file_that_is_linked_to_before_it_is_written(tmp_path: Path, case: str) -> None:
     run(

@@ -406,7 +406,7 @@ ctypes.CDLL(None).exit(0)
 
 @pytest.mark.parametrize("kind", LEAVES_OPEN)
 def test_files_left_open_to_the_end_are_published_in_the_order_in_which_they_were_begun(
-    tmp_path: Path, kind: str
+    tmp_path: Path, kind: str, between_hosts: bool
 ) -> None:
     write_program(tmp_path / "write.py", LEAVES_OPEN[kind])
     (tmp_path / "workflow.yaml").write_text(
@@ -415,5 +415,6 @@ def test_files_left_open_to_the_end_are_published_in_the_order_in_which_they_wer
     )
     done = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
     assert done.code == 0, done.err
-    events = read_trace(tmp_path / "wilkins-runs" / "latest")
+    latest = tmp_path / "wilkins-runs" / "latest"
+    events = read_trace(latest / "hosts" / "h1" if between_hosts else latest)
     assert [one.name for one in events if one.event == "publish"] == [f"s-{number}.h5" for number in range(6)]

@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "board/process.hpp"
-#include "queue/queue.hpp"
+#include "queue/parts.hpp"
 #include "store/far_wire.hpp"
 #include "store/step_file.hpp"
 #include "waiting/wait.hpp"
@@ -18,9 +18,7 @@ namespace wilkins {
 
 namespace {
 
-bool is_published(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state == SlotState::published; }
-
-// Or is it about to be published?
+// Is the step published, or about to be?
 bool is_there(const SlotRecord& slot, uint64_t stamp) { return slot.stamp == stamp && slot.state != SlotState::free; }
 
 }  // namespace
@@ -53,19 +51,21 @@ size_t KeptElsewhere::count() {
     return kept_.size();
 }
 
-// Its host is short of memory: a step that is here only because its name might be opened again goes, as on one host. False: that host
-// has let go itself, since the relay's other half has ended.
+// Its host is short of memory: steps of its source that are here only because their names might be opened again go, as on one host.
+// False: that host has let go itself, since the relay's other half has ended.
 bool KeptElsewhere::heed(const Kept& one) {
     char told = 0;
     const ssize_t count = recv(one.keeps->wire(), &told, 1, MSG_DONTWAIT);
     if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
     const Board& board = process().board;
     Board::Lock lock(board);
-    const SlotRecord& slot = board.slot(one.slot);
-    if (!is_published(slot, one.stamp) || queue::needed(board, slot, true)) return true;
-    if (queue::may_come_again(board, slot)) queue::note_replaced(board, one.slot);
-    queue::clear_slot(board, one.slot);
-    board.ring(board.source(slot.source).port);
+    const SourceRecord& source = board.source(board.slot(one.slot).source);
+    queue::each_slot(board, source, [&](int index, const SlotRecord& slot) {
+        if (slot.state != SlotState::published || queue::needed(board, slot, true)) return;
+        if (queue::may_come_again(board, slot)) queue::note_replaced(board, index);
+        queue::clear_slot(board, index);
+    });
+    board.ring(source.port);
     return true;
 }
 
