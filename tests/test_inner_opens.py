@@ -96,9 +96,7 @@ def alone(folder: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.one_host(
-    "the steps of two out-ports cross side by side", "rewritten-memory", "rewritten-both", "rewritten-file"
-)
+@pytest.mark.one_host("the steps of two out-ports cross side by side", "rewritten-memory", "rewritten-file")
 @pytest.mark.usual("rewritten-memory", "numbered-memory", "rewritten-file")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("names", ["rewritten", "numbered"])

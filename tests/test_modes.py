@@ -203,6 +203,7 @@ def test_parallel_files(tmp_path: Path, mode: str, mpi: str, launch: str, static
     assert not hidden_in(tmp_path)
 
 
+@pytest.mark.one_host("steps with relative names cannot cross once their producer has turned to another folder")
 @MODES
 @pytest.mark.needs("python:h5py")
 def test_a_programs_handling_of_its_files(tmp_path: Path, mode: str) -> None:
@@ -314,6 +315,7 @@ time.sleep(600)
     assert not list(tmp_path.glob("*.h5"))
 
 
+@pytest.mark.one_host("steps that were left out do not cross, and the reader's host knows nothing of them")
 @pytest.mark.needs("root", "mount")
 @MODES
 @pytest.mark.needs("python:h5py")
