@@ -128,6 +128,7 @@ def test_latest_gives_newer_and_newer_steps_and_always_the_last(streams: Streams
     assert summary["sim"]["waiting_s"] < 0.1
 
 
+@pytest.mark.one_host("two queues and a relay hold steps for which one host has no room")
 def test_drop_newest_keeps_the_oldest(streams: Streams) -> None:
     """While the reader holds the first step, two more are queued; what comes then is not kept."""
     streams.program(

@@ -124,6 +124,7 @@ for step in range({STEPS}):
 )
 
 
+@pytest.mark.one_host("the steps of two out-ports cross side by side")
 def test_parts_of_steps_that_were_not_looked_into_go_by(tmp_path: Path) -> None:
     """Only every second step is read through; its parts are those of that step."""
     kinds = ("left", "right", "all")
