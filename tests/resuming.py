@@ -86,6 +86,8 @@ with h5py.File(f"n{step:04d}.h5", "w") as file:
     file.attrs["step"] = step
 """
 LATEST = "wilkins-runs/latest"
+HOSTS = {"WILKINS_RSH": str(Path(__file__).parent / "hosts" / "here")}
+"""Of a run on hosts: they are all this machine."""
 
 
 seeds = pytest.mark.parametrize("seed", range(SEED, SEED + KILLS))
@@ -113,13 +115,21 @@ def make(folder: Path, workflow: str, **programs: str) -> Path:
 
 
 def run(folder: Path, *words: str, job: tuple[str, ...] = ()) -> Finished:
-    return run_tree([*job, *WILKINS, "run", *(words or ("workflow.yaml",))], 120, folder)
+    return run_tree([*job, *WILKINS, "run", *(words or ("workflow.yaml",))], 120, folder, HOSTS)
 
 
 def killed_again_and_again(
-    folder: Path, moments: random.Random, most: int, job: Sequence[str], victims: Sequence[str]
+    folder: Path,
+    moments: random.Random,
+    most: int,
+    job: Sequence[str],
+    victims: Sequence[str],
+    places: Sequence[Sequence[str]] = ((),),
 ) -> str:
     """Run and resume until the end, killed a few times at random moments, after up to so many publications.
+
+    Args:
+        places: options of a run, by which each one says where it is.
 
     Returns:
         What was done, and what the last resumption told.
@@ -129,8 +139,8 @@ def killed_again_and_again(
     for _ in range(3):
         before = (folder / LATEST).resolve()
         count, later = moments.randrange(most), moments.uniform(0, 0.1)
-        victim = moments.choice(victims)
-        with started_tree([*job, *WILKINS, "run", *words], folder) as tree:
+        victim, place = moments.choice(victims), moments.choice(places)
+        with started_tree([*job, *WILKINS, "run", *words, *place], folder, HOSTS) as tree:
             wait_for(
                 lambda tree=tree, before=before, count=count: (
                     tree.process.poll() is not None
@@ -142,10 +152,10 @@ def killed_again_and_again(
             time.sleep(later)
             strike(tree, victim, moments)
             ended = tree.wait(60)
-        story.append(f"killed {victim} {later:.3f} s after {count} publications: {ended.code}")
+        story.append(f"{place}: killed {victim} {later:.3f} s after {count} publications: {ended.code}\n{ended.out}")
         if (folder / LATEST / "plan.json").exists():
             words = ("--resume", LATEST)
-    done = run(folder, *words, job=tuple(job))
+    done = run(folder, *words, *moments.choice(places), job=tuple(job))
     assert done.code == 0 or "the run has finished" in done.err, f"{story}\n{done.out}{done.err}"
     return "\n".join([*story, done.out])
 
@@ -183,12 +193,13 @@ def check(
     workflow: str,
     *job: str,
     victims: Sequence[str] = ("everything", "everything", "the launcher"),
+    places: Sequence[Sequence[str]] = ((),),
     **programs: str,
 ) -> None:
-    """The result of a run (under an mpiexec) that is killed and resumed is that of one that is not."""
+    """The result of a run (under an mpiexec) that is killed and resumed, at places, is that of one that is not."""
     wanted = want(folder / "whole", workflow, **programs)
     killed = make(folder / "killed", workflow, **programs)
-    told = killed_again_and_again(killed, random.Random(seed), most, job, victims)
+    told = killed_again_and_again(killed, random.Random(seed), most, job, victims, places)
     assert wanted
     assert results(killed) == wanted, f"seed {seed}\n{told}"
 
@@ -200,5 +211,6 @@ def seen(folder: Path) -> list[int]:
 
 
 def trace(folder: Path) -> str:
-    path = folder / LATEST / "trace.tsv"
-    return path.read_text() if path.exists() else ""
+    """The trace of the newest run, or those of its hosts."""
+    latest = folder / LATEST
+    return "".join(path.read_text() for path in (*latest.glob("trace.tsv"), *latest.glob("hosts/*/trace.tsv")))

@@ -64,25 +64,26 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 def _run(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
 
-    on_hosts = parsed.hosts is not None or parsed.hostfile is not None
+    if in_job() and (parsed.hosts is not None or parsed.hostfile is not None):
+        raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
     if parsed.resume is not None:
-        if on_hosts:
-            raise UsageError("--resume goes on with a run as it was started; leave out --hosts")
         return _resume(parsed)
     file, folder = _workflow(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        if on_hosts:
-            raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
         return _run_job(file, options, lambda: _planned(parsed, "one-job", file, folder), folder or file.parent)
-    planned = _planned(parsed, "alone", file, folder)
-    if planned.plan.hosts:
+    return _launch(_planned(parsed, "alone", file, folder).plan, options)
+
+
+def _launch(plan: Plan, options: RunOptions) -> int:
+    """Run a plan alone, on this machine or its hosts."""
+    if plan.hosts:
         from wilkins.launch.hosts import head
 
-        return head.run(planned.plan, options)
+        return head.run(plan, options)
     from wilkins import launch
 
-    return launch.run(planned.plan, options)
+    return launch.run(plan, options)
 
 
 def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], home: Path | None) -> int:
@@ -116,21 +117,17 @@ def _resume(parsed: argparse.Namespace) -> int:
     run = _run_to_resume(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        return _run_job(run, options, lambda: _resumed(run, "one-job"), None)
-    from wilkins import launch
-
-    planned = _resumed(run, "alone")
+        return _run_job(run, options, lambda: _resumed(parsed, run, "one-job", ()), None)
+    planned = _resumed(parsed, run, "alone", _named_hosts(parsed))
     streams.show(planned.told)
-    return launch.run(planned.plan, replace(options, resumption=planned.record))
+    return _launch(planned.plan, replace(options, resumption=planned.record))
 
 
 def _run_to_resume(parsed: argparse.Namespace) -> Path:
     """The directory that ``--resume`` names, with no other workflow beside it."""
     from wilkins.launch.records.rundir import named
 
-    given = [
-        word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin), ("--set", parsed.set)) if value
-    ]
+    given = [word for word, value in (("FILE", parsed.file), ("--builtin", parsed.builtin)) if value]
     if parsed.files:
         given.append("--files")
     if given:
@@ -138,10 +135,12 @@ def _run_to_resume(parsed: argparse.Namespace) -> Path:
     return named(parsed.resume)
 
 
-def _resumed(run: Path, how: Launch) -> Planned:
+def _resumed(parsed: argparse.Namespace, run: Path, how: Launch, hosts: tuple[Host, ...] | None) -> Planned:
+    """What is left of a run. `hosts`: on which; None: on its own."""
     from wilkins.resume.resumption import resume
+    from wilkins.spec import placements
 
-    return resume(run, how)
+    return resume(run, how, hosts, dict(map(placements.in_option, parsed.set)))
 
 
 def _submit(parsed: argparse.Namespace) -> int:
@@ -155,7 +154,7 @@ def _submit(parsed: argparse.Namespace) -> int:
     if run is None:
         plan, gpus = _planned_for_job(parsed)
     else:
-        plan = _resumed(run, "alone").plan
+        plan = _resumed(parsed, run, "alone", ()).plan
         record.let_go()  # the job goes on with it
         gpus = parsed.gpus or gpus_dealt(plan)
     for note in plan.notes:
@@ -236,7 +235,12 @@ def _plan(parsed: argparse.Namespace) -> int:
 
 
 def _hosts(parsed: argparse.Namespace) -> tuple[Host, ...]:
-    """The hosts that the command line names; none: this machine."""
+    """The hosts that the command line names, or those of the allocation; none: this machine."""
+    return _named_hosts(parsed) or ()
+
+
+def _named_hosts(parsed: argparse.Namespace) -> tuple[Host, ...] | None:
+    """The same; None: nobody says on which hosts, and there is no allocation."""
     from wilkins.plan import hosts
 
     if parsed.hosts is not None and parsed.hostfile is not None:
@@ -247,7 +251,7 @@ def _hosts(parsed: argparse.Namespace) -> tuple[Host, ...]:
     if words:
         return hosts.from_words(words)
     allocated = () if in_job() else hosts.from_allocation(os.environ)
-    return allocated if len(allocated) > 1 else ()
+    return allocated if len(allocated) > 1 else () if allocated else None
 
 
 def _graph(parsed: argparse.Namespace) -> int:

@@ -47,7 +47,7 @@ def run(plan: Plan, options: RunOptions) -> int:
     for note in plan.notes:
         terminal.say(note)
     with Guard() as guard:
-        board = create_board(plan, records.layer_log, records.trace)
+        board = create_board(plan, records.layer_log, records.trace, can_resume=plan.can_resume)
         try:
             tell_left_files(plan, board, records.path)
             tell_links(plan, board)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from wilkins.errors import Position, Problem, ResourceError, WorkflowError
-from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Share, Wish, evenly, place, verify
+from wilkins.errors import Position, Problem, ResourceError, UsageError, WorkflowError, suggest
+from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Rule, Share, Wish, evenly, place, verify
 from wilkins.plan.plan import ChannelPlan, Plan
 from wilkins.spec.load import Document
 
@@ -22,6 +22,36 @@ def wishes(document: Document) -> list[Wish]:
         for task in document.workflow.tasks
         for instance in range(task.taskCount)
     ]
+
+
+def placed_again(plan: Plan, hosts: Sequence[Host], moved: Mapping[str, Rule]) -> Plan:
+    """The plan of a run that goes on with another one, with a place on hosts for each rank; none: on this machine.
+
+    Args:
+        moved: by task, where it is to run, if not where the plan has it.
+
+    Raises:
+        UsageError: there is no such task.
+        ResourceError: the hosts have too few slots, or lack one that a task asks for.
+    """
+    names = [task.name.removesuffix(f"[{task.instance}]") for task in plan.tasks]
+    for name in moved:
+        if name not in names:
+            raise UsageError(f"--set {name}.placement: the run has no task {name!r}{suggest(name, names)}")
+    rules = [moved.get(name, task.placement) for name, task in zip(names, plan.tasks, strict=True)]
+    tasks = tuple(replace(task, placement=rule, share=()) for task, rule in zip(plan.tasks, rules, strict=True))
+    if not hosts:
+        return replace(plan, tasks=tasks, hosts=())
+    wanted = [Wish(name, task.instance, task.nprocs, task.placement) for name, task in zip(names, tasks, strict=True)]
+    hosts = _with_slots(hosts, wanted)
+    try:
+        shares = place(wanted, hosts)
+    except Misplaced as error:
+        who = f"task {error.task!r}: " if error.task else ""
+        place_of_task = f", or another place for the task: --set {error.task}.placement=together" if error.task else ""
+        raise ResourceError(f"{who}{error}; take other hosts, or more slots on them{place_of_task}") from error
+    tasks = tuple(replace(task, share=share) for task, share in zip(tasks, shares, strict=True))
+    return replace(plan, tasks=tasks, hosts=tuple(hosts))
 
 
 def problems(document: Document) -> list[Problem]:
@@ -48,20 +78,29 @@ def placed(plan: Plan, document: Document, hosts: Sequence[Host]) -> Plan:
 def placed_tasks(document: Document, hosts: Sequence[Host]) -> tuple[tuple[Host, ...], tuple[Share, ...]]:
     """The hosts with their slots, and where each instance of a task runs; raises as `placed` does."""
     wanted = wishes(document)
-    ranks = sum(wish.nprocs for wish in wanted)
-    if any(host.slots == UNTOLD for host in hosts):
-        hosts = evenly([host.name for host in hosts], ranks)
+    hosts = _with_slots(hosts, wanted)
     try:
         return tuple(hosts), place(wanted, hosts)
     except NoSlots as error:
         who = f"task {error.task!r}: " if error.task else ""
-        more = max(hosts[0].slots + 1, -(-ranks // len(hosts)))
+        more = max(hosts[0].slots + 1, -(-_ranks(wanted) // len(hosts)))
         raise ResourceError(
             f"{document.path}: {who}{error}; take more hosts, or give them more slots, such as "
             f"--hosts {hosts[0].name}:{more}"
         ) from error
     except Misplaced as error:
         raise WorkflowError([_problem(document, error)]) from error
+
+
+def _with_slots(hosts: Sequence[Host], wanted: Sequence[Wish]) -> Sequence[Host]:
+    """Hosts of which only the names are known share the ranks evenly."""
+    if any(host.slots == UNTOLD for host in hosts):
+        return evenly([host.name for host in hosts], _ranks(wanted))
+    return hosts
+
+
+def _ranks(wanted: Sequence[Wish]) -> int:
+    return sum(wish.nprocs for wish in wanted)
 
 
 def as_launched(plan: Plan, ranks: Sequence[tuple[str, Sequence[int]]]) -> Plan:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import wilkins.tasks
-from wilkins.flow.placement import Host, Share
+from wilkins.flow.placement import Host, Rule, Share
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.transport.devices.ports import Path as DevicePath
@@ -89,6 +89,8 @@ class TaskPlan:
     """What it can be restarted from; None: nothing that the workflow file tells."""
     resumed: Resumed | None = None
     """In a run that goes on with another one: what the task goes back to."""
+    placement: Rule = Rule()
+    """On several hosts: where it is to run."""
     share: Share = ()
     """Of a plan for several hosts: where the ranks run, in their order."""
     carries: str = ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from wilkins.flow.placement import Host
+from wilkins.flow.placement import Host, Rule
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form
@@ -23,6 +24,7 @@ _EARLIER: dict[str, Any] = {
     "enough": False,
     "looks": "wait",
     "share": (),
+    "placement": asdict(Rule()),
     "carries": "",
     "is_part": False,
     "part_of": 0,
@@ -32,6 +34,10 @@ _EARLIER: dict[str, Any] = {
 }
 """What fields that plans of earlier versions do not have are in those."""
 _SECTIONS = {"restart": RestartRule, "resumed": Resumed}
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "placement": lambda rule: Rule(**{**rule, "hosts": tuple(rule["hosts"]), "counts": tuple(rule["counts"])}),
+    "hosts": lambda hosts: tuple(Host(**host) for host in hosts),
+}
 
 
 def dumps(plan: Plan) -> str:
@@ -84,7 +90,7 @@ def _restore(kind: Any, data: dict[str, Any]) -> Any:
             value = _restore(_SECTIONS[field.name], value)
         elif field.name in _PAIRS:
             value = tuple((first, second) for first, second in value)
-        elif field.name == "hosts":
-            value = tuple(Host(**host) for host in value)
+        elif field.name in _VALUES:
+            value = _VALUES[field.name](value)
         values[field.name] = value
     return kind(**values)

@@ -144,6 +144,7 @@ def make_plan(
                     first_rank=first_rank,
                     origin=str(task.where.position),
                     restart=_restart(task, instance, (*command.script, *_ready_words(task, instance, home))),
+                    placement=task.placement,
                 )
             )
             first_rank += task.nprocs

@@ -8,10 +8,11 @@ the queues, names and rules of one machine.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 import wilkins.transport
 from wilkins.errors import ResourceError, count_of
@@ -95,7 +96,7 @@ def parts(plan: Plan) -> tuple[Part, ...]:
     for relay in _relays(plan, ranks, readers):
         own[relay.writes].relays.append(relay)
         own[relay.reads].relays.append(relay)
-    return tuple(_part(plan, host, found, readers) for host, found in sorted(own.items()))
+    return tuple(_part(plan, host, found, ranks, readers) for host, found in sorted(own.items()))
 
 
 @dataclass(slots=True)
@@ -165,16 +166,21 @@ def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, rang
 
 def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
     """One for each out-port, host on which it is written, and other host on which there are readers of it."""
-    found: dict[tuple[int, int, int], list[int]] = {}
+    found: dict[tuple[int, int, int, Hashable], list[int]] = {}
     for place, channel in enumerate(plan.channels):
         for writes in ranks[plan.ports[channel.outport].task]:
             for reads in readers[place]:
                 if writes != reads:
-                    found.setdefault((channel.outport, writes, reads), []).append(place)
+                    found.setdefault((channel.outport, writes, reads, _lacks(plan, channel)), []).append(place)
     return [
         Relay(index, outport, tuple(channels), writes, reads)
-        for index, ((outport, writes, reads), channels) in enumerate(found.items())
+        for index, ((outport, writes, reads, _), channels) in enumerate(found.items())
     ]
+
+
+def _lacks(plan: Plan, channel: ChannelPlan) -> Hashable:
+    """What channels must have in common to share a relay: in a resumed run, the steps that their readers lack."""
+    return None if plan.resumes is None else (channel.rests, *_policies([channel]))
 
 
 def _here(task: TaskPlan, index: int, ranks: range) -> TaskPlan:
@@ -184,12 +190,24 @@ def _here(task: TaskPlan, index: int, ranks: range) -> TaskPlan:
     return replace(task, index=index, nprocs=len(ranks), rerun="never", is_part=True)
 
 
-def _part(plan: Plan, host: int, own: _Own, readers: Sequence[Mapping[int, int]]) -> Part:
+def _part(
+    plan: Plan,
+    host: int,
+    own: _Own,
+    ranks: Sequence[Mapping[int, range]],
+    readers: Sequence[Mapping[int, int]],
+) -> Part:
     place_of = {task.index: place for place, (task, _) in enumerate(own.tasks)}
     port_of = {port.index: place for place, port in enumerate(own.ports)}
     made_tasks = [_here(task, place, ranks) for place, (task, ranks) in enumerate(own.tasks)]
     made_ports = [
-        replace(port, index=place, task=place_of[port.task], part_of=_part_of(plan, port))
+        replace(
+            port,
+            index=place,
+            task=place_of[port.task],
+            part_of=_part_of(plan, port),
+            begins=_of(ranks[port.task][host], port.begins),
+        )
         for place, port in enumerate(own.ports)
     ]
     made: list[ChannelPlan] = []
@@ -197,23 +215,28 @@ def _part(plan: Plan, host: int, own: _Own, readers: Sequence[Mapping[int, int]]
     for place, count in own.channels:
         channel = plan.channels[place]
         outport, inport = port_of[channel.outport], port_of[channel.inport]
-        made.append(replace(channel, outport=outport, inport=inport, readers=count))
+        rests = _of(ranks[plan.ports[channel.outport].task][host], channel.rests)
+        made.append(replace(channel, outport=outport, inport=inport, readers=count, rests=rests))
         channels.append(Way((place,), host, host))
     senders, receivers = [], []
     for relay in own.relays:
         written = plan.ports[relay.outport]
         carried = [plan.channels[channel] for channel in relay.channels]
+        rests = _rests(plan, relay, ranks)
+        taken = relays.taken(_policies(carried))
         if relay.writes == host:
             senders.append((len(made_tasks), relay))
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
-            kept = _under(carried[0], relays.taken(_policies(carried)))
+            kept = replace(_under(carried[0], taken), rests=rests)
             made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1))
             channels.append(Way(relay.channels, relay.writes, relay.reads))
         else:
             receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
+            begin = sum(taken.kept(first) for first, _ in rests)
+            made_ports[port] = replace(made_ports[port], begins=(begin,) if begin else ())
             for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
-                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport])
+                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=())
                 made.append(replace(ends, readers=readers[place][host]))
                 channels.append(Way((place,), relay.writes, relay.reads, arrives=True))
     whole = replace(
@@ -235,6 +258,24 @@ def _part(plan: Plan, host: int, own: _Own, readers: Sequence[Mapping[int, int]]
         tuple(senders),
         tuple(receivers),
     )
+
+
+_T = TypeVar("_T")
+
+
+def _of(ranks: range, values: tuple[_T, ...]) -> tuple[_T, ...]:
+    """Those of some ranks, of values that are there for each rank of a task, or for none."""
+    return values[ranks.start : ranks.stop]
+
+
+def _rests(plan: Plan, relay: Relay, ranks: Sequence[Mapping[int, range]]) -> tuple[tuple[int, int], ...]:
+    """In a resumed run, what is left for a relay of the producer's ranks on its host: all that its readers lack. All
+    steps of these ranks have names for the relay."""
+    written = plan.ports[relay.outport]
+    here = ranks[written.task][relay.writes]
+    begins = _of(here, written.begins) or (0,) * len(here)
+    lacked = _of(here, plan.channels[relay.channels[0]].rests)
+    return tuple((first, begin) for (first, _), begin in zip(lacked, begins, strict=True)) if lacked else ()
 
 
 def _part_of(plan: Plan, port: PortPlan) -> int:

@@ -12,7 +12,8 @@ from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import FILE_NAME, BrokenTraceError, Event, read_trace
 from wilkins.launch.records.account import rows_of
-from wilkins.launch.records.rundir import CLOCKS, named
+from wilkins.launch.records.hosttraces import clocks_ahead
+from wilkins.launch.records.rundir import named
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import parts as parts_of
@@ -44,7 +45,7 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
     )
     if not parts:
         return folder, _events(folder)
-    firsts, ahead = _first_ranks(folder), _ahead(folder)
+    firsts, ahead = _first_ranks(folder), clocks_ahead(folder)
     events = []
     for host, path in sorted(parts.items()):
         found = _events(path)
@@ -59,15 +60,6 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
             for event in found
         ]
     return folder, sorted(events, key=lambda event: event.time_ns)
-
-
-def _ahead(folder: Path) -> dict[str, int]:
-    """By how many nanoseconds the clock of each host was ahead of that where the run was started; empty: unknown."""
-    try:
-        clocks = json.loads((folder / CLOCKS).read_text(encoding="utf-8"))
-        return {host: int(clock["ahead_ns"]) for host, clock in clocks.items()}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def _first_ranks(folder: Path) -> dict[str, dict[str, int]]:

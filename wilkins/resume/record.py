@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import UsageError
-from wilkins.flow.trace import BrokenTraceError, Event, read_trace
+from wilkins.flow.trace import BrokenTraceError, read_trace
+from wilkins.launch.hosts.control import PATIENCE
+from wilkins.launch.records.hosttraces import Whole, events_of
 from wilkins.launch.records.rundir import RESUMPTION
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
 from wilkins.resume.restart_point import RestartPoint
 
 _LOCK_WAIT = 10.0
-"""Seconds that what watches over a killed run may take to end what is left of it."""
+"""Seconds that what watches over a killed run may take to end what is left of it; a host that is cut off must notice
+that before."""
 
 _held: list[int] = []
 """Locks of the runs that this process goes on with, until it ends or lets them go."""
@@ -30,7 +33,7 @@ class OldRun:
 
     path: Path
     plan: Plan
-    events: list[Event]
+    traced: Whole
     before: list[list[RestartPoint]]
     """By task, the oldest first: points of the runs before it that it could have gone back to."""
     runs: list[str]
@@ -52,8 +55,6 @@ def load(folder: Path) -> OldRun:
         raise UsageError(
             f"--resume {folder}: {what}; give the folder of a run, or its name in wilkins-runs, such as latest"
         )
-    lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    _take(lock, folder)
     try:
         plan = planfile.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -61,6 +62,7 @@ def load(folder: Path) -> OldRun:
             f"--resume {folder}: the run was made by another version of Wilkins, which this one cannot go on with "
             f"({error}); use that version"
         ) from error
+    _take(file, folder, _LOCK_WAIT + (PATIENCE if plan.hosts else 0.0))
     if _finished(path):
         raise UsageError(f"--resume {folder}: the run has finished, and nothing is left to be done")
     if not plan.can_resume:
@@ -68,14 +70,19 @@ def load(folder: Path) -> OldRun:
             f"--resume {folder}: no task says what it can be restarted from, so there is nothing to go back to; add "
             f"'restart:' to tasks of {plan.source.name} (`wilkins help restarting`), and run it anew"
         )
-    try:
-        events = read_trace(path)
-    except FileNotFoundError:
-        events = []
-    except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
-        events = error.before
     before, runs, loops = _before(path, plan)
-    return OldRun(path, plan, events, before, [str(path), *runs], loops)
+    return OldRun(path, plan, _traced(path, plan), before, [str(path), *runs], loops)
+
+
+def _traced(path: Path, plan: Plan) -> Whole:
+    if plan.hosts:
+        return events_of(path, plan)
+    try:
+        return Whole(read_trace(path))
+    except FileNotFoundError:
+        return Whole()
+    except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
+        return Whole(error.before)
 
 
 def let_go() -> None:
@@ -84,8 +91,9 @@ def let_go() -> None:
         os.close(_held.pop())
 
 
-def _take(lock: int, folder: Path) -> None:
-    until = time.monotonic() + _LOCK_WAIT
+def _take(file: Path, folder: Path, within: float) -> None:
+    lock = os.open(file, os.O_RDWR | os.O_CLOEXEC)  # file systems of several hosts want it writable
+    until = time.monotonic() + within
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,7 +102,8 @@ def _take(lock: int, folder: Path) -> None:
                 time.sleep(0.05)
                 continue
             os.close(lock)
-            raise UsageError(f"--resume {folder}: the run goes on still; wait for its end, or stop it") from None
+            where = " (`hosts` in its folder tells of each host)" if (file.parent / "hosts").exists() else ""
+            raise UsageError(f"--resume {folder}: the run goes on still{where}; wait for its end, or stop it") from None
         _held.append(lock)
         return
 

@@ -11,11 +11,12 @@ from itertools import chain
 from pathlib import Path
 
 from wilkins.errors import UsageError
-from wilkins.flow.placement import described
+from wilkins.flow.placement import Host, Rule
 from wilkins.flow.recovery import Joint, Position, latest_cut
 from wilkins.flow.restart import FILE
 from wilkins.launch.options import Planned
-from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.rundir import KEPT, RunDirectory
+from wilkins.plan.placing import placed_again
 from wilkins.plan.plan import ChannelPlan, Launch, Plan, PortPlan, Resumed, TaskPlan, started_ready_made
 from wilkins.resume import record
 from wilkins.resume.history import History
@@ -36,23 +37,25 @@ _ALL = 2**62
 _BEGINNING = RestartPoint("start")
 
 
-def resume(folder: Path, launch: Launch) -> Planned:
+def resume(
+    folder: Path, launch: Launch, hosts: Sequence[Host] | None = None, moved: Mapping[str, Rule] | None = None
+) -> Planned:
     """The run that goes on with the one of a directory.
+
+    Args:
+        hosts: on which it goes on; None: on those of that run; none: on this machine.
+        moved: by task, where it is to run, if not where it was to.
 
     Raises:
         UsageError: it cannot be gone on with.
+        ResourceError: the hosts have too few slots, or lack one that a task asks for.
     """
     old = record.load(folder)
     plan = old.plan
-    if plan.hosts:
-        hosts = described(plan.hosts)
-        raise UsageError(
-            f"--resume {folder}: the run was on several hosts ({hosts}), which this version cannot resume yet"
-        )
     if plan.launch != launch:
         how = "alone, without an mpiexec" if plan.launch == "alone" else f"with an mpiexec -n {plan.total_ranks}"
         raise UsageError(f"--resume {folder}: the run was launched {how}; launch this one like it")
-    history = History(plan, old.events)
+    history = History(plan, old.traced.events, old.traced.arrived)
     told = [points.read(RunDirectory(old.path).points_path(task.name)) for task in plan.tasks]
     kept = _kept(plan, told, history)
     found: list[list[RestartPoint]] = []
@@ -85,7 +88,8 @@ def resume(folder: Path, launch: Launch) -> Planned:
         "loops": loops,
     }
     told_text = "\n".join([f"goes on with {old.path}", _table(plan, chosen), *notes])
-    return Planned(_plan(old, chosen, loops), data, told_text)
+    left = _plan(old, chosen, loops)
+    return Planned(placed_again(left, plan.hosts if hosts is None else hosts, moved or {}), data, told_text)
 
 
 def _changed(plan: Plan) -> bool:
@@ -124,14 +128,15 @@ def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict
     for task in plan.tasks:
         if started_ready_made(task) != "checkpoint":
             continue
-        for channel in plan.channels:
+        for place, channel in enumerate(plan.channels):
             inport = plan.ports[channel.inport]
             streams = [stream for stream in history.published if stream[0] == channel.outport]
             if inport.task != task.index or len(streams) != 1:
                 continue
             for point in told[task.index]:
-                if point.file and point.consumed.get(inport.pattern):
-                    found[streams[0], point.consumed[inport.pattern] - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
+                had = history.reached(place, streams[0], point.consumed.get(inport.pattern, 0))
+                if point.file and had:
+                    found[streams[0], had - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
     return found
 
 
@@ -191,7 +196,7 @@ def path_of(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> Path | 
     path = task.cwd / point.file
     pattern = task.restart.files if task.restart else ""
     near: list[Path] = [path, *(sorted(task.cwd.glob(pattern)) if pattern and not Path(pattern).is_absolute() else ())]
-    kept = (candidate for run in runs for candidate in Path(run).glob("kept/*/*"))
+    kept = (candidate for run in runs for of in ("", "hosts/*/") for candidate in Path(run).glob(f"{of}{KEPT}/*/*"))
     return next((candidate for candidate in chain(near, kept) if _inode(candidate) == point.inode), None)
 
 

@@ -6,11 +6,31 @@ from typing import Any
 
 import yaml
 
-from wilkins.errors import suggest
+from wilkins.errors import WorkflowError, suggest
 from wilkins.flow.placement import Rule
+from wilkins.schema.positions import compose_option
 from wilkins.schema.reading import INVALID, Kind, Reader
 
 _WORDS = ("together", "spread")
+
+
+def in_option(option: str) -> tuple[str, Rule]:
+    """The task and its place that ``--set TASK.placement=...`` gives.
+
+    Raises:
+        WorkflowError: it says something else.
+    """
+    target, _, text = option.partition("=")
+    task, _, key = target.rpartition(".")
+    shown = f"--set {option}"
+    reader = Reader(shown)
+    node = compose_option(text, shown)
+    if key != "placement" or not task:
+        reader.problem(node, "of a run that is gone on with, only the placement can be set: TASK.placement=...")
+    rule = Placement().read(reader, node, "'placement'")
+    if reader.problems:
+        raise WorkflowError(reader.problems)
+    return task, rule
 
 
 class Placement(Kind):

@@ -126,6 +126,8 @@ void note(const Board& board, const char* event, int task, int rank, const char*
     line.end(is_urgent(event));
 }
 
+void hurry(const Board& board) { board.head().events_urgent.store(board.head().events_end.load(), std::memory_order_relaxed); }
+
 bool write_until(const Board& board, uint64_t end, int64_t until) {
     BoardRecord& head = board.head();
     while (head.events_written.load() < end) {

@@ -11,6 +11,10 @@ namespace wilkins::trace {
 void note(const Board& board, const char* event, int task, int rank, const char* pattern, const char* name, int64_t sequence,
           int64_t bytes, int64_t time_ns = now_ns());
 
+// What has been noted up to now must be in the trace file, in a run that may be gone on with, before the board is unlocked: another host is going to
+// act on it. Call with the board's lock held.
+void hurry(const Board& board);
+
 // Returns when the events up to there (see BoardRecord::events_end) are in the trace file: writes them, or waits for whoever does. Call
 // without the board's lock. What a process was writing when it died comes again, after a mark that says so. Errors are passed over, errno
 // is kept, and a limit on file sizes does not end the program; but where the run may be gone on with, no event comes after one that

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "board/border.hpp"
+#include "board/trace.hpp"
 #include "queue/origins.hpp"
 #include "queue/queue.hpp"
 #include "store/kept_elsewhere.hpp"
@@ -99,6 +100,7 @@ int take_next(int index, StepFile** step, char* name, char* folder, std::vector<
         }
         if (!queue::add_hold(board, p.rank_index, slot)) return too_many_open(p, board.slot(slot).name);
         queue::choose(board, index, p.context.rank);
+        trace::hurry(board);
         ++p.me().files;
         const SlotRecord& taken = board.slot(slot);
         const SourceRecord& source = board.source(taken.source);

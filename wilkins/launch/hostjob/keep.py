@@ -100,7 +100,7 @@ class _World(Spanning):
         return {
             "words": env.program_words(whole, None),
             "world": {**world, **env.window_variables(self._board.path, task), VARIABLE: self._token},
-            "own": env.started_env(whole, None),
+            "own": self.own_variables(whole),
             "layer": layer,
             "cwd": str(whole.cwd),
             "stdin": str(whole.stdin) if whole.stdin else "",

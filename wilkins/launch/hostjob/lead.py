@@ -16,7 +16,6 @@ from wilkins.launch.job.planned import Planner, planned_for, world_libraries
 from wilkins.launch.job.rank import Rank
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
-from wilkins.launch.programs.hooks import run_hooks
 from wilkins.plan.placing import as_launched
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part
@@ -117,7 +116,6 @@ def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequ
     libraries = world_libraries(plan)
     names = _distinct([joined.name for joined in hosts])
     plan = as_launched(plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
-    run_hooks(plan)
     widest = max((label for task in plan.tasks for label in labels(task)), key=len)
     more = {
         "quiet": options.quiet,

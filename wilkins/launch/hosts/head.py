@@ -25,6 +25,8 @@ from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.hosts.spoken import spoken
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs.environment import user_environment
+from wilkins.launch.programs.folders import make_folders
+from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records.conclude import tell_end
 from wilkins.launch.records.rundir import CLOCKS, RunDirectory
@@ -95,13 +97,13 @@ def run(
         WilkinsError: the run could not be set up.
     """
     found = parts(plan)
-    records = RunDirectory.create(plan, options.run_dir)
+    records = RunDirectory.create(plan, options.run_dir, options.resumption)
     (records.path / "hosts").mkdir()
+    make_folders(plan)
+    run_hooks(plan)
     terminal = Terminal([*(task.name for task in plan.tasks), *labels], quiet=options.quiet)
     for note in plan.notes:
         terminal.say(note)
-    if plan.can_resume:
-        terminal.say("note: a run on several hosts cannot be resumed yet, and begins anew when it is run again")
     head = (kind or Head)(plan, found, records, terminal, options)
     try:
         return head.run()
@@ -129,6 +131,8 @@ class Head:
         self._asked_for: dict[str, Any] = {}
         """What they are asked to do one after another, until one of them can."""
         self._explained = False
+        self._noted: dict[str, dict[str, int]] | None = None
+        """Clocks."""
         self._selector = selectors.DefaultSelector()
         key = secrets.token_hex(16)
         for part in found:
@@ -194,6 +198,8 @@ class Head:
                 if now - beaten >= BEAT:
                     beaten = now
                     alone = sorted(waits.alone(self._states()))
+                    with contextlib.suppress(ResourceError):  # said at the end, if it still cannot be written then
+                        self._note_clocks()
                     for host in self.hosts:
                         if not host.over:
                             self.tell(host, beat=time.monotonic_ns(), alone=alone)
@@ -332,8 +338,7 @@ class Head:
             self.tell(self._asked[0], **self._asked_for)
 
     def _conclude(self) -> int:
-        clocks = {host.name: asdict(host.clock) for host in self.hosts if host.clock is not None}
-        self.records.write_json(CLOCKS, clocks)
+        self._note_clocks()
         told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended["report"]]
         codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]
         report, ends = merged(self.plan, told)
@@ -357,6 +362,13 @@ class Head:
                 for host in self.hosts
             ],
         )
+
+    def _note_clocks(self) -> None:
+        """As soon as they are known better: the head may be killed at any moment."""
+        clocks = {host.name: asdict(host.clock) for host in self.hosts if host.clock is not None}
+        if clocks != self._noted:
+            self._noted = clocks
+            self.records.write_json(CLOCKS, clocks)
 
     def _join_logs(self) -> None:
         """What the layer has said on all hosts, as it stands for one."""

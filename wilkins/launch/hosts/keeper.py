@@ -132,11 +132,15 @@ class Spanning:
                 layer = {**board.environment(place, None), **key, **elsewhere}
             self.hand_out(place, base, layer)
 
+    def own_variables(self, task: TaskPlan) -> dict[str, str]:
+        """A task's own, for its ranks on any host."""
+        return env.started_env(task, RunDirectory(self._run).points_path(task.name) if self._plan.can_resume else None)
+
     def hand_out(self, place: int, base: dict[str, str], layer: dict[str, str]) -> None:
         """Tell the ranks of a task here their variables: those of all programs, and the layer's."""
         task = self.tasks[place]
         path = span.settings_path(self._run, self._name, task)
-        span.write_settings(path, env.merged(base, env.started_env(task, None), layer), task.cwd)
+        span.write_settings(path, env.merged(base, self.own_variables(task), layer), task.cwd)
         self._settings.append(path)
 
     def starts(self, task: TaskPlan) -> bool:
@@ -252,6 +256,10 @@ class Keeper:
         self._own = len(self.part.tasks)
         """Tasks, of which relays are none."""
         self.records = _HostRecords(self.run, self.name)
+        if plan.can_resume:
+            self.records.make_kept()
+        self._of_run = RunDirectory(self.run)
+        self._of_run.hold()
         self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
         self._key = told["key"]
         self._variables: dict[int, dict[str, str]] = {_ALL: {far_files.KEY: self._key}}
@@ -305,12 +313,13 @@ class Keeper:
         make_folders(plan)
         with Guard() as guard:
             self._meet(addresses)  # the guard must not hold the ends of pipes
-            board = create_board(plan, self.records.layer_log, self.records.trace)
+            can_resume = self._plan.can_resume
+            board = create_board(plan, self.records.layer_log, self.records.trace, can_resume=can_resume)
             try:
                 tell_left_files(plan, board, self.run)
                 tell_links(plan, board)
                 ports = BoardPorts(plan)
-                start = _Start(board, ports, guard.token, self.records, can_resume=False)
+                start = _Start(board, ports, guard.token, self._of_run, can_resume=can_resume)
                 start.variables, start.descriptors = self._variables, self._descriptors
                 start.spanning = self._spanning
                 self._spanning.serve(board, ports, guard.token, addresses)
@@ -364,7 +373,7 @@ class Keeper:
     def _records(self, task: TaskPlan) -> RunDirectory:
         """Where the log of a task goes: a program's among those of the run."""
         stands_in = task.is_part and not self._spanning.leads(task.index)
-        return self.records if task.is_relay or stands_in else RunDirectory(self.run)
+        return self.records if task.is_relay or stands_in else self._of_run
 
     def fileno(self) -> int:
         """Readable when the head has said something."""

@@ -97,7 +97,9 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
         records = RunDirectory.create(plan, options.run_dir, planned.record)
         make_folders(plan)
         run_hooks(plan)
-        board = meeting.make(lambda path: create_board(plan, records.layer_log, records.trace, path))
+        board = meeting.make(
+            lambda path: create_board(plan, records.layer_log, records.trace, path, can_resume=plan.can_resume)
+        )
         tell_left_files(plan, board, records.path)
         tell_links(plan, board)
         setting = JobSetting(

@@ -68,7 +68,7 @@ class RunDirectory:
                 run.write_json(RESUMPTION, resumption)
             if plan.can_resume:
                 (path / "points").mkdir()
-                (path / KEPT).mkdir()
+                run.make_kept()
             atomic.put(path / "plan.json", planfile.dumps(plan))
             run.hold()
             if not wanted:  # now there is something to be resumed
@@ -83,9 +83,13 @@ class RunDirectory:
         return run
 
     def hold(self) -> None:
-        """Let others see, by a lock on the plan, that the run goes on."""
+        """Let others see that the run goes on, by a lock on the plan which all have that look after a part of it."""
         self._lock = os.open(self.path / "plan.json", os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def make_kept(self) -> None:
+        """Make room for second names of checkpoints."""
+        (self.path / KEPT).mkdir()
 
     @property
     def layer_log(self) -> Path:
@@ -111,8 +115,9 @@ class RunDirectory:
         runs = [str(self.path)]
         with contextlib.suppress(OSError, ValueError, KeyError):
             runs += json.loads((self.path / RESUMPTION).read_text(encoding="utf-8"))["runs"]
-        for run in runs:
-            shutil.rmtree(Path(run) / KEPT, ignore_errors=True)
+        for run in map(Path, runs):
+            for kept in (run / KEPT, *run.glob(f"hosts/*/{KEPT}")):
+                shutil.rmtree(kept, ignore_errors=True)
 
     def write_json(self, name: str, value: Any) -> None:
         """Leave a record.

@@ -117,7 +117,7 @@ class BoardPorts:
         return [one for one in plan.channels if one.outport in self._index and one.inport in self._index]
 
 
-def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -> Board:
+def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None, *, can_resume: bool) -> Board:
     """The board of a run.
 
     Raises:
@@ -134,7 +134,7 @@ def create_board(plan: Plan, log: Path, trace: Path, path: Path | None = None) -
             log=log,
             trace=trace,
             path=path,
-            trace_at_once=plan.can_resume,
+            trace_at_once=can_resume,
         )
     except FileNotFoundError as error:
         raise ResourceError(str(error.strerror)) from error

@@ -1,0 +1,237 @@
+"""The traces of a run's hosts, as one trace of a run on one machine: without relays, in the numbers of the whole plan.
+
+Each host has its own order of events, and its own numbers for steps that have come to it. A step arrives on a host
+after it has left another one, which joins the orders of these two; else events go by the clocks of the hosts.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wilkins.flow.trace import BrokenTraceError, Event, read_trace
+from wilkins.launch.records.rundir import CLOCKS
+from wilkins.plan.plan import Plan
+from wilkins.plan.split import Part, Relay, leads, parts, ranks_on, spans
+
+_OF_PROGRAMS = ("start", "end", "done")
+_OF_STEPS = ("publish", "open", "skip", "drop")
+_TOLD = (*_OF_PROGRAMS, *_OF_STEPS, "file")
+
+UNCLEAR = -1
+"""The number of a step that may be any of several."""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """Which steps have come to a host from another one."""
+
+    begin: int
+    """The number that the first one got there."""
+    numbers: list[int] = field(default_factory=list)
+    """Those that their producer has given them."""
+
+
+@dataclass(slots=True)
+class Whole:
+    """What the traces of all hosts tell."""
+
+    events: list[Event] = field(default_factory=list)
+    arrived: dict[tuple[int, int], Arrived] = field(default_factory=dict)
+    """By channel and rank of the producer: on the first host of the reader, if that is another one."""
+
+
+def clocks_ahead(run: Path) -> dict[str, int]:
+    """By how many nanoseconds the clock of each host was ahead of that where the run was started; empty: unknown."""
+    try:
+        clocks = json.loads((run / CLOCKS).read_text(encoding="utf-8"))
+        return {host: int(clock["ahead_ns"]) for host, clock in clocks.items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def events_of(run: Path, plan: Plan) -> Whole:
+    """What the traces of all hosts of a run have told, as far as they can be read."""
+    found = parts(plan)
+    traces = {part.host: _trace(run / "hosts" / plan.hosts[part.host].name) for part in found}
+    ahead = clocks_ahead(run)
+    known = all(plan.hosts[part.host].name in ahead for part in found)
+    starts = {
+        host: ahead[plan.hosts[host].name] if known else events[0].time_ns for host, events in traces.items() if events
+    }
+    return joined(plan, found, {host: _shifted(traces[host], start) for host, start in starts.items()})
+
+
+def _trace(folder: Path) -> list[Event]:
+    try:
+        return read_trace(folder)
+    except BrokenTraceError as error:
+        return error.before
+    except OSError:
+        return []
+
+
+def _shifted(events: Sequence[Event], start: int) -> list[Event]:
+    return [replace(event, time_ns=event.time_ns - start) for event in events]
+
+
+def joined(plan: Plan, found: Sequence[Part], traces: Mapping[int, Sequence[Event]]) -> Whole:
+    """One trace of several, by host.
+
+    What a host tells after a step has come to it of which the host that sent it has told nothing is left out: where
+    that host was lost, the last lines of its trace may be, too.
+    """
+    joint = _Joint(plan, found)
+    rest = {host: iter(events) for host, events in traces.items()}
+    turns: list[tuple[int, int, Event]] = []
+    waiting: dict[int, tuple[int, int, Event]] = {}
+
+    def advance(host: int) -> None:
+        event = next(rest[host], None)
+        if event is not None:
+            heapq.heappush(turns, (event.time_ns, host, event))
+
+    for host in rest:
+        advance(host)
+    while turns:
+        turn = heapq.heappop(turns)
+        _, host, event = turn
+        relay = joint.awaits(host, event)
+        if relay is not None:
+            waiting[relay] = turn
+            continue
+        sent = joint.note(host, event)
+        if sent in waiting:
+            heapq.heappush(turns, waiting.pop(sent))
+        advance(host)
+    return joint.whole
+
+
+@dataclass(slots=True)
+class _Own:
+    """A host's part, as its trace is read."""
+
+    part: Part
+    tasks: dict[str, int]
+    """By name: places in the part."""
+    relays: dict[str, Relay]
+    ports: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """By task, direction and pattern."""
+    feeds: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By in-port: the out-ports whose steps it gets."""
+    known: dict[tuple[str, int], dict[int, set[int]]] = field(default_factory=lambda: defaultdict(dict))
+    """By name and number here: their producers' numbers, by out-port here."""
+    early: list[Event] = field(default_factory=list)
+    """Of steps that no task will get, and that are not published yet."""
+
+
+class _Joint:
+    def __init__(self, plan: Plan, found: Sequence[Part]) -> None:
+        self.whole = Whole()
+        self._plan = plan
+        self._hosts = {part.host: _own(part) for part in found}
+        self._sent: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        self._come: dict[int, Arrived] = {}
+        for part in found:
+            for task, relay in part.receivers:
+                port = next(port for port in part.plan.ports if port.task == task)
+                self._come[relay.index] = Arrived(port.begins[0] if port.begins else 0)
+                self._note_arrivals(relay)
+
+    def _note_arrivals(self, relay: Relay) -> None:
+        """The numbers that a reader tells of are those on its first host."""
+        ranks = ranks_on(self._plan.tasks[self._plan.ports[relay.outport].task], relay.writes)
+        for channel in relay.channels:
+            reader = self._plan.tasks[self._plan.ports[self._plan.channels[channel].inport].task]
+            if leads(reader) == relay.reads:
+                for rank in ranks:
+                    self.whole.arrived[channel, rank] = self._come[relay.index]
+
+    def awaits(self, host: int, event: Event) -> int | None:
+        """The relay by which a step has come whose other half has yet to tell that it has sent it."""
+        relay = self._hosts[host].relays.get(event.task)
+        if relay is None or event.event != "publish" or relay.reads != host:
+            return None
+        place = event.sequence - self._come[relay.index].begin
+        sent = self._sent[relay.index]
+        return relay.index if place >= len(sent) or sent[place][0] != event.name else None
+
+    def note(self, host: int, event: Event) -> int | None:
+        """Take an event over; the relay whose other half it may let go on."""
+        own = self._hosts[host]
+        if event.event not in _TOLD:
+            return None
+        if (relay := own.relays.get(event.task)) is not None:
+            return self._note_relay(own, relay, event)
+        if (place := own.tasks.get(event.task)) is None:
+            return None
+        task = self._plan.tasks[own.part.tasks[place]]
+        if event.rank >= 0:
+            event = replace(event, rank=event.rank + own.part.first_ranks[place])
+        elif event.event in _OF_PROGRAMS and spans(task) and leads(task) != host:
+            return None  # of what stands in for the program here
+        if event.event in ("open", "skip", "drop"):
+            self._note_read(own, event)
+        else:
+            self.whole.events.append(event)
+            if event.event == "publish":
+                self._publish(own, event, event.sequence)
+        return None
+
+    def _note_relay(self, own: _Own, relay: Relay, event: Event) -> int | None:
+        if relay.writes == own.part.host:
+            if event.event == "open":
+                self._sent[relay.index].append((event.name, event.sequence))
+                return relay.index
+            if event.event in ("skip", "drop"):
+                self.whole.events += self._for_readers(relay, event)
+        elif event.event == "publish":
+            come = self._come[relay.index]
+            place = event.sequence - come.begin
+            if place == len(come.numbers):  # else it is told twice: a process was killed as it published
+                number = self._sent[relay.index][place][1]
+                come.numbers.append(number)
+                self._publish(own, event, number)
+        return None
+
+    def _for_readers(self, relay: Relay, event: Event) -> Iterator[Event]:
+        for channel in relay.channels:
+            port = self._plan.ports[self._plan.channels[channel].inport]
+            yield replace(event, task=self._plan.tasks[port.task].name, pattern=port.pattern)
+
+    def _publish(self, own: _Own, event: Event, number: int) -> None:
+        """A step is there for readers on its host; its producer has given it a number."""
+        port = own.ports.get((event.task, "out", event.pattern))
+        if port is None:
+            return
+        own.known[event.name, event.sequence].setdefault(port, set()).add(number)
+        early, own.early = own.early, []
+        for one in early:
+            self._note_read(own, one)
+
+    def _note_read(self, own: _Own, event: Event) -> None:
+        """A task has had a step, or will not get it."""
+        inport = own.ports.get((event.task, "in", event.pattern))
+        known = own.known.get((event.name, event.sequence), {})
+        outports = own.feeds[inport] if inport is not None else ()
+        numbers = {number for outport in outports for number in known.get(outport, ())}
+        if not numbers and event.event != "open":
+            own.early.append(event)
+            return
+        number = numbers.pop() if len(numbers) == 1 else UNCLEAR
+        self.whole.events.append(replace(event, sequence=number))
+
+
+def _own(part: Part) -> _Own:
+    tasks = part.plan.tasks
+    relays = {tasks[place].name: relay for place, relay in (*part.senders, *part.receivers)}
+    own = _Own(part, {tasks[place].name: place for place in range(len(part.tasks))}, relays)
+    for port in part.plan.ports:
+        own.ports[tasks[port.task].name, port.direction, port.pattern] = port.index
+    for channel in part.plan.channels:
+        own.feeds[channel.inport].append(channel.outport)
+    return own
