@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import UsageError
-from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch.hosts.control import PATIENCE
-from wilkins.launch.records.hosttraces import Whole, events_of
+from wilkins.launch.records.hosttraces import Whole, trace_of
 from wilkins.launch.records.rundir import RESUMPTION
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
@@ -71,18 +70,7 @@ def load(folder: Path) -> OldRun:
             f"'restart:' to tasks of {plan.source.name} (`wilkins help restarting`), and run it anew"
         )
     before, runs, loops = _before(path, plan)
-    return OldRun(path, plan, _traced(path, plan), before, [str(path), *runs], loops)
-
-
-def _traced(path: Path, plan: Plan) -> Whole:
-    if plan.hosts:
-        return events_of(path, plan)
-    try:
-        return Whole(read_trace(path))
-    except FileNotFoundError:
-        return Whole()
-    except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
-        return Whole(error.before)
+    return OldRun(path, plan, trace_of(path, plan), before, [str(path), *runs], loops)
 
 
 def let_go() -> None:

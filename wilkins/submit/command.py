@@ -47,8 +47,10 @@ def told(plan: Plan, job: JobRequest, scheduler: Scheduler, number: str, run: Pa
         ("state", f"{scheduler.state} {number}"),
         ("cancel", f"{scheduler.cancel} {number}"),
     ]
-    if plan.can_resume and job.nodes == 1:
-        rows.append(("go on", f"wilkins submit --resume {_resumed(plan, job, run)}   (if it ends before all is done)"))
+    if plan.can_resume:
+        nodes = f"--nodes {job.nodes} " if job.nodes > 1 else ""
+        how = f"wilkins submit {nodes}--resume {_resumed(plan, job, run)}   (if it ends before all is done)"
+        rows.append(("go on", how))
     head = f"job {number} of {scheduler.title}: {job.name}, {job.size}"
     return "\n".join([head, *(f"  {what:<6}  {how}" for what, how in rows)])
 

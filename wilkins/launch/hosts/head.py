@@ -361,6 +361,7 @@ class Head:
                 traced(self.plan, host.part, RunDirectory(self.records.path / "hosts" / host.name).trace)
                 for host in self.hosts
             ],
+            lost={host.name for host in self.hosts if host.gone},
         )
 
     def _note_clocks(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wilkins.flow.trace import BrokenTraceError, read_trace
+from wilkins.launch.records.hosttraces import trace_of
+from wilkins.plan import planfile
 
 _Step = tuple[str, int, str, int]
 
@@ -26,14 +27,9 @@ def differences(before: Path, now: Path) -> list[str]:
 
 
 def _names(run: Path) -> dict[_Step, str]:
-    try:
-        events = read_trace(run)
-    except BrokenTraceError as error:
-        events = error.before
-    except OSError:
-        return {}
+    plan = planfile.loads((run / "plan.json").read_text(encoding="utf-8"))
     return {
         (event.task, event.rank, event.pattern, event.sequence): event.name
-        for event in events
+        for event in trace_of(run, plan).events
         if event.event == "publish"
     }

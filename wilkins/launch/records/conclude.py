@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from wilkins.launch.programs.output import Terminal
@@ -60,6 +60,7 @@ def tell_end(
     wall_s: float,
     crossings: Sequence[Crossing] = (),
     traces: Sequence[Trace] = (),
+    lost: Collection[str] = (),
 ) -> int:
     """Record and tell what a run did, all of whose programs have ended.
 
@@ -72,6 +73,7 @@ def tell_end(
         strict: unread steps make it fail.
         crossings: what crossed from one host to another.
         traces: those of the hosts, if there are several.
+        lost: hosts that are lost.
 
     Returns:
         What it exits with.
@@ -106,7 +108,7 @@ def tell_end(
         terminal.say(message)
     more_tables = [text for text in (account.table(), table(crossings, "summary.json")) if text]
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, more=more_tables))
-    for line in summary.how_to_go_on(plan, report, code, records.path):
+    for line in summary.how_to_go_on(plan, report, code, records.path, lost):
         terminal.say(line)
     if fails:
         terminal.say(failure)

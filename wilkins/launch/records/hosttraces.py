@@ -54,8 +54,12 @@ def clocks_ahead(run: Path) -> dict[str, int]:
         return {}
 
 
-def events_of(run: Path, plan: Plan) -> Whole:
-    """What the traces of all hosts of a run have told, as far as they can be read."""
+def trace_of(run: Path, plan: Plan) -> Whole:
+    """What a run has told, on one machine or on several hosts, as far as it can be read."""
+    return _of_hosts(run, plan) if plan.hosts else Whole(_trace(run))
+
+
+def _of_hosts(run: Path, plan: Plan) -> Whole:
     found = parts(plan)
     traces = {part.host: _trace(run / "hosts" / plan.hosts[part.host].name) for part in found}
     ahead = clocks_ahead(run)
@@ -69,7 +73,7 @@ def events_of(run: Path, plan: Plan) -> Whole:
 def _trace(folder: Path) -> list[Event]:
     try:
         return read_trace(folder)
-    except BrokenTraceError as error:
+    except BrokenTraceError as error:  # a disk that was full: what comes later cannot be told
         return error.before
     except OSError:
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -187,12 +187,18 @@ def old_names(plan: Plan, report: dict[str, Any]) -> list[str]:
     return found
 
 
-def how_to_go_on(plan: Plan, report: dict[str, Any], code: int, folder: Path) -> list[str]:
-    """The command that goes on with a run that has not done all, if there is something to go back to."""
+def how_to_go_on(plan: Plan, report: dict[str, Any], code: int, folder: Path, lost: Collection[str] = ()) -> list[str]:
+    """The command that goes on with a run that has not done all, if there is something to go back to.
+
+    Args:
+        lost: hosts of the run.
+    """
     if code == 0 or not plan.can_resume:
         return []
     job = f"mpiexec -n {plan.total_ranks} " if plan.launch == "one-job" else ""
-    lines = [f"to go on with this run: {job}wilkins run --resume {folder}"]
+    rest = [host for host in plan.hosts if host.name not in lost]
+    where = f" --hosts {','.join(f'{host.name}:{host.slots}' for host in rest)}" if lost and rest and not job else ""
+    lines = [f"to go on with this run: {job}wilkins run --resume {folder}{where}"]
     if report["trace_stopped"]:
         lines.append(
             f"it goes back further than it might: {folder / 'trace.tsv'} could not be written to the end, for the disk "
