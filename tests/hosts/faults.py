@@ -1,4 +1,4 @@
-"""A run over three hosts in which one thing fails at a random moment, and what has to hold after that."""
+"""A run over three hosts in which one thing fails at a random moment, what has to hold after that, and its rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from hosts.rig import Rig
 from programs.build import build, parallel_c
 
-from support import WILKINS, Tree, must_run, started_tree, write_program
+from support import WILKINS, Tree, must_run, run_tree, started_tree, write_program
 
 HEAD = "node0"
 """Where `wilkins run` is called, whichever hosts have tasks."""
@@ -47,28 +47,47 @@ _PROBE = re.compile(r"open_mpi\.[0-9]+$")
 """An empty file that Open MPI makes and removes as it starts: there if it was killed between the two."""
 
 WRITE = """#!{python}
-import sys, time
+import os, time
 import h5py, numpy
-for step in range({steps}):
-    with h5py.File(f"out{{step:03d}}.h5", "w") as file:
-        file["x"] = numpy.full(20000, float(step))
+step, u = 0, numpy.zeros(20000)
+if "WILKINS_RESTART" in os.environ:
+    with h5py.File(os.environ["WILKINS_RESTART"]) as file:
+        step, u = int(file.attrs["step"]), file["u"][:]
+while step < {steps}:
+    u = numpy.sin(u + step) + step
+    with h5py.File(f"u{{step:04d}}.h5", "w") as file:
+        file["u"] = u
+    step += 1
+    if step % 4 == 0:
+        with h5py.File("state.h5", "w") as file:
+            file["u"], file.attrs["step"] = u, step
     time.sleep(0.05)
 """
 READ = """#!{python}
+import json, os, sys
 import h5py
-step = 0
+name, step, total = sys.argv[1], 0, 0.0
+if "WILKINS_RESTART" in os.environ:
+    with open(os.environ["WILKINS_RESTART"]) as file:
+        step, total = json.load(file)
 while True:
     try:
-        file = h5py.File(f"out{{step:03d}}.h5", "r")
+        file = h5py.File(f"u{{step:04d}}.h5", "r")
     except FileNotFoundError:
         break
     with file:
-        x = file["x"][:]
-        assert (x.astype(int) // 1000 == step).all() if {ranks} else (x == step).all(), step
+        total = total * 0.9 + float(file["u"][:].sum())
     step += 1
-print("read", step, "steps", flush=True)
+    if step % 3 == 0:
+        with open(f"{{name}}.json", "w") as file:
+            json.dump([step, total], file)
+with open(f"result-{{name}}.txt", "w") as file:
+    print(step, total, file=file)
 """
-_READER = '  - {{func: ./read.py, name: {}, placement: [{}], inports: [{{filename: "out*.h5"}}]}}\n'
+_WRITER = '  - {{func: {}, name: sim, outports: [{{filename: "u*.h5"}}], {}}}\n'
+_READER = (
+    '  - {{func: ./read.py, name: {0}, args: [{0}], inports: [{{filename: "u*.h5"}}], restart: {{files: {0}.json}}}}\n'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,43 +114,59 @@ def drawn(seed: int, lasts: Callable[[Shape], float]) -> Fault:
     return Fault(shape, tuple(hosts), what, host, draw.random() * lasts(shape))
 
 
-def undisturbed(rig: Rig, folder: Path) -> Callable[[Shape], float]:
-    """How long a run takes if nothing fails, by its shape; it gives all results then."""
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """A run in which nothing fails."""
+
+    seconds: float
+    results: dict[str, str]
+    """What the readers have found, by file."""
+
+
+def undisturbed(rig: Rig, folder: Path) -> Callable[[Shape], Undisturbed]:
+    """The run in which nothing fails, by its shape."""
 
     @cache
-    def lasts(shape: Shape) -> float:
+    def found(shape: Shape) -> Undisturbed:
         fault = Fault(shape, ("node0", "node1", "node2")[: 2 if shape == "pair" else 3], "cut", HEAD, 0.0)
         write_workflow(folder / shape, fault)
         with started(rig, folder / shape, fault) as tree:
             finished = tree.wait(_ENDS_WITHIN)
         assert finished.code == 0, tree.told()
-        assert_complete(folder / shape, fault)
-        return finished.seconds
+        there = results(folder / shape)
+        assert len(there) == len(fault.hosts) - (2 if shape == "ranks" else 1)
+        assert all(text.startswith(f"{_STEPS[shape]} ") for text in there.values())
+        return Undisturbed(finished.seconds, there)
 
-    return lasts
+    return found
+
+
+def results(folder: Path) -> dict[str, str]:
+    """What the readers of a run and of those that it goes on with have found, by file."""
+    return {path.name: path.read_text() for path in folder.glob("result-*.txt")}
 
 
 def write_workflow(folder: Path, fault: Fault) -> None:
     """Its programs and its file."""
     folder.mkdir(exist_ok=True)
-    ranks = fault.shape == "ranks"
     write_program(folder / "write.py", WRITE.format(python=sys.executable, steps=_STEPS[fault.shape]))
-    write_program(folder / "read.py", READ.format(python=sys.executable, ranks=ranks))
-    first, *others = fault.hosts
-    tasks = f'  - {{func: ./write.py, name: sim, placement: [{first}], outports: [{{filename: "out*.h5"}}]}}\n'
-    if ranks:
-        program = build("together.c", *parallel_c("openmpi", static=False))
-        placed = f"nprocs: 4, placement: [{first}, {others[0]}]"
-        tasks = f"  - {{func: {program}, name: sim, args: [write, {_STEPS[fault.shape]}, 5000, 50], {placed},\n"
-        tasks += '      outports: [{filename: "out*.h5"}]}\n'
-        others = others[1:]
-    for number, host in enumerate(others):
-        tasks += _READER.format(f"ana{number}", host)
+    write_program(folder / "read.py", READ.format(python=sys.executable))
+    tasks = _WRITER.format("./write.py", "restart: {files: state.h5}")
+    if fault.shape == "ranks":
+        program, args = build("restartable.c", *parallel_c("openmpi", static=False), "-lm"), [_STEPS["ranks"], 3, 50]
+        again = f'restart: {{files: "chk*.h5", args: {[*args, "--from", "{file}"]}}}'
+        tasks = _WRITER.format(program, f"nprocs: 4, args: {args}, {again}")
+    for number in range(len(fault.hosts) - (2 if fault.shape == "ranks" else 1)):
+        tasks += _READER.format(f"ana{number}")
     (folder / "workflow.yaml").write_text("tasks:\n" + tasks)
 
 
-def trial(rig: Rig, folder: Path, fault: Fault) -> bool:
-    """Let a run meet a fault, and see to it that all ends as it has to; False: the fault came too late."""
+def trial(rig: Rig, folder: Path, fault: Fault, wanted: dict[str, str]) -> bool:
+    """Let a run meet a fault, see to it that all ends as it has to, and go on; False: the fault came too late.
+
+    Args:
+        wanted: the results.
+    """
     write_workflow(folder, fault)
     with started(rig, folder, fault) as tree:
         time.sleep(fault.after)
@@ -139,6 +174,8 @@ def trial(rig: Rig, folder: Path, fault: Fault) -> bool:
         try:
             finished = tree.wait(_ENDS_WITHIN)
             assert_clean(rig, tree, fault)
+            if finished.code:
+                assert_goes_on(rig, folder, fault)
         finally:
             if fault.what == "cut":
                 rig.join(fault.host)
@@ -147,9 +184,9 @@ def trial(rig: Rig, folder: Path, fault: Fault) -> bool:
     print(f"{fault}: {'met' if met else 'too late'}, exit code {finished.code}\n{finished.err}")
     if finished.code == 0 or (not met and fault.what != "all"):
         assert finished.code == 0, tree.told()
-        assert_complete(folder, fault)
     elif fault.what != "head" and (fault.what != "all" or fault.host != HEAD):
         assert_explained(finished.err, fault)
+    assert results(folder) == wanted
     return met
 
 
@@ -175,17 +212,21 @@ def assert_explained(said: str, fault: Fault) -> None:
     assert re.search(r"\b(sim|ana[01])\b", words), said
 
 
-def assert_complete(folder: Path, fault: Fault) -> None:
-    """Every reader has read every step."""
-    logs = sorted((folder / "wilkins-runs/latest").glob("ana*.log"))
-    assert logs
-    for log in logs:
-        assert log.read_text().splitlines() == [f"read {_STEPS[fault.shape]} steps"], log
+def assert_goes_on(rig: Rig, folder: Path, fault: Fault) -> None:
+    """The hosts that are left do the rest."""
+    rest = [host for host in rig.names if host != fault.host or fault.what not in ("cut", "all")]
+    there = (folder / "wilkins-runs/latest/plan.json").exists()
+    what = ("--resume", "latest") if there else ("workflow.yaml",)
+    hosts = ",".join(f"{host}:3" for host in rest)
+    gone_on = run_tree(rig.on(rest[0], *WILKINS, "run", *what, "--hosts", hosts, folder=folder), _ENDS_WITHIN, folder)
+    print(gone_on.out, gone_on.err)
+    assert gone_on.code == 0, gone_on.out + gone_on.err
 
 
 def started(rig: Rig, folder: Path, fault: Fault) -> contextlib.AbstractContextManager[Tree]:
-    """The run."""
-    hosts = ",".join(f"{host}:2" for host in fault.hosts)
+    """The run: each host has as much as fills it."""
+    slots = [2 if fault.shape == "ranks" else 1] * len(fault.hosts)
+    hosts = ",".join(f"{host}:{count}" for host, count in zip(fault.hosts, slots, strict=True))
     return started_tree(rig.on(HEAD, *WILKINS, "run", "--hosts", hosts, "workflow.yaml", folder=folder), folder)
 
 

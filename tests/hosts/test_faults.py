@@ -1,4 +1,7 @@
-"""One thing fails at a random moment of a run over three hosts: all else ends soon, says why, and leaves nothing."""
+"""One thing fails at a random moment of a run over three hosts: all else ends soon, says why, and leaves nothing.
+
+The hosts that are left go on with the run: the result is that of an undisturbed one, bit by bit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hosts.faults import Fault, Shape, assert_clean, drawn, started, trial, undisturbed, write_workflow
+from hosts.faults import Fault, Shape, Undisturbed, assert_clean, drawn, started, trial, undisturbed, write_workflow
 from hosts.rig import NEEDS, Rig
 
 from support import wait_for, write_program
@@ -24,7 +27,13 @@ def rig() -> Iterator[Rig]:
         yield one
 
 
-@pytest.mark.timeout(120)
+@pytest.fixture(scope="module")
+def whole(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape], Undisturbed]:
+    """The run in which nothing fails, by the workflow's shape."""
+    return undisturbed(rig, tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -34,29 +43,24 @@ def rig() -> Iterator[Rig]:
     ],
     ids=lambda fault: f"{fault.shape}-{fault.what}",
 )
-def test_a_fault_ends_all(rig: Rig, tmp_path: Path, fault: Fault) -> None:
-    assert trial(rig, tmp_path, fault), "the run was over before"
-
-
-@pytest.fixture(scope="module")
-def lasts(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape], float]:
-    """How long a run takes when nothing fails, by the workflow's shape."""
-    return undisturbed(rig, tmp_path_factory.mktemp("undisturbed"))
+def test_a_fault_ends_all(rig: Rig, tmp_path: Path, whole: Callable[[Shape], Undisturbed], fault: Fault) -> None:
+    assert trial(rig, tmp_path, fault, whole(fault.shape).results), "the run was over before"
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", range(SEED, SEED + 60))
 def test_a_fault_at_a_random_moment_ends_all(
-    rig: Rig, tmp_path: Path, lasts: Callable[[Shape], float], seed: int
+    rig: Rig, tmp_path: Path, whole: Callable[[Shape], Undisturbed], seed: int
 ) -> None:
-    trial(rig, tmp_path, drawn(seed, lasts))
+    fault = drawn(seed, lambda shape: whole(shape).seconds)
+    trial(rig, tmp_path, fault, whole(fault.shape).results)
 
 
 CHATTER = """#!{python}
 import time
 import h5py
-h5py.File("out000.h5")
+h5py.File("u0000.h5")
 print("begun", flush=True)
 while True:
     print("x" * 10000, flush=True)
