@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins.errors import ResourceError, UsageError, WilkinsError, count_of
+from wilkins.errors import UsageError, WilkinsError, count_of
 from wilkins.submit import arguments
 from wilkins.terminal import streams
 from wilkins.terminal.arguments import count
@@ -63,6 +63,7 @@ def in_job(environment: Mapping[str, str] = os.environ) -> bool:
 
 def _run(parsed: argparse.Namespace) -> int:
     from wilkins.launch.options import RunOptions
+    from wilkins.launch.records.rundir import RUNS
 
     if in_job() and (parsed.hosts is not None or parsed.hostfile is not None):
         raise UsageError("the hosts of an MPI job are those of its ranks; leave out --hosts, or the mpiexec")
@@ -71,7 +72,8 @@ def _run(parsed: argparse.Namespace) -> int:
     file, folder = _workflow(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        return _run_job(file, options, lambda: _planned(parsed, "one-job", file, folder), folder or file.parent)
+        runs = (folder or file.parent) / RUNS
+        return _run_job(file, options, lambda: _planned(parsed, "one-job", file, folder), runs)
     return _launch(_planned(parsed, "alone", file, folder).plan, options)
 
 
@@ -86,9 +88,8 @@ def _launch(plan: Plan, options: RunOptions) -> int:
     return launch.run(plan, options)
 
 
-def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], home: Path | None) -> int:
-    """Be a rank of an MPI job. `home`: the folder of the run's records; None: of a run that goes on with another."""
-    from wilkins.launch.job.leaving import refuse
+def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], runs: Path) -> int:
+    """Be a rank of an MPI job. `runs`: the folder in which the run has its own, unless an option names another."""
     from wilkins.launch.job.rank import this_rank
 
     here = this_rank()
@@ -96,11 +97,9 @@ def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], home
         from wilkins.launch.job import onejob
 
         return onejob.main(given, options, make)
-    if home is None:
-        return refuse(here, ResourceError("a job over several hosts cannot resume a run yet; start it on one host"))
     from wilkins.launch.hostjob.main import main as run_over_hosts
 
-    return run_over_hosts(given, options, make, here, home)
+    return run_over_hosts(given, options, make, here, runs)
 
 
 def _planned(parsed: argparse.Namespace, how: Launch, file: Path, folder: Path | None) -> Planned:
@@ -117,7 +116,7 @@ def _resume(parsed: argparse.Namespace) -> int:
     run = _run_to_resume(parsed)
     options = RunOptions(parsed.run_dir, _seconds(parsed.timeout), parsed.quiet, parsed.strict)
     if in_job():
-        return _run_job(run, options, lambda: _resumed(parsed, run, "one-job", ()), None)
+        return _run_job(run, options, lambda: _resumed(parsed, run, "one-job", ()), run.resolve().parent)
     planned = _resumed(parsed, run, "alone", _named_hosts(parsed))
     streams.show(planned.told)
     return _launch(planned.plan, replace(options, resumption=planned.record))

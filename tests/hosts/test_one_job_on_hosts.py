@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,9 @@ from hosts.rig import NEEDS, Rig
 from hosts.test_tasks_of_several_hosts import all_have_read, together
 from launch.conftest import ONE_STEP, PRODUCER, READER, Job
 from launch.test_one_job import MIXED, PLAIN, build
+from programs.build import build as built
+from programs.build import parallel_c
+from resuming import CHAIN, NORM, SUMS, make, results, want
 
 from support import MPIEXEC, WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
 
@@ -251,3 +255,23 @@ def test_a_host_that_is_cut_off(tmp_path: Path) -> None:
         wait_for(lambda: "the host node1 is lost, with sum, each" in tree.told(), 30, "word of the host")
         for host in rig.names:
             wait_for(partial(_is_clean, rig, host), 60, f"the end of all on {host}")
+
+
+@pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
+def test_a_job_is_gone_on_with(rig: Rig, tmp_path: Path) -> None:
+    """A rank is killed, and another job on other hosts does the rest."""
+    simulation = built("restartable.c", *parallel_c("openmpi", static=False), "-lm")
+    workflow = CHAIN.format(simulation=simulation, mpiexec="mpirun.openmpi --oversubscribe")
+    wanted = want(tmp_path / "whole", workflow, norm=NORM, sums=SUMS.replace("u*.h5", "n*.h5"))
+    folder = make(tmp_path / "killed", workflow, norm=NORM, sums=SUMS.replace("u*.h5", "n*.h5"))
+    with started(rig, folder, "node0:1,node1:1,node2:2", 4, family="openmpi") as tree:
+        wait_for((folder / "sums.h5").exists, 60, "a checkpoint of the last task")
+        rig.signal("node1", "restartable", signal.SIGKILL)
+        assert tree.wait(60).code == 1
+    nothing_is_left(rig)
+    command = [*words("openmpi", "node1:2,node0:2", 4), *WILKINS, "run", "--resume", "latest"]
+    done = run_tree(rig.on("node0", *command, folder=folder), 90, folder)
+    assert done.code == 0, done.out + done.err
+    assert re.search(r"^restartable +/\S+/chk", done.out, re.MULTILINE), done.out
+    assert results(folder) == wanted
+    nothing_is_left(rig)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path
     """Set the run up with the hosts that come, direct it, and let all know the verdict.
 
     Args:
-        path: the workflow file.
+        path: the workflow file, or the run that is gone on with.
         make: decides what is run.
         where: the file by which the hosts meet.
     """
@@ -112,10 +113,10 @@ def lead(path: Path, options: RunOptions, make: Planner, here: Rank, where: Path
 
 
 def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequence[Joined]) -> int:
-    plan = planned_for(path, make, here).plan
-    libraries = world_libraries(plan)
+    planned = planned_for(path, make, here)
+    libraries = world_libraries(planned.plan)
     names = _distinct([joined.name for joined in hosts])
-    plan = as_launched(plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
+    plan = as_launched(planned.plan, [(name, joined.ranks) for name, joined in zip(names, hosts, strict=True)])
     widest = max((label for task in plan.tasks for label in labels(task)), key=len)
     more = {
         "quiet": options.quiet,
@@ -124,6 +125,7 @@ def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequ
         "libraries": {str(index): str(library) for index, (library, linked) in libraries.items() if not linked},
         "bystander": next((str(library) for library, _ in libraries.values()), None),
     }
+    options = replace(options, resumption=planned.record)
     return head.run(plan, options, partial(JobHead, hosts, more), [widest])
 
 

@@ -24,21 +24,20 @@ from wilkins.launch.job.rank import Rank, hosts_key
 from wilkins.launch.options import RunOptions
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
-from wilkins.launch.records.rundir import RUNS
 
 _ENDS_WITHIN = 5.0
 
 
-def main(path: Path, options: RunOptions, make: Planner, here: Rank, home: Path) -> int:
+def main(path: Path, options: RunOptions, make: Planner, here: Rank, runs: Path) -> int:
     """Be one rank of the job; the exit code is the same on all ranks.
 
     Args:
-        path: the workflow file.
+        path: the workflow file, or the run that is gone on with.
         make: decides what is run; used on the first rank alone.
         here: this process's place in the job.
-        home: the folder of the run's records, unless an option names another.
+        runs: the folder of runs, unless an option names another.
     """
-    folder = options.run_dir.parent if options.run_dir else home / RUNS
+    folder = options.run_dir.parent if options.run_dir else runs
     try:
         key = hosts_key()
     except ResourceError as error:
