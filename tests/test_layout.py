@@ -65,7 +65,7 @@ ROOMS = {
     "launch/job launch/hosts",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
-    "launch/records launch",
+    "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
     "wilkins": "errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
     "launch/hosts launch/hostjob report resume submit",
