@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from pathlib import Path
 
 import pytest
 from programs.build import build, parallel_c
-from resuming import CHAIN, NORM, SIMULATION, SUMS, check, seeds
+from resuming import CHAIN, HOSTS, NORM, SIMULATION, SUMS, check, command_of, kill_all, make, run, seeds, seen, trace
+
+from support import WILKINS, Tree, processes_in, started_tree, wait_for
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hosts")]
 
@@ -114,3 +119,84 @@ def test_a_parallel_simulation_on_two_hosts(tmp_path: Path, seed: int) -> None:
     victims = ("everything", "the launcher", "hosts.keeper", "relay.py", "restartable", "far_files")
     places = on("a:1,b:3", "b:1,a:1,c:2", "a:2,b:2", "a:4")
     check(tmp_path, seed, 20, workflow, victims=victims, places=places, norm=NORM, sums=SUMS.replace("u*.h5", "n*.h5"))
+
+
+def killed(folder: Path, step: int, hosts: str) -> None:
+    """Everything is killed when there is a step."""
+    with started_tree([*WILKINS, "run", "--hosts", hosts, "workflow.yaml"], folder, HOSTS):
+        wait_for(lambda: f"\topen\tsums\t0\tu*.h5\tu{step:04d}.h5" in trace(folder), 60, "steps")
+        kill_all(folder)
+
+
+def test_a_host_that_a_task_asks_for_is_not_there(tmp_path: Path) -> None:
+    """It gets another place, as an option says, or the run is refused; of no other key an option may be given."""
+    placed = PAIR.replace("restart: {files: sums.h5}", "restart: {files: sums.h5}\n    placement: [b]")
+    make(tmp_path, placed, simulation=SIMULATION, sums=SUMS)
+    killed(tmp_path, 8, "a:1,b:1")
+    refused = run(tmp_path, "--resume", "latest", "--hosts", "a:1,c:1")
+    assert refused.code == 3
+    assert "task 'sums': 'placement' names the host 'b', which is not there; take other hosts" in refused.err
+    assert "or another place for the task: --set sums.placement=together" in refused.err
+    for option, said in (
+        ("sums.placement=[1", "--set sums.placement=[1"),
+        ("sums.nprocs=2", "of a run that is gone on with, only the placement can be set: TASK.placement=..."),
+        ("sum.placement=[c]", "the run has no task 'sum'; did you mean 'sums'?"),
+    ):
+        refused = run(tmp_path, "--resume", "latest", "--hosts", "a:1,c:1", "--set", option)
+        assert (refused.code, said in refused.err) == (2, True), refused.err
+    done = run(tmp_path, "--resume", "latest", "--hosts", "a:1,c:1", "--set", "sums.placement=[c]")
+    assert done.code == 0, done.err
+    assert re.search(r"^simulation -> sums +u\*\.h5 +a -> c ", done.err, re.MULTILINE), done.err
+    assert seen(tmp_path) == list(range(30))
+
+
+def test_the_hosts_of_the_run_are_taken_if_no_others_are_named(tmp_path: Path) -> None:
+    make(tmp_path, PAIR, simulation=SIMULATION, sums=SUMS)
+    killed(tmp_path, 8, "a:1,b:1")
+    done = run(tmp_path, "--resume", "latest")
+    assert done.code == 0, done.err
+    assert re.search(r"^simulation +/\S+/state.h5 ", done.out, re.MULTILINE), done.out
+    assert re.search(r"^simulation -> sums +u\*\.h5 +a -> b ", done.err, re.MULTILINE), done.err
+    assert seen(tmp_path) == list(range(30))
+    assert not list(tmp_path.glob("wilkins-runs/*/hosts/*/kept"))
+
+
+def test_a_host_that_goes_on_alone_is_waited_for(tmp_path: Path) -> None:
+    """The head is killed, and a keeper stands still, which may still end what its programs do."""
+    make(tmp_path, PAIR.replace("0.05", "0.3"), simulation=SIMULATION, sums=SUMS)
+    with started_tree([*WILKINS, "run", "--hosts", "a:1,b:1", "workflow.yaml"], tmp_path, HOSTS) as tree:
+        wait_for(lambda: "\tu0004.h5" in trace(tmp_path), 60, "steps")
+        keeper = keepers(tree)[0]
+        os.kill(keeper, signal.SIGSTOP)
+        tree.process.kill()
+        with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path, HOSTS) as resumed:
+            wait_for(lambda: len(keepers(tree)) == 2, 30, "the end of the other keeper, and of what watches over it")
+            assert "goes on with" not in resumed.told()
+            os.kill(keeper, signal.SIGCONT)
+            done = resumed.wait(60)
+    assert done.code == 0, done.err
+    assert seen(tmp_path) == list(range(30))
+
+
+def keepers(tree: Tree) -> list[int]:
+    return [pid for pid in processes_in(tree.folder) if "hosts.keeper" in command_of(pid)]
+
+
+ANEW = """
+import h5py
+for step in range(200):
+    with h5py.File(f"u{step:04d}.h5") as file:
+        pass
+"""
+
+
+@pytest.mark.nightly
+def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path) -> None:
+    """It reads numbered files from 0 on, also when it is to go on: that is said while it waits."""
+    many = '"u*.h5", flow: {queue: 100, when_full: drop-oldest}'
+    tasks = PAIR.replace('"30"', '"200"').replace("{files: sums.h5}", "each-step")
+    tasks = tasks.replace('inports: [{filename: "u*.h5"}]', f"inports: [{{filename: {many}}}]")
+    make(tmp_path, tasks, simulation=SIMULATION, sums=ANEW)
+    killed(tmp_path, 9, "a:1,b:1")
+    with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path, HOSTS) as tree:
+        wait_for(lambda: "b: sums: waits for 'u0000.h5', but is to go on with step " in tree.told(), 60, tree.told())

@@ -236,7 +236,8 @@ def _part(
             begin = sum(taken.kept(first) for first, _ in rests)
             made_ports[port] = replace(made_ports[port], begins=(begin,) if begin else ())
             for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
-                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=())
+                had = ((begin, 0),) if begin else ()
+                ends = replace(_under(channel, policy), outport=port, inport=port_of[channel.inport], rests=had)
                 made.append(replace(ends, readers=readers[place][host]))
                 channels.append(Way((place,), relay.writes, relay.reads, arrives=True))
     whole = replace(

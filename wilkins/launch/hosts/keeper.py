@@ -26,6 +26,7 @@ from wilkins.launch.programs.output import Log, Terminal
 from wilkins.launch.programs.process import Program
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.rundir import RunDirectory
+from wilkins.launch.records.summary import old_names
 from wilkins.launch.watch.boardmap import BoardPorts, create_board
 from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.leftfiles import tell_left_files
@@ -342,7 +343,7 @@ class Keeper:
                     terminal,
                     on_segment=board.note_segment,
                     on_stop=self._tell_stop,
-                    hints=self._asks.told,
+                    hints=lambda report: [*old_names(plan, report), *self._asks.told(report)],
                     polls=self._asks.polls,
                     inbox=self,
                     family=self._spanning.family,
