@@ -41,10 +41,6 @@ class FlowPolicy:
         """Whether the step of this number, from 0, is one of those that are kept."""
         return step % self.every == self.offset
 
-    def kept(self, steps: int) -> int:
-        """How many of the first so many steps are kept."""
-        return (steps - self.offset + self.every - 1) // self.every
-
 
 LATEST = FlowPolicy(1, 1, "drop-oldest")
 

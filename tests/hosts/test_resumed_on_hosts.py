@@ -61,6 +61,7 @@ total, seen = json.loads(point.label) if point else (0.0, [])
 for step in wilkins.transport.open("{pattern}"):
     total = total * 0.9 + float(step["u"].sum())
     seen.append(int(step.attrs["step"]))
+    assert step.sequence == seen[-1]
     step.release()
     if len(seen) % {every} == 0:
         points.tell(json.dumps([total, seen]), {counts})

@@ -223,17 +223,16 @@ def _part(
         written = plan.ports[relay.outport]
         carried = [plan.channels[channel] for channel in relay.channels]
         rests = _rests(plan, relay, ranks)
-        taken = relays.taken(_policies(carried))
         if relay.writes == host:
             senders.append((len(made_tasks), relay))
             port = _half(plan, relay, "send", made_tasks, made_ports, written)
-            kept = replace(_under(carried[0], taken), rests=rests)
+            kept = replace(_under(carried[0], relays.taken(_policies(carried))), rests=rests)
             made.append(replace(kept, outport=port_of[relay.outport], inport=port, readers=1))
             channels.append(Way(relay.channels, relay.writes, relay.reads))
         else:
             receivers.append((len(made_tasks), relay))
             port = _half(plan, relay, "receive", made_tasks, made_ports, written)
-            begin = sum(taken.kept(first) for first, _ in rests)
+            begin = sum(first for first, _ in rests)
             made_ports[port] = replace(made_ports[port], begins=(begin,) if begin else ())
             for place, channel, policy in zip(relay.channels, carried, relays.given(_policies(carried)), strict=True):
                 had = ((begin, 0),) if begin else ()

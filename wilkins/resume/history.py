@@ -12,7 +12,6 @@ from itertools import islice, takewhile
 
 from wilkins.flow.recovery import Position
 from wilkins.flow.trace import Event
-from wilkins.launch.records.hosttraces import Arrived
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.resume.restart_point import Joined, RestartPoint, Stream
 from wilkins.schema.patterns import intersect, is_wild
@@ -86,16 +85,11 @@ class _Order:
         return dict(self._reached) if count == 0 or self._steps[count - 1][2] else None
 
 
-_NONE: Mapping[tuple[int, int], Arrived] = {}
-
-
 class History:
     """What the events of one run tell of its tasks."""
 
-    def __init__(self, plan: Plan, events: Iterable[Event], arrived: Mapping[tuple[int, int], Arrived] = _NONE) -> None:
-        """`arrived`: by channel and rank of the producer, how steps were numbered where they came from another host."""
+    def __init__(self, plan: Plan, events: Iterable[Event]) -> None:
         self._plan = plan
-        self._arrived = arrived
         self._number = {task.name: task.index for task in plan.tasks}
         self._ports = {
             (port.task, port.direction, port.pattern): port.index for port in plan.ports if port.mode != "plain"
@@ -352,16 +346,14 @@ class History:
             count = (told.consumed if port.direction == "in" else told.published).get(port.pattern, 0)
             if not count:
                 continue
-            found = self._told_out(port, count) if port.direction == "out" else self._told_in(port)
+            found = self._told_out(port, count) if port.direction == "out" else self._told_in(port, count)
             if found is None:  # one number cannot say how far it was with several
                 return None
             place, stream = found
             if place is None:
                 published[stream] = count
-            elif (had := self.reached(place, stream, count)) is not None:
-                consumed[place, stream] = had
             else:
-                return None
+                consumed[place, stream] = count
         point = self._point("told", consumed, published)
         return RestartPoint("told", point.position, point.offered, told.file, 0, points.line(told))
 
@@ -373,29 +365,20 @@ class History:
             return None
         return None, streams[0]
 
-    def _told_in(self, port: PortPlan) -> tuple[int, Stream] | None:
-        """On which channel, and of which stream, a task has told how much it had consumed; None as above."""
-        found: list[Joined] = []
+    def _told_in(self, port: PortPlan, count: int) -> tuple[int, Stream] | None:
+        """On which channel, and of which stream, a task has told that it had consumed so much; None as above."""
+        found: dict[Joined, int] = {}
         for place in self._into[port.index]:
             channel = self._plan.channels[place]
             for rank in range(self._plan.tasks[self._plan.ports[channel.outport].task].nprocs):
                 stream = channel.outport, rank
                 # It may have had more, before this run, than is made again by now.
-                if self.published.get(stream, 0) or (channel.rests and channel.rests[rank][0]):
-                    found.append((place, stream))
-        return found[0] if len(found) == 1 else None
-
-    def reached(self, place: int, stream: Stream, count: int) -> int | None:
-        """How far a task was on a stream that had come to it up to this number; None: it cannot have been there."""
-        rests = self._plan.channels[place].rests
-        first = rests[stream[1]][0] if rests else 0
-        come = self._arrived.get((place, stream[1]))
-        if come is None:
-            return count if count <= max(self.published.get(stream, 0), first) else None
-        last = count - come.begin - 1
-        if last == -1:
-            return first
-        return come.numbers[last] + 1 if 0 <= last < len(come.numbers) else None
+                most = max(self.published.get(stream, 0), channel.rests[rank][0] if channel.rests else 0)
+                if most:
+                    found[place, stream] = most
+        if len(found) != 1 or count > next(iter(found.values())):
+            return None
+        return next(iter(found))
 
     def _told_opened(self, task: TaskPlan, port: PortPlan, count: int) -> dict[Joined, int] | None:
         """How far a task was on each stream of an in-port when it had opened so many steps of it; None as above."""

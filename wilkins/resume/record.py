@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.errors import UsageError
+from wilkins.flow.trace import Event
 from wilkins.launch.hosts.control import PATIENCE
-from wilkins.launch.records.hosttraces import Whole, trace_of
+from wilkins.launch.records.hosttraces import trace_of
 from wilkins.launch.records.rundir import RESUMPTION
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
@@ -32,7 +33,7 @@ class OldRun:
 
     path: Path
     plan: Plan
-    traced: Whole
+    events: list[Event]
     before: list[list[RestartPoint]]
     """By task, the oldest first: points of the runs before it that it could have gone back to."""
     runs: list[str]

@@ -55,7 +55,7 @@ def resume(
     if plan.launch != launch:
         how = "alone, without an mpiexec" if plan.launch == "alone" else f"with an mpiexec -n {plan.total_ranks}"
         raise UsageError(f"--resume {folder}: the run was launched {how}; launch this one like it")
-    history = History(plan, old.traced.events, old.traced.arrived)
+    history = History(plan, old.events)
     told = [points.read(RunDirectory(old.path).points_path(task.name)) for task in plan.tasks]
     kept = _kept(plan, told, history)
     found: list[list[RestartPoint]] = []
@@ -128,15 +128,14 @@ def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict
     for task in plan.tasks:
         if started_ready_made(task) != "checkpoint":
             continue
-        for place, channel in enumerate(plan.channels):
+        for channel in plan.channels:
             inport = plan.ports[channel.inport]
             streams = [stream for stream in history.published if stream[0] == channel.outport]
             if inport.task != task.index or len(streams) != 1:
                 continue
             for point in told[task.index]:
-                had = history.reached(place, streams[0], point.consumed.get(inport.pattern, 0))
-                if point.file and had:
-                    found[streams[0], had - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
+                if point.file and point.consumed.get(inport.pattern):
+                    found[streams[0], point.consumed[inport.pattern] - 1] = os.path.abspath(task.cwd / point.file)  # noqa: PTH100 - links stay
     return found
 
 

@@ -381,6 +381,7 @@ struct SlotRecord {
     uint32_t writer_process;             // of a resting one: who closed it
     uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
     uint64_t sequence;
+    uint64_t numbered;                   // of one that has come from another host: one more than its sequence there; 0: it was made here
     uint64_t stamp;                      // grows with every creation in the run; identifies the step
     uint64_t published_stamp;            // order of publication over the whole run
     int64_t published_ns;                // wall clock

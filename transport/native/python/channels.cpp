@@ -54,7 +54,11 @@ WILKINS_API(int, wilkins_channels_take(int index, int waits, StepFile** step)) {
 WILKINS_API(const char*, wilkins_channels_name(const StepFile* step)) { return step->name(); } WILKINS_OR(nullptr)
 
 // Its number within what its rank of the producer publishes on its port.
-WILKINS_API(uint64_t, wilkins_channels_sequence(const StepFile* step)) { return process().board.slot(step->state->slot).sequence; } WILKINS_OR(0)
+// As its producer counts, on whichever host.
+WILKINS_API(uint64_t, wilkins_channels_sequence(const StepFile* step)) {
+    const SlotRecord& slot = process().board.slot(step->state->slot);
+    return slot.numbered ? slot.numbered - 1 : slot.sequence;
+} WILKINS_OR(0)
 
 // The file in memory: its first byte, and how many there are.
 WILKINS_API(const unsigned char*, wilkins_channels_bytes(const StepFile* step, uint64_t* size)) {

@@ -50,6 +50,7 @@ struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
     uint64_t size;    // of the step
+    uint64_t number;  // that its producer has given it
     StepToken token;
     uint64_t published;  // its place in the order of publication, on its host
     uint64_t before;
@@ -127,7 +128,9 @@ int send_step(int wire, const StepFile& step, const char* name, const char* fold
               const std::vector<lent::Range>& asked) {
     const uint64_t size = step.eof();
     const std::vector<lent::Range> brought = inside(asked, size);
-    const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, step.token(), step.state->published,
+    const StepToken token = step.token();
+    const uint64_t number = process().board.slot(token.slot).sequence;
+    const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, number, token, step.state->published,
                        before.size(), brought.size()};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
@@ -232,6 +235,7 @@ int receive_step(int wire, const char* name, const Head& head, const char* lende
     int error = 0;
     StepFile* step = open_step(match, Intent::create, 1, &error);
     if (!step) return error;
+    process().board.slot(step->token().slot).numbered = head.number + 1;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
     if (!error) error = fill(wire, *step, head, brought, lender);

@@ -118,6 +118,7 @@ void clear_slot(const Board& board, int index) {
     slot.name[0] = 0;
     slot.holds = 0;
     slot.kept_for = 0;
+    slot.numbered = 0;
     slot.size.store(0);
     slot.broken.store(0);
     slot.inherited.store(0);

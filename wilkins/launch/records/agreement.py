@@ -30,6 +30,6 @@ def _names(run: Path) -> dict[_Step, str]:
     plan = planfile.loads((run / "plan.json").read_text(encoding="utf-8"))
     return {
         (event.task, event.rank, event.pattern, event.sequence): event.name
-        for event in trace_of(run, plan).events
+        for event in trace_of(run, plan)
         if event.event == "publish"
     }

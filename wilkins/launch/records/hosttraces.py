@@ -16,7 +16,7 @@ from pathlib import Path
 from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch.records.rundir import CLOCKS
 from wilkins.plan.plan import Plan
-from wilkins.plan.split import Part, Relay, leads, parts, ranks_on, spans
+from wilkins.plan.split import Part, Relay, leads, parts, spans
 
 _OF_PROGRAMS = ("start", "end", "done")
 _OF_STEPS = ("publish", "open", "skip", "drop")
@@ -24,25 +24,6 @@ _TOLD = (*_OF_PROGRAMS, *_OF_STEPS, "file")
 
 UNCLEAR = -1
 """The number of a step that may be any of several."""
-
-
-@dataclass(slots=True)
-class Arrived:
-    """Which steps have come to a host from another one."""
-
-    begin: int
-    """The number that the first one got there."""
-    numbers: list[int] = field(default_factory=list)
-    """Those that their producer has given them."""
-
-
-@dataclass(slots=True)
-class Whole:
-    """What the traces of all hosts tell."""
-
-    events: list[Event] = field(default_factory=list)
-    arrived: dict[tuple[int, int], Arrived] = field(default_factory=dict)
-    """By channel and rank of the producer: on the first host of the reader, if that is another one."""
 
 
 def clocks_ahead(run: Path) -> dict[str, int]:
@@ -54,12 +35,12 @@ def clocks_ahead(run: Path) -> dict[str, int]:
         return {}
 
 
-def trace_of(run: Path, plan: Plan) -> Whole:
+def trace_of(run: Path, plan: Plan) -> list[Event]:
     """What a run has told, on one machine or on several hosts, as far as it can be read."""
-    return _of_hosts(run, plan) if plan.hosts else Whole(_trace(run))
+    return _of_hosts(run, plan) if plan.hosts else _trace(run)
 
 
-def _of_hosts(run: Path, plan: Plan) -> Whole:
+def _of_hosts(run: Path, plan: Plan) -> list[Event]:
     found = parts(plan)
     traces = {part.host: _trace(run / "hosts" / plan.hosts[part.host].name) for part in found}
     ahead = clocks_ahead(run)
@@ -83,7 +64,7 @@ def _shifted(events: Sequence[Event], start: int) -> list[Event]:
     return [replace(event, time_ns=event.time_ns - start) for event in events]
 
 
-def joined(plan: Plan, found: Sequence[Part], traces: Mapping[int, Sequence[Event]]) -> Whole:
+def joined(plan: Plan, found: Sequence[Part], traces: Mapping[int, Sequence[Event]]) -> list[Event]:
     """One trace of several, by host.
 
     What a host tells after a step has come to it of which the host that sent it has told nothing is left out: where
@@ -112,7 +93,7 @@ def joined(plan: Plan, found: Sequence[Part], traces: Mapping[int, Sequence[Even
         if sent in waiting:
             heapq.heappush(turns, waiting.pop(sent))
         advance(host)
-    return joint.whole
+    return joint.events
 
 
 @dataclass(slots=True)
@@ -135,32 +116,25 @@ class _Own:
 
 class _Joint:
     def __init__(self, plan: Plan, found: Sequence[Part]) -> None:
-        self.whole = Whole()
+        self.events: list[Event] = []
         self._plan = plan
         self._hosts = {part.host: _own(part) for part in found}
         self._sent: dict[int, list[tuple[str, int]]] = defaultdict(list)
-        self._come: dict[int, Arrived] = {}
+        """By relay: names and numbers of the steps that have left."""
+        self._next: dict[int, int] = {}
+        """By relay: the number, where it comes, of the next one."""
+        self._begin: dict[int, int] = {}
         for part in found:
             for task, relay in part.receivers:
                 port = next(port for port in part.plan.ports if port.task == task)
-                self._come[relay.index] = Arrived(port.begins[0] if port.begins else 0)
-                self._note_arrivals(relay)
-
-    def _note_arrivals(self, relay: Relay) -> None:
-        """The numbers that a reader tells of are those on its first host."""
-        ranks = ranks_on(self._plan.tasks[self._plan.ports[relay.outport].task], relay.writes)
-        for channel in relay.channels:
-            reader = self._plan.tasks[self._plan.ports[self._plan.channels[channel].inport].task]
-            if leads(reader) == relay.reads:
-                for rank in ranks:
-                    self.whole.arrived[channel, rank] = self._come[relay.index]
+                self._begin[relay.index] = self._next[relay.index] = port.begins[0] if port.begins else 0
 
     def awaits(self, host: int, event: Event) -> int | None:
         """The relay by which a step has come whose other half has yet to tell that it has sent it."""
         relay = self._hosts[host].relays.get(event.task)
         if relay is None or event.event != "publish" or relay.reads != host:
             return None
-        place = event.sequence - self._come[relay.index].begin
+        place = event.sequence - self._begin[relay.index]
         sent = self._sent[relay.index]
         return relay.index if place >= len(sent) or sent[place][0] != event.name else None
 
@@ -181,7 +155,7 @@ class _Joint:
         if event.event in ("open", "skip", "drop"):
             self._note_read(own, event)
         else:
-            self.whole.events.append(event)
+            self.events.append(event)
             if event.event == "publish":
                 self._publish(own, event, event.sequence)
         return None
@@ -192,14 +166,11 @@ class _Joint:
                 self._sent[relay.index].append((event.name, event.sequence))
                 return relay.index
             if event.event in ("skip", "drop"):
-                self.whole.events += self._for_readers(relay, event)
-        elif event.event == "publish":
-            come = self._come[relay.index]
-            place = event.sequence - come.begin
-            if place == len(come.numbers):  # else it is told twice: a process was killed as it published
-                number = self._sent[relay.index][place][1]
-                come.numbers.append(number)
-                self._publish(own, event, number)
+                self.events += self._for_readers(relay, event)
+        elif event.event == "publish" and event.sequence == self._next[relay.index]:
+            # (Else it is told twice: a process was killed as it published, and another one has done what was left.)
+            self._next[relay.index] += 1
+            self._publish(own, event, self._sent[relay.index][event.sequence - self._begin[relay.index]][1])
         return None
 
     def _for_readers(self, relay: Relay, event: Event) -> Iterator[Event]:
@@ -227,7 +198,7 @@ class _Joint:
             own.early.append(event)
             return
         number = numbers.pop() if len(numbers) == 1 else UNCLEAR
-        self.whole.events.append(replace(event, sequence=number))
+        self.events.append(replace(event, sequence=number))
 
 
 def _own(part: Part) -> _Own:
