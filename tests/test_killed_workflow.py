@@ -17,6 +17,7 @@ from typing import Any
 
 import h5py
 import pytest
+from resuming import HOSTS
 
 from support import MPIEXEC, WILKINS, Tree, processes_in, run_tree, started_tree, wait_for
 
@@ -25,7 +26,8 @@ SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
 LIMIT = 240
 TASKS = (b"flame.py", b"report.py", b"tasks/__main__.py")
 RESUME = ("--resume", "wilkins-runs/latest")
-ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", **HOSTS}
+PLACES = [("--hosts", hosts) for hosts in ("a:3,b:3", "b:1,c:4", "c:2,a:2,b:2")]
 
 pytestmark = [pytest.mark.needs("python:torch", MPIEXEC), pytest.mark.timeout(900)]
 
@@ -115,19 +117,21 @@ def strike(tree: Tree, victim: str, rng: random.Random) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, number: int) -> None:
-    """A trainer of one rank, or of two; alone, or as one job, whatever ran undisturbed."""
+    """A trainer of one rank, or of two; alone, as one job, or on other hosts each time, whatever ran undisturbed."""
     seed = 1000 * SEED + number
     rng = random.Random(seed)
     ranks = 2 if number % 3 == 2 else 1
     job = number % 6 == 2
     command = (MPIEXEC, "-n", str(4 + ranks), *WILKINS, "run") if job else (*WILKINS, "run")
     expected, seconds = undisturbed(tmp_path_factory.getbasetemp(), ranks)
-    story = [f"seed {seed}, {ranks} ranks, {'one job' if job else 'alone'}"]
+    places = PLACES if number % 3 == 1 else ((),)
+    story = [f"seed {seed}, {ranks} ranks, {'one job' if job else 'on hosts' if places is PLACES else 'alone'}"]
     done = False
     for _ in range(rng.choice([1, 1, 2])):
         victim = rng.choice(["a task", "the launcher", "everything"])
         begun = (tmp_path / RESUME[1] / "plan.json").exists()
-        with started_tree([*command, *(RESUME if begun else words(ranks))], tmp_path, ENVIRONMENT) as tree:
+        what = (*(RESUME if begun else words(ranks)), *rng.choice(places))
+        with started_tree([*command, *what], tmp_path, ENVIRONMENT) as tree:
             moment = wait_for_moment(tree, seconds, rng)
             ended = tree.process.poll()
             strike(tree, victim, rng)
@@ -138,7 +142,8 @@ def test_killed_at_a_random_moment(tmp_path: Path, tmp_path_factory: pytest.Temp
     print("; ".join(story))
     if not done:
         begun = (tmp_path / RESUME[1] / "plan.json").exists()
-        resumed = run_tree([*command, *(RESUME if begun else words(ranks))], LIMIT, tmp_path, ENVIRONMENT)
+        what = (*(RESUME if begun else words(ranks)), *rng.choice(places))
+        resumed = run_tree([*command, *what], LIMIT, tmp_path, ENVIRONMENT)
         told = f"{story}\n{resumed.out}{resumed.err}"
         assert resumed.code == 0 or "the run has finished, and nothing is left to be done" in resumed.err, told
     found = outcome(tmp_path)

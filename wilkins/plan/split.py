@@ -165,22 +165,20 @@ def _readers(plan: Plan, channel: ChannelPlan, ranks: Sequence[Mapping[int, rang
 
 
 def _relays(plan: Plan, ranks: Sequence[Mapping[int, range]], readers: Sequence[Mapping[int, int]]) -> list[Relay]:
-    """One for each out-port, host on which it is written, and other host on which there are readers of it."""
+    """One for each out-port, host on which it is written, and other host on which there are readers of it; in a resumed
+    run, for those of these readers that lack the same steps."""
     found: dict[tuple[int, int, int, Hashable], list[int]] = {}
+    half_read = {channel.outport for channel in plan.channels if channel.rests}
     for place, channel in enumerate(plan.channels):
         for writes in ranks[plan.ports[channel.outport].task]:
             for reads in readers[place]:
                 if writes != reads:
-                    found.setdefault((channel.outport, writes, reads, _lacks(plan, channel)), []).append(place)
+                    lacks = (channel.rests, *_policies([channel])) if channel.outport in half_read else None
+                    found.setdefault((channel.outport, writes, reads, lacks), []).append(place)
     return [
         Relay(index, outport, tuple(channels), writes, reads)
         for index, ((outport, writes, reads, _), channels) in enumerate(found.items())
     ]
-
-
-def _lacks(plan: Plan, channel: ChannelPlan) -> Hashable:
-    """What channels must have in common to share a relay: in a resumed run, the steps that their readers lack."""
-    return None if plan.resumes is None else (channel.rests, *_policies([channel]))
 
 
 def _here(task: TaskPlan, index: int, ranks: range) -> TaskPlan:
