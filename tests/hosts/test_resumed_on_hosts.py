@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from programs.build import build, parallel_c
 from resuming import CHAIN, HOSTS, NORM, SIMULATION, SUMS, check, command_of, kill_all, make, run, seeds, seen, trace
+from test_resumed_ensembles import GATHER, HALVED, MEMBER, MEMBERS
 
-from support import WILKINS, Tree, processes_in, started_tree, wait_for
+from support import MPIEXEC, WILKINS, Tree, processes_in, started_tree, wait_for
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hosts")]
 
@@ -40,7 +41,7 @@ def test_a_simulation_and_a_stateful_analysis(tmp_path: Path, seed: int) -> None
     check(tmp_path, seed, 40, PAIR, victims=VICTIMS, places=places, simulation=SIMULATION, sums=SUMS)
 
 
-HALVED = """
+EVERY_SECOND = """
 import h5py
 while True:
     try:
@@ -103,10 +104,112 @@ def test_readers_of_one_stream_that_are_not_alike(tmp_path: Path, seed: int) -> 
         victims=VICTIMS,
         places=places,
         simulation=SIMULATION.replace('f"u{step:04d}.h5"', '"u.h5"'),
-        halved=HALVED,
+        halved=EVERY_SECOND,
         all=TOLD.format(pattern="u.h5", every=5, counts=told.format("u.h5"), name="all"),
         third=TOLD.format(pattern="u.h5", every=2, counts=told.format("u.h5"), name="third"),
         halves=TOLD.format(pattern="v.h5", every=3, counts="opened={'v.h5': len(seen)}", name="halves"),
+    )
+
+
+@pytest.mark.nightly
+@seeds
+def test_members_of_an_ensemble(tmp_path: Path, seed: int) -> None:
+    """One to one, all into one reader, and three shared out among two, on other hosts each time."""
+    victims = ("everything", "the launcher", "hosts.keeper", "member.py", "halved.py", "gather.py", "relay.py")
+    places = on("a:3,b:3,c:3", "b:2,a:7", "c:9", "d:5,a:1,c:3")
+    programs = {"member": MEMBER, "halved": HALVED, "gather": GATHER}
+    check(tmp_path, seed, 60, MEMBERS, victims=victims, places=places, **programs)
+
+
+OWN_FILES = """
+import time
+import h5py
+from mpi4py import MPI
+rank = MPI.COMM_WORLD.rank
+for step in range(20):
+    with h5py.File(f"p{rank}-{step:04d}.h5", "w") as file:
+        file["x"] = [100.0 * rank + step] * 10
+    time.sleep(0.03 * (1 + rank))
+"""
+BY_NAME = """
+import json, os
+import wilkins.transport
+seen = {}
+if "WILKINS_RESTART" in os.environ:
+    with open(os.environ["WILKINS_RESTART"]) as file:
+        seen = json.load(file)
+for step in wilkins.transport.open("p*.h5"):
+    assert step.filename not in seen, step.filename
+    seen[step.filename] = float(step["x"][0])
+    step.release()
+    if len(seen) % 4 == 0:
+        with open("seen.json", "w") as file:
+            json.dump(seen, file)
+with open("result.txt", "w") as file:
+    json.dump(seen, file, sort_keys=True)
+"""
+TOGETHER = """
+import json, os
+import h5py
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+step, total = 0, 0.0
+if "WILKINS_RESTART" in os.environ:
+    with open(os.environ["WILKINS_RESTART"]) as file:
+        step, total = json.load(file)
+while True:
+    try:
+        file = h5py.File(f"u{step:04d}.h5")
+    except FileNotFoundError:
+        break
+    with file:
+        total = total * 0.9 + world.allreduce(float(file["u"][world.rank :: world.size].sum()))
+    step += 1
+    if step % 3 == 0 and world.rank == 0:
+        with open("together.json", "w") as file:
+            json.dump([step, total], file)
+    world.barrier()
+if world.rank == 0:
+    with open("result-together.txt", "w") as file:
+        print(step, total, file=file)
+"""
+RANKS = """
+tasks:
+  - func: simulation.py
+    args: ["24", "0.05"]
+    outports: [{filename: "u*.h5"}]
+    restart: {files: state.h5}
+  - func: together.py
+    nprocs: 2
+    inports: [{filename: "u*.h5"}]
+    restart: {files: together.json}
+  - func: own_files.py
+    nprocs: 2
+    outports: [{filename: "p*.h5"}]
+  - func: by_name.py
+    inports: [{filename: "p*.h5"}]
+    restart: {files: seen.json}
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.needs(MPIEXEC)
+@seeds
+def test_tasks_whose_ranks_are_on_two_hosts(tmp_path: Path, seed: int) -> None:
+    """Ranks that read the same steps, one of which saves a state; and ranks whose own files one reader has in part."""
+    victims = ("everything", "the launcher", "hosts.keeper", "relay.py", "together.py", "own_files.py")
+    places = on("a:2,b:2,c:2", "a:1,b:4,c:1", "b:3,a:3", "c:6")
+    check(
+        tmp_path,
+        seed,
+        40,
+        RANKS,
+        victims=victims,
+        places=places,
+        simulation=SIMULATION,
+        together=TOGETHER,
+        own_files=OWN_FILES,
+        by_name=BY_NAME,
     )
 
 
