@@ -1,4 +1,4 @@
-"""Runs the measurements: `python -m benchmarks [rate | channels | scaling | restarts | flow-control | gpu] ...`."""
+"""Runs the measurements: `python -m benchmarks NAME ...`; NAME is that of a module here, and rate if it is left out."""
 
 from __future__ import annotations
 
@@ -51,6 +51,10 @@ def main() -> None:
         name, *arguments = arguments
     if name == "rate":
         rate(arguments)
+    elif name == "speed":
+        from .speed.main import main as speed
+
+        speed(arguments)
     elif name == "flow-control":
         from .flow_report import main as flow_control
 
@@ -72,7 +76,7 @@ def main() -> None:
 
         gpu(arguments)
     else:
-        known = "rate, channels, scaling, restarts, flow-control and gpu"
+        known = "rate, speed, channels, scaling, restarts, flow-control and gpu"
         sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known}")
 
 

@@ -1,0 +1,173 @@
+"""The goals: what each is the ratio of, its limit, and whether a measurement meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from . import others
+from .results import Results, Spread, spread
+from .scenes import BESIDE, CORE, FOUR_TWO, H5PY, MPI4PY, MPIS, ONE_ONE, SETS, SHM, SST, STRIDED, TWO_ONE, VIEWS, C
+from .times import BLOCKED, FIRST, LATENCY, STREAM
+
+LARGE = ("16 MiB", "128 MiB", "512 MiB")
+TINY = "1 KiB"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One comparison: what was measured, and its limit."""
+
+    what: str
+    measured: Spread | None
+    relation: Literal["<=", ">=", "<"]
+    limit: float
+    unit: str = "x"
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median is within the limit; None where nothing was measured."""
+        if self.measured is None:
+            return None
+        value = self.measured.median
+        return {"<=": value <= self.limit, ">=": value >= self.limit, "<": value < self.limit}[self.relation]
+
+
+def goals(results: Results) -> list[Goal]:
+    """All goals, in the order of the page."""
+    return [
+        *_blocked(results),
+        *_streams(results),
+        *_first(results),
+        *_tiny(results),
+        *_start(results),
+        *_parallel(results),
+        *_small(results),
+    ]
+
+
+def _blocked(results: Results) -> list[Goal]:
+    found = [
+        Goal(
+            f"producer blocked, {size}: {name} / {BESIDE}",
+            results.ratio(f"{BLOCKED}, {size}", name, BESIDE),
+            "<=",
+            1.0,
+        )
+        for size in LARGE
+        for name in (C, H5PY, VIEWS)
+    ]
+    return found + [
+        Goal(
+            f"create to last read, {size}: {VIEWS} / {MPI4PY}",
+            results.ratio(f"{LATENCY}, {size}", VIEWS, MPI4PY),
+            "<=",
+            1.2,
+        )
+        for size in LARGE
+    ]
+
+
+def _streams(results: Results) -> list[Goal]:
+    """Rates, so the other's time by ours."""
+    limits = {MPI4PY: {"16 MiB": 1.0, "128 MiB": 1.1, "512 MiB": 1.1}, SHM: dict.fromkeys(LARGE, 5.0)}
+    limits[SST] = dict.fromkeys(LARGE, 8.0)
+    return [
+        Goal(
+            f"rate of a long stream, {size}: {name} / {other}",
+            results.ratio(f"{STREAM}, {size}", other, name),
+            ">=",
+            limit,
+        )
+        for other, sizes in limits.items()
+        for size, limit in sizes.items()
+        for name in (C, H5PY)
+    ]
+
+
+def _first(results: Results) -> list[Goal]:
+    return [
+        Goal(
+            f"first step / a warm one, {size}: {name}",
+            results.ratio(f"{FIRST}, {size}", name, name, f"{BLOCKED}, {size}"),
+            "<=",
+            1.5,
+        )
+        for size in LARGE
+        for name in (C, H5PY)
+    ]
+
+
+def _sum(results: Results, *terms: tuple[int, str, str]) -> Spread | None:
+    """Values with their signs, turn by turn, in microseconds."""
+    values = [[sign * value for value in results.values(row, name)] for sign, row, name in terms]
+    return spread([1e6 * sum(turn) for turn in zip(*values, strict=False)])
+
+
+def _tiny(results: Results) -> list[Goal]:
+    stream = f"{STREAM}, {TINY}"
+    opened = ((1, f"close to open, {TINY}", C), (-1, f"close, {TINY}", CORE), (-1, f"open, {TINY}", SHM))
+    return [
+        Goal(f"long stream, {TINY}: {C} - {CORE}", _sum(results, (1, stream, C), (-1, stream, CORE)), "<=", 60, "us"),
+        Goal(f"long stream, {TINY}: {C} / {SHM}", results.ratio(stream, C, SHM), "<", 1.0),
+        Goal(
+            f"from close called to open returned, {TINY}, less HDF5's own: {C}", _sum(results, *opened), "<=", 60, "us"
+        ),
+    ]
+
+
+def _start(results: Results) -> list[Goal]:
+    alone = spread([1e3 * value for value in results.values(others.START_C, others.WILKINS)])
+    return [
+        Goal(f"{others.START_C}: wilkins", alone, "<=", 80, "ms"),
+        *(
+            Goal(f"{row}: wilkins / by hand", results.ratio(row, others.WILKINS, others.HAND), "<=", 1.3)
+            for row in (others.START_H5PY, others.START_MANY)
+        ),
+    ]
+
+
+def _parallel(results: Results) -> list[Goal]:
+    found = [
+        Goal(
+            f"producers blocked, {FOUR_TWO}: {name} / {STRIDED}",
+            results.ratio(f"{BLOCKED}, {FOUR_TWO}", f"wilkins, {name}", STRIDED),
+            "<=",
+            {"mpich": 1.5, "openmpi": 1.3}[mpi],
+        )
+        for mpi, name in MPIS.items()
+    ]
+    return found + [
+        Goal(
+            f"create to last read, {TWO_ONE} / {ONE_ONE}: {name}",
+            results.ratio(f"{LATENCY}, {TWO_ONE}", name, name, f"{LATENCY}, {ONE_ONE}"),
+            "<=",
+            1.2,
+        )
+        for name in (f"wilkins, {mpi}" for mpi in MPIS.values())
+    ]
+
+
+def _small(results: Results) -> list[Goal]:
+    calls = [
+        Goal(f"{row}: with / without the layer", results.ratio(row, others.WILKINS, others.WITHOUT), "<", 1.01)
+        for row in (others.CALL_WRITE, others.CALL_READ)
+    ]
+    waiting = {
+        others.LAUNCHER_CPU: (1e3, 0.2, "ms/s"),
+        others.LAUNCHER_BYTES: (1e-6, 15, "MB"),
+        others.LAUNCHER_COUNT: (1, 1, ""),
+    }
+    return [
+        Goal(f"producer blocked, {SETS}: {C} / {CORE}", results.ratio(f"{BLOCKED}, {SETS}", C, CORE), "<=", 1.05),
+        *calls,
+        *(
+            Goal(f"{row}, while all wait", _scaled(results.values(row, others.WILKINS), scale), "<=", limit, unit)
+            for row, (scale, limit, unit) in waiting.items()
+        ),
+    ]
+
+
+def _scaled(values: Sequence[float], scale: float) -> Spread | None:
+    return spread([scale * value for value in values])

@@ -1,0 +1,118 @@
+"""The page about speed: docs/benchmarks/speed.md and its picture, as measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import tables
+from .goals import goals
+from .plot import draw
+from .results import Results, spread
+from .scenes import BESIDE, MEMCPY
+from .times import BLOCKED
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
+
+_TEXT = """\
+# Speed: what moves steps, side by side
+
+<!-- Written by `python -m benchmarks speed --page`; run that instead of editing. -->
+
+How long a step of {sizes} takes by Wilkins, and by everything that a user could take instead.
+All take turns in one run; a ratio is that of two values of one turn; medians of {turns} turns, ranges in brackets.
+
+Measured {date} on {cores} cores ({processor}), {memory:.0f} GB, {system}; huge pages: {pages}; commit {commit};
+{versions}. {loud}
+
+## Goals
+
+{met} of {count} goals are met.
+
+{goals}
+
+## Steps
+
+Each cell: producer blocked / create to last read / per step in a long stream. First as multiples of the time of a
+memcpy of as many bytes while another process copies as many, then in ms. The first two are medians of steps that begin
+when their consumer waits for them.
+
+{steps}
+
+![Time of a step by its size](speed.svg)
+
+- *Producer blocked*: from the call that creates the file until the one that closes it returns; of a message or a
+  memcpy, the call.
+- *Create to last read*: until the consumer has read it all, or has a view of it.
+- Producers and consumers of plain files, and of shared memory by hand, poll a word in shared memory to wait for each
+  other.
+- MPI in C has arrays of 4 KB pages, NumPy's are of huge pages where the system allows it.
+
+## Where a step's time goes
+
+{parts}
+
+- *create* makes the file and the dataset; *write* is the copy into shared memory; *close* is HDF5's own end of the
+  file, and the publication.
+- *close to open* is from the call of close until the consumer, which waits asleep, has the file open: publication,
+  waking up, HDF5's own open.
+- *read* is the copy out of shared memory. The first step also pays for memory that is new.
+- From 16 MiB on, *write* and *read* are most of a step, which is the time of two copies.
+- *create* and *close* of parallel files are HDF5's collectives, in which ranks that have no core of their own wait for
+  each other.
+
+## Starting, small things, ranks
+
+{others}
+
+- Starting is all from the command to its end. By hand, the shell starts the same two programs side by side; of 256,
+  each consumer after its producer. What `wilkins run` adds is Python's imports, then planning, starting, watching and
+  removing.
+- Calls: on a file of HDF5's core driver whose name matches no port, by a task and without the layer.
+- NumPy by hand: four processes copy their columns into one array in shared memory, then two copy theirs out.
+{left_out}"""
+
+
+def text(results: Results) -> str:
+    """The page."""
+    machine, reached = results.machine, goals(results)
+    memcpys = results.rows.get(f"{BLOCKED}, 16 MiB", {})
+    sizes = [row.removeprefix(f"{BLOCKED}, ") for row in results.rows if row.startswith(BLOCKED) and row.endswith("iB")]
+    left_out = [f"- Not measured: {line}." for line in results.left_out]
+    return _TEXT.format(
+        sizes=f"{sizes[0]} to {[size for size in sizes if ',' not in size and ' of ' not in size][-1]}",
+        turns=len(next(iter(memcpys.values()))),
+        date=machine["date"],
+        cores=machine["cores"],
+        processor=machine["processor"],
+        memory=machine["memory"] / 1e9,
+        system=machine["system"],
+        pages=machine["huge pages"],
+        commit=machine["commit"],
+        versions=", ".join(f"{name} {version}" for name, version in machine["versions"].items()),
+        loud=loudness(results),
+        met=sum(goal.met is True for goal in reached),
+        count=len(reached),
+        goals=tables.of_goals(reached),
+        steps=tables.of_steps(results),
+        parts=tables.of_parts(results),
+        others=tables.of_others(results),
+        left_out="".join(f"{line}\n" for line in left_out),
+    )
+
+
+def loudness(results: Results) -> str:
+    """How much else the machine had to do."""
+    busy, load = spread(results.machine["busy"]), results.machine["load"]
+    rows = [results.values(f"{BLOCKED}, 128 MiB", name) for name in (MEMCPY, BESIDE)]
+    memcpys = [f"{tables.ranged(spread([1e3 * value for value in values]), 'ms')}" for values in rows if values]
+    return (
+        f"Other programs used {100 * busy.median if busy else 0:.0f} % of the processors between the turns "
+        f"({100 * busy.low if busy else 0:.0f} to {100 * busy.high if busy else 0:.0f}); load average {load:.1f} "
+        f"at the start; a memcpy of 128 MiB took {', beside another '.join(memcpys)}."
+    )
+
+
+def write(results: Results, folder: Path = FOLDER) -> None:
+    """Write the page and its picture."""
+    (folder / "speed.md").write_text(text(results), encoding="utf-8")
+    draw(results, folder / "speed.svg")
