@@ -75,12 +75,11 @@ when their consumer waits for them.
 def text(results: Results) -> str:
     """The page."""
     machine, reached = results.machine, goals(results)
-    memcpys = results.rows.get(f"{BLOCKED}, 16 MiB", {})
-    sizes = [row.removeprefix(f"{BLOCKED}, ") for row in results.rows if row.startswith(BLOCKED) and row.endswith("iB")]
+    sizes = tables.sizes_of(results)
     left_out = [f"- Not measured: {line}." for line in results.left_out]
     return _TEXT.format(
-        sizes=f"{sizes[0]} to {[size for size in sizes if ',' not in size and ' of ' not in size][-1]}",
-        turns=len(next(iter(memcpys.values()))),
+        sizes=f"{sizes[0]} to {sizes[-1]}",
+        turns=len(machine["busy"]),
         date=machine["date"],
         cores=machine["cores"],
         processor=machine["processor"],
@@ -102,13 +101,12 @@ def text(results: Results) -> str:
 
 def loudness(results: Results) -> str:
     """How much else the machine had to do."""
-    busy, load = spread(results.machine["busy"]), results.machine["load"]
-    rows = [results.values(f"{BLOCKED}, 128 MiB", name) for name in (MEMCPY, BESIDE)]
-    memcpys = [f"{tables.ranged(spread([1e3 * value for value in values]), 'ms')}" for values in rows if values]
+    busy = [100 * part for part in results.machine["busy"]]
+    rows = {name: [1e3 * value for value in results.values(f"{BLOCKED}, 128 MiB", name)] for name in (MEMCPY, BESIDE)}
+    memcpys = [f"; {name}, 128 MiB: {tables.ranged(spread(values), 'ms')}" for name, values in rows.items() if values]
     return (
-        f"Other programs used {100 * busy.median if busy else 0:.0f} % of the processors between the turns "
-        f"({100 * busy.low if busy else 0:.0f} to {100 * busy.high if busy else 0:.0f}); load average {load:.1f} "
-        f"at the start; a memcpy of 128 MiB took {', beside another '.join(memcpys)}."
+        f"Other programs used {tables.ranged(spread(busy), '%')} of the processors before the turns; "
+        f"load average at the start {results.machine['load']:.1f}{''.join(memcpys)}."
     )
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from .results import Results
 from .scenes import BESIDE, SIZES
-from .tables import KINDS, ORDER
-from .times import STREAM
+from .tables import KINDS, ORDER, sizes_of
 
 
 def draw(results: Results, path: Path) -> None:
@@ -18,7 +17,7 @@ def draw(results: Results, path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "speed"
     from matplotlib import pyplot
 
-    sizes = [size for size in SIZES if SIZES[size] >= SIZES["1 MiB"] and f"{STREAM}, {size}" in results.rows]
+    sizes = sizes_of(results)[1:]
     figure, panels = pyplot.subplots(1, len(KINDS), figsize=(13, 5), sharey=True)
     for panel, kind in zip(panels, KINDS, strict=True):
         for index, name in enumerate(ORDER):

@@ -63,22 +63,28 @@ def of_goals(goals: Sequence[Goal]) -> str:
     """Each goal, what was measured, and whether it is met."""
     words = {True: "met", False: "**not met**", None: "not measured"}
     return table(
-        ["what", "measured", "goal", ""],
+        ["what", "measured", "goal", "", "where the time goes"],
         [
             [
                 goal.what,
                 ranged(goal.measured, goal.unit),
                 f"{goal.relation} {goal.limit:g} {goal.unit}".strip(),
                 words[goal.met],
+                goal.where,
             ]
             for goal in goals
         ],
     )
 
 
+def sizes_of(results: Results) -> list[str]:
+    """The sizes of steps that were measured."""
+    return [size for size in SIZES if f"{BLOCKED}, {size}" in results.rows]
+
+
 def of_steps(results: Results) -> str:
     """Each contestant by size: multiples of what a memcpy takes beside another, and milliseconds."""
-    sizes = [size for size in SIZES if f"{BLOCKED}, {size}" in results.rows]
+    sizes = sizes_of(results)
     rows = [
         [
             name,
@@ -89,7 +95,7 @@ def of_steps(results: Results) -> str:
             *(" / ".join(milliseconds(results.values(f"{kind}, {size}", name)) for kind in KINDS) for size in sizes),
         ]
         for name in ORDER
-        if results.values(f"{BLOCKED}, {sizes[0]}", name)
+        if any(results.values(f"{BLOCKED}, {size}", name) for size in sizes)
     ]
     return table(["", *(f"{size}, x" for size in sizes[1:]), *(f"{size}, ms" for size in sizes)], rows)
 
