@@ -34,7 +34,7 @@ help:
 	@echo "make lint         ruff and mypy"
 	@echo "make site         build the documentation into build/site"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
-	@echo "make bench        measure against memcpy and files, and judge what must be fast"
+	@echo "make bench        measure beside memcpy, files, MPI and others, and judge what must be fast"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
 	@echo "make fuzz         run CASES=$(CASES) random workflows, and compare as much random MPI-IO with files; then run"
 	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs and HABITS=$(HABITS) ways to use files, with files and"
@@ -97,6 +97,7 @@ native-test: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	$(PIP) install --quiet adios2 || echo "ADIOS2 cannot be installed here: it is left out"
 	$(BIN)/python -m benchmarks speed --wait 10 --out build/speed.json
+	$(BIN)/python -m pytest -m bench
 
 soak: $(VENV)/.installed-test
 	-tools/newer-hdf5

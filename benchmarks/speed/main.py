@@ -21,7 +21,7 @@ SMALL_TURNS = 4
 """How often what takes little is measured in each turn."""
 
 
-def measured(quick: bool, only: Sequence[str]) -> Results:
+def measured(quick: bool, turns: int, only: Sequence[str]) -> Results:
     """Measure everything, or what has one of these words in its name.
 
     Raises:
@@ -31,7 +31,7 @@ def measured(quick: bool, only: Sequence[str]) -> Results:
     with tempfile.TemporaryDirectory() as folder:
         programs = build(Path(folder))
         results.left_out = left_out(programs)
-        for number in range(QUICK_TURNS if quick else TURNS):
+        for number in range(turns):
             results.machine["busy"].append(machine.busy())
             for scene in scenes(programs, quick):
                 if not only or any(word in scene.name for word in only):
@@ -58,6 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         "only", nargs="*", help="words in the names of scenes (such as '1 KiB'), or others; left out: all"
     )
     parser.add_argument("--quick", action="store_true", help="fewer steps, sizes and turns: two minutes")
+    parser.add_argument("--turns", type=int, help=f"left out: {TURNS}, with --quick {QUICK_TURNS}")
     parser.add_argument("--wait", type=float, default=0, metavar="MINUTES", help="wait so long for a quiet machine")
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the results as JSON")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="do not measure: take these results")
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str]) -> None:
     else:
         if options.wait and not machine.wait_for_quiet(options.wait):
             _say(f"the machine was not quiet for {options.wait:g} minutes; measuring all the same")
-        results = measured(options.quick, options.only)
+        turns = options.turns or (QUICK_TURNS if options.quick else TURNS)
+        results = measured(options.quick, turns, options.only)
     if options.out:
         results.save(options.out)
     print(page.loudness(results))

@@ -19,7 +19,7 @@ _TEXT = """\
 <!-- Written by `python -m benchmarks speed --page`; run that instead of editing. -->
 
 How long a step of {sizes} takes by Wilkins, and by everything that a user could take instead.
-All take turns in one run; a ratio is that of two values of one turn; medians of {turns} turns, ranges in brackets.
+All take turns in one run; a ratio is that of two values of one turn; {turns} in all: medians, and ranges in brackets.
 
 Measured {date} on {cores} cores ({processor}), {memory:.0f} GB, {system}; huge pages: {pages}; commit {commit};
 {versions}. {loud}
@@ -79,7 +79,7 @@ def text(results: Results) -> str:
     left_out = [f"- Not measured: {line}." for line in results.left_out]
     return _TEXT.format(
         sizes=f"{sizes[0]} to {sizes[-1]}",
-        turns=len(machine["busy"]),
+        turns="1 turn" if len(machine["busy"]) == 1 else f"{len(machine['busy'])} turns",
         date=machine["date"],
         cores=machine["cores"],
         processor=machine["processor"],

@@ -50,6 +50,7 @@ class Results:
     def save(self, path: Path) -> None:
         """Write all as JSON."""
         told = {"machine": self.machine, "rows": self.rows, "left_out": self.left_out}
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 

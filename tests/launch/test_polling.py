@@ -35,6 +35,6 @@ def test_a_program_is_ended_soon_after_its_poll_end(poll_end: float) -> None:
             "ports": [inport, outport],
             "channels": [{"outport": 1, "inport": 0, "next": ""}],
         }
-        if polls.only_polls(report, 1, [], now):
+        if polls.only_polls(report, 1, list, now):
             break
     assert poll_end <= now - over_at <= poll_end + 2

@@ -112,6 +112,11 @@ def descendants(ancestor: int) -> list[int]:
     return list(parents(ancestor))
 
 
+def family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    return [pid, *descendants(pid)]
+
+
 def parents(ancestor: int) -> dict[int, int]:
     """The same, each with its parent."""
     children: dict[int, list[int]] = {}

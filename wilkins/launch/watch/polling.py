@@ -107,22 +107,24 @@ class Polls:
             for why in self._why(report, poll)
         ]
 
-    def only_polls(self, report: dict[str, Any], index: int, pids: Sequence[int], now: float) -> Final | None:
+    def only_polls(
+        self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]], now: float
+    ) -> Final | None:
         """What to end a task with that has for some time done nothing but ask for what will not come.
 
         Args:
-            pids: the processes of its program.
+            family: finds the processes of its program, in the list of all; asked only of a task that looks in vain.
             now: monotonic time, in seconds.
 
         Returns:
             "untouched", if it asks for a name that matches no port; None if it is not to be ended.
         """
-        looks, moved = self._looks(report, index, pids)
+        looks, moved = self._looks(report, index, family)
         if not looks:
             self._began.pop(index, None)
             return None
         began = self._began.get(index)
-        here = work_of(pids, looks, now, moved)
+        here = work_of(family(), looks, now, moved)
         if began is None or began.looks.keys() != looks.keys() or began.moved != moved:
             self._began[index] = here
             return None
@@ -133,7 +135,9 @@ class Polls:
             return None
         return "ended while polling" if moved is None else "untouched"
 
-    def _looks(self, report: dict[str, Any], index: int, pids: Sequence[int]) -> tuple[Mapping[int | str, int], object]:
+    def _looks(
+        self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]]
+    ) -> tuple[Mapping[int | str, int], object]:
         """What a task looks for that will not come, and what must not change meanwhile; nothing if something may."""
         task = report["tasks"][index]
         if index not in self._patience or index in self._writers or index in self._spared:
@@ -146,7 +150,7 @@ class Polls:
         if task["nprocs"] > 1:  # uses of names that match no port are counted by task
             return {}, None
         for name, uses in only_one(report, index).items() if self._others_wait(report, index) else ():
-            if not any(Path(f"/proc/{pid}/cwd", name).exists() for pid in pids):
+            if not any(Path(f"/proc/{pid}/cwd", name).exists() for pid in family()):
                 return {name: uses}, [(port["steps"], port["bytes"]) for port in report["ports"]]
         return {}, None
 

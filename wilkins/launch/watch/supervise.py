@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol
@@ -463,7 +464,7 @@ class Supervisor:
             if run.program is None:
                 continue
             pid = run.program.pid
-            if end := polls.only_polls(report, run.plan.index, [pid, *process.descendants(pid)], now):
+            if end := polls.only_polls(report, run.plan.index, partial(process.family, pid), now):
                 self._tell_hints(report)
                 process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
                 run.polls_in_vain = end
