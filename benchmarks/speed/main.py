@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--compare", type=Path, metavar="OLD", help="show the change against these results")
     parser.add_argument("--page", action="store_true", help=f"write {page.FOLDER / 'speed.md'} and its picture")
     options = parser.parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):  # what runs ends, and its folders go, whoever started this
+        signal.signal(number, signal.default_int_handler)
     if options.page and (options.only or options.quick):
         parser.error("--page needs all rows and sizes: leave out --quick and names")
     if options.source:
