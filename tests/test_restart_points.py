@@ -57,6 +57,27 @@ def counts(point: RestartPoint) -> tuple[list[int], list[int]]:
     return list(point.position.consumed.values()), list(point.position.published.values())
 
 
+TWO_WRITERS = """
+tasks:
+  - {name: one, func: /bin/true, restart: {files: "a*.h5"}}
+  - {name: two, func: /bin/true, restart: {files: "b*.h5"}}
+"""
+
+
+def test_a_file_of_another_task_may_get_the_number_of_one_that_is_gone(tmp_path: Path) -> None:
+    history = History(
+        planned(tmp_path, TWO_WRITERS),
+        events("""
+        file one 0 a*.h5 /there/a1.h5 77
+        file one 0 a*.h5 /there/a2.h5 78
+        file two 0 b*.h5 /there/b1.h5 77
+        """),
+    )
+    one, two = planned(tmp_path, TWO_WRITERS).tasks
+    assert [point.file for point in history.points_of(one, (), {})] == ["/there/a2.h5"]
+    assert [point.file for point in history.points_of(two, (), {})] == ["/there/b1.h5"]
+
+
 def test_a_checkpoint_knows_what_was_published_before_it(tmp_path: Path) -> None:
     plan = planned(tmp_path, CHAIN)
     found = points(

@@ -106,6 +106,8 @@ class History:
             self._of_task[port.task].append(port)
         self._tasks = [_Task() for _ in plan.tasks]
         self.published: dict[Stream, int] = {}
+        self.files: dict[int, int] = {}
+        """By inode: the task that has written the file last that has the number."""
         self._begins: dict[Stream, int] = {}
         for port in plan.ports:
             for rank, begin in enumerate(port.begins):
@@ -175,6 +177,10 @@ class History:
             case "skip" | "drop":
                 self._lose(event, task)
             case "file":
+                # What has the number now is this one, and no earlier file of any task.
+                if event.sequence in self.files:
+                    self._tasks[self.files[event.sequence]].files.pop(event.sequence, None)
+                self.files[event.sequence] = task
                 self._file(event, task)
             case "end":
                 state.ended_badly = True
@@ -278,9 +284,7 @@ class History:
         port = self._ports.get((task, "out", event.pattern))
         if port is None or rule is None or not rule.files or not intersect(rule.files, event.name):
             return
-        # What has the number now is this one.
         state = self._tasks[task]
-        state.files.pop(event.sequence, None)
         if not self._is_even(task):
             return
         stream = port, event.rank

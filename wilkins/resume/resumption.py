@@ -63,7 +63,8 @@ def resume(
     if _changed(plan):
         notes.append(f"note: {plan.source} has changed since; the run goes on as it was planned")
     for task in plan.tasks:
-        found.append([_BEGINNING, *old.before[task.index], *history.points_of(task, told[task.index], kept)])
+        before = [point for point in old.before[task.index] if point.inode not in history.files]
+        found.append([_BEGINNING, *before, *history.points_of(task, told[task.index], kept)])
         if task.restart and (why := history.unclear(task)):
             notes.append(f"{task.name}: its checkpoints cannot be used: {why}")
     joints = _joints(plan, found, history)
@@ -195,7 +196,8 @@ def path_of(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> Path | 
     path = task.cwd / point.file
     pattern = task.restart.files if task.restart else ""
     near: list[Path] = [path, *(sorted(task.cwd.glob(pattern)) if pattern and not Path(pattern).is_absolute() else ())]
-    kept = (candidate for run in runs for of in ("", "hosts/*/") for candidate in Path(run).glob(f"{of}{KEPT}/*/*"))
+    kept = (one for run in runs for of in ("", "hosts/*/") for one in Path(run).glob(f"{of}{KEPT}/*/*"))
+    kept = (candidate for candidate in kept if candidate.name == path.name)
     return next((candidate for candidate in chain(near, kept) if _inode(candidate) == point.inode), None)
 
 

@@ -17,8 +17,8 @@
 
 namespace wilkins {
 
-// Where a run may be gone on with: which file it is that the program has written now. Noted before it has its name, so that no
-// file of that name is there of which the trace does not tell.
+// Where a run may be gone on with: which file it is that the program has written now. Noted before it has a name, its own or a second one, so
+// that none is there of which the trace does not tell: it may have the inode of an earlier one that is gone.
 void note_file(const Board& board, int index, const char* hidden, const char* path, uint64_t inode) {
     if (!board.head().trace_at_once) return;
     const SlotRecord& slot = board.slot(index);
@@ -28,10 +28,9 @@ void note_file(const Board& board, int index, const char* hidden, const char* pa
     {
         Board::Lock lock(board);
         sequence = source.next_sequence;
+        trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
     }
     disk::keep(board, source.port, source.rank, sequence, hidden, path);
-    Board::Lock lock(board);
-    trace::note(board, "file", port.task, source.rank, port.pattern, path, static_cast<int64_t>(inode), static_cast<int64_t>(slot.size.load()));
 }
 
 namespace {
