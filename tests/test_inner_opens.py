@@ -96,7 +96,6 @@ def alone(folder: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.one_host("the steps of two out-ports cross side by side", "rewritten-memory", "rewritten-file")
 @pytest.mark.usual("rewritten-memory", "numbered-memory", "rewritten-file")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("names", ["rewritten", "numbered"])
@@ -124,7 +123,6 @@ for step in range({STEPS}):
 )
 
 
-@pytest.mark.one_host("the steps of two out-ports cross side by side")
 def test_parts_of_steps_that_were_not_looked_into_go_by(tmp_path: Path) -> None:
     """Only every second step is read through; its parts are those of that step."""
     kinds = ("left", "right", "all")
@@ -160,7 +158,6 @@ for step in range({STEPS}):
 """
 
 
-@pytest.mark.one_host("the steps of two out-ports cross side by side")
 @pytest.mark.parametrize("case", MESHES)
 def test_a_file_that_is_linked_to_before_it_is_written(tmp_path: Path, case: str) -> None:
     run(
