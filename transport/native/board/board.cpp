@@ -294,7 +294,11 @@ int create_board(const char* folder, const BoardPlan& plan) {
     std::vector<uint64_t> at_positions, at_log, at_firsts, at_looked, at_asked, at_given, at_latest, at_on, at_had, at_before;
     std::vector<uint32_t> log_room(plan.ports.size());
     std::map<uint32_t, int32_t> from_host;  // ports whose steps come from there
-    for (const auto& port : plan.ports) from_host[port.habits.far_host] += port.direction == Direction::out;
+    std::vector<int32_t> place_beside;      // of each port, among them
+    for (const auto& port : plan.ports) {
+        place_beside.push_back(from_host[port.habits.far_host]);
+        from_host[port.habits.far_host] += port.direction == Direction::out;
+    }
     const auto beside = [&](const BoardPlan::Port& port) { return port.habits.far_host ? static_cast<uint64_t>(from_host[port.habits.far_host]) : 0; };
     for (const auto& channel : plan.channels)
         log_room[static_cast<size_t>(channel.inport)] += static_cast<uint32_t>(port_slots[static_cast<size_t>(channel.outport)]);
@@ -384,7 +388,6 @@ int create_board(const char* folder, const BoardPlan& plan) {
         channel.firsts = at_channel_firsts[static_cast<size_t>(c)];
     }
     int next_link = 0, next_source = 0, next_slot = 0;
-    std::map<uint32_t, int32_t> next_beside;
     for (int p = 0; p < ports; ++p) {
         const auto& from = plan.ports[static_cast<size_t>(p)];
         const auto& mine = links[static_cast<size_t>(p)];
@@ -419,7 +422,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         port.given = at_given[static_cast<size_t>(p)];
         port.latest = at_latest[static_cast<size_t>(p)];
         if (from.direction == Direction::in) continue;
-        port.beside = next_beside[from.habits.far_host]++;
+        port.beside = place_beside[static_cast<size_t>(p)];
         port.first_source = next_source;
         port.sources = plan.tasks[static_cast<size_t>(from.task)].nprocs;
         const int each = static_cast<int>(longest[static_cast<size_t>(p)] + spare[static_cast<size_t>(p)]);
