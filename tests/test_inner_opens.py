@@ -254,6 +254,39 @@ def test_a_file_that_is_read_by_a_library_and_as_bytes(tmp_path: Path) -> None:
     assert log(tmp_path, "read") == [f"{step} {step}" for step in range(4)]
 
 
+WHEN_CLOSED = """
+import pathlib, time, h5py
+for step in range(4):
+    while step == 1 and not pathlib.Path("closed").exists():
+        time.sleep(0.01)
+    with h5py.File("state.h5", "w") as file:
+        file["x"] = [step, step]
+"""
+
+LATER_AS_BYTES = f"""
+import pathlib, h5py
+{WAITS}
+for step in range(4):
+    with h5py.File("state.h5") as file:
+        value = int(file["x"][0])
+    if step == 0:
+        pathlib.Path("closed").touch()
+        waits.until_waits(0)  # the producer has no room for another step
+    with open("state.h5", "rb") as file:
+        with h5py.File(file) as again:
+            print(value, int(again["x"][0]))
+"""
+
+
+def test_the_first_file_is_there_as_bytes_although_the_next_has_been_written(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        task(tmp_path, "write", WHEN_CLOSED, outports=[{"filename": "state.h5"}]),
+        task(tmp_path, "read", LATER_AS_BYTES, inports=[{"filename": "state.h5"}]),
+    )
+    assert log(tmp_path, "read") == [f"{step} {step}" for step in range(4)]
+
+
 def test_the_next_open_of_one_library_is_the_next_step(tmp_path: Path) -> None:
     """Also while the step before is open."""
     run(

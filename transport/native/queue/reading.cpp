@@ -326,7 +326,8 @@ namespace {
 // Counts one more open of the step that the mark's rank has opened last.
 void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
     ++mark.opens;
-    const bool again = !in_order(inport) || for_one_step(board, inport);
+    const bool first = mark.opened == 1 && inport.habits.opens_per_step == 1;  // nothing has told yet whether several libraries read each
+    const bool again = first || !in_order(inport) || for_one_step(board, inport);
     mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
     board.ring(channel.outport);
 }
@@ -459,7 +460,7 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
         const PortRecord& out = board.port(channel.outport);
         for (int s = 0; s < out.sources; ++s) {
             Mark& mark = board.mark(channel, s, reader);
-            bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kHalfOpened);
+            bool same = in_order(inport) && (mark.keep == kOpened || mark.keep == kOpensAgain || mark.keep == kHalfOpened);
             each_slot(board, board.source(out.first_source + s), [&](int, const SlotRecord& slot) {
                 if (!on_channel(board, slot, channel) || !means(inport, name, slot.name)) return;
                 const bool is_last = mark.keep != kGone && mark.last == slot.sequence + 1;

@@ -83,7 +83,10 @@ StepFile* open_last(const Match& match, const void* library, bool counts) {
         stamp = last->stamp;
     }
     int error;
-    return hold_again(slot, stamp, match.name, &error);
+    StepFile* const file = hold_again(slot, stamp, match.name, &error);
+    if (error == ESTALE)
+        log_line("%s: the step that another library of the program has read is no longer in memory: this library gets the next one", match.name);
+    return file;
 }
 
 // The next step of the name is asked for: nobody waits for what is kept of the last one.
