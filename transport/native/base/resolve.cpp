@@ -4,23 +4,36 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+
+// The start of this library in memory; the linker defines it.
+extern "C" const ElfW(Ehdr) wilkins_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+
 namespace wilkins {
 
 namespace {
 
-const void* base_of(const void* address) {
-    Dl_info info;
-    return dladdr(address, &info) ? info.dli_fbase : nullptr;
-}
-
-const void* own_base() {
-    static const void* base = base_of(reinterpret_cast<const void*>(&resolve));
-    return base;
+// Bytes of this library in memory, by its program headers.
+size_t measure_library() {
+    const auto* base = reinterpret_cast<const char*>(&wilkins_header);
+    const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(base + wilkins_header.e_phoff);
+    size_t size = 0;
+    for (int i = 0; i < wilkins_header.e_phnum; ++i)
+        if (segment[i].p_type == PT_LOAD) size = std::max<size_t>(size, segment[i].p_vaddr + segment[i].p_memsz);
+    return size;
 }
 
 }  // namespace
 
-bool is_ours(const void* address) { return base_of(address) == own_base(); }
+bool is_ours(const void* address) {
+    static std::atomic<size_t> size{0};
+    size_t known = size.load(std::memory_order_relaxed);
+    if (known == 0) size.store(known = measure_library(), std::memory_order_relaxed);
+    const auto* base = reinterpret_cast<const char*>(&wilkins_header);
+    return address >= base && address < base + known;
+}
 
 void* resolve(const char* name, const void* caller) {
     Dl_info info;

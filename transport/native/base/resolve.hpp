@@ -10,7 +10,7 @@ void* resolve(const char* name, const void* caller);
 // The C library's own function behind ours.
 void* resolve_libc(const char* name);
 
-// True if `address` lies in this library.
+// True if `address` lies in this library. Two comparisons: dladdr would search the symbols of the library where it lies.
 bool is_ours(const void* address);
 
 }  // namespace wilkins

@@ -291,9 +291,7 @@ herr_t driver_read(Opened* file, int, hid_t, haddr_t address, size_t count, void
 herr_t driver_write(Opened* file, int, hid_t, haddr_t address, size_t count, const void* buffer) {
     if (!is_defined(file, address, count)) return -1;
     if (file->step) {
-        // The end of allocation says how large the file will get: memory for all of it comes in one go.
-        const bool far = file->step->is_far();
-        if (!far && address + count > file->step->eof() && file->eoa > address + count && file->step->reserve(file->eoa) != 0) return -1;
+        if (file->step->reserve(address + count, file->eoa) != 0) return -1;
         const int error = file->step->write(address, buffer, count);
         return error == 0 && file->step->settle() == 0 ? 0 : -1;
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdarg>
 
+#include "base/resolve.hpp"
 #include "posix/files.hpp"
 
 namespace wilkins::posix {
@@ -279,7 +280,7 @@ WILKINS_ALIAS(lio_listio64, lio_listio);
 
 WILKINS_INTERPOSE(int, munmap, void* address, size_t length) {
     const int result = libc::munmap(address, length);
-    if (!is_own_code(WILKINS_CALLER)) note_unmapped();
+    if (!is_ours(WILKINS_CALLER)) note_unmapped();
     return result;
 } WILKINS_OR(-1)
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/resolve.hpp"
 #include "posix/names.hpp"
 
 namespace wilkins::posix {
@@ -72,7 +73,7 @@ int look(dl_phdr_info* info, size_t, void* user) {
     }
     const bool executable = search->first;  // HDF5 inside the executable is a static one
     search->first = false;
-    const bool ours = is_own_code(tables_of(*info).symbols);
+    const bool ours = is_ours(tables_of(*info).symbols);
     if (!executable && !ours && defines(tables_of(*info), "H5Fopen")) search->found = true;
     return search->found;
 }
@@ -103,7 +104,7 @@ bool has_several_hdf5() {
         counted->loads = info->dlpi_adds;
         if (counted->loads == known_loads) return 1;
         const Tables tables = tables_of(*info);
-        if (!is_own_code(tables.symbols) && defines(tables, "H5Fopen")) ++counted->found;
+        if (!is_ours(tables.symbols) && defines(tables, "H5Fopen")) ++counted->found;
         return 0;
     };
     dl_iterate_phdr(each, &count);

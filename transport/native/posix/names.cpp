@@ -1,14 +1,13 @@
 // Names of the C library's calls that lead to steps: matching, stat, access, unlink, truncate.
 #include "posix/names.hpp"
 
-#include <link.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
 #include <cstring>
 
+#include "base/resolve.hpp"
 #include "board/context.hpp"
 #include "posix/files.hpp"
 #include "posix/links.hpp"
@@ -16,24 +15,11 @@
 #include "store/first_opens.hpp"
 #include "store/step_file.hpp"
 
-// The start of this library in memory; the linker defines it.
-extern "C" const ElfW(Ehdr) wilkins_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
-
 namespace wilkins::posix {
 namespace {
 
 // Set while this thread asks for a match: joining the run may make calls that come back here.
 __attribute__((tls_model("initial-exec"))) thread_local bool matching = false;
-
-// Bytes of this library in memory, by its program headers.
-size_t measure_library() {
-    const auto* base = reinterpret_cast<const char*>(&wilkins_header);
-    const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(base + wilkins_header.e_phoff);
-    size_t size = 0;
-    for (int i = 0; i < wilkins_header.e_phnum; ++i)
-        if (segment[i].p_type == PT_LOAD) size = std::max<size_t>(size, segment[i].p_vaddr + segment[i].p_memsz);
-    return size;
-}
 
 // The device that steps appear on: none that Linux hands out.
 const dev_t kDevice = makedev(0xfff, 0x5753);
@@ -122,16 +108,8 @@ bool is_directory(const char* name, const Match& match, bool reads) {
 
 }  // namespace
 
-bool is_own_code(const void* address) {
-    static std::atomic<size_t> size{0};
-    size_t known = size.load(std::memory_order_relaxed);
-    if (known == 0) size.store(known = measure_library(), std::memory_order_relaxed);
-    const auto* base = reinterpret_cast<const char*>(&wilkins_header);
-    return address >= base && address < base + known;
-}
-
 bool in_run(const void* caller) {
-    if (matching || is_own_code(caller)) return false;
+    if (matching || is_ours(caller)) return false;
     matching = true;
     const bool active = context().active;
     matching = false;

@@ -8,9 +8,6 @@
 
 namespace wilkins::posix {
 
-// Does the address lie in this library? Two comparisons, where is_ours asks the loader.
-bool is_own_code(const void* address);
-
 // Is this process part of a run, and the call the program's own?
 bool in_run(const void* caller);
 

@@ -63,7 +63,7 @@ int complete(StepFile* file) {
     bool stale = slot.reserved.load() < size;
     for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() < kValid;
     if (stale) {
-        if (int error = file->reserve(blocks * kBlock)) return error;
+        if (int error = file->reserve(size)) return error;
         if (slot.touched.load() < blocks) slot.touched.store(blocks);
         if (int error = open_to(file->state->mapping, slot.reserved.load())) return error;
         for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());

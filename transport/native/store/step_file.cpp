@@ -151,14 +151,15 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
 
 }  // namespace
 
-int StepFile::reserve(uint64_t size) {
+int StepFile::reserve(uint64_t size, uint64_t likely) {
     if (state->far) return 0;  // the server does as it is written
+    if (state->slot >= 0 && size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
+    size = std::max(size, likely);
     if (size > state->mapping.length) return fail(state, EFBIG);
     if (state->slot < 0) {
         const int error = open_to(state->mapping, (size + kBlock - 1) / kBlock * kBlock);
         return error ? fail(state, error) : 0;
     }
-    if (size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
     return obtain(state, size, disk::is_file(process().board, state->slot), [&] { return process().arenas->reserve(state->slot, size); });
 }
 
@@ -218,7 +219,7 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
     if (state->slot < 0) reserve(state->size);
     if (state->slot < 0 || !writable() || count == 0) return;
     const uint64_t last = (offset + count - 1) / kBlock;
-    if (reserve((last + 1) * kBlock)) return;
+    if (reserve(offset + count)) return;
     grow_to(slot_of(state).touched, last + 1);
     const uint64_t reserved = slot_of(state).reserved.load(std::memory_order_acquire);
     if (const int error = open_to(state->mapping, reserved)) {

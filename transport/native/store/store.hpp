@@ -52,8 +52,9 @@ public:
     uint64_t eof() const;
     // Shrinking makes what is cut off read as zeros should the file grow again. Returns 0 or an errno.
     int set_eof(uint64_t size);
-    // Hint: the file will reach this size; reserves it in one go. Returns 0 or an errno.
-    int reserve(uint64_t size);
+    // Memory up to `size`. Where that is more than there is, it comes for all of `likely` in one go, the size that the file will reach as
+    // far as its writer knows. Returns 0 or an errno.
+    int reserve(uint64_t size, uint64_t likely = 0);
 
     // For transfers that bypass read/write (typed MPI copies): makes [offset, offset+count) valid memory in data(),
     // zeroing stale blocks. `prepare_write` reserves space and extends eof, and may be told that the range will be

@@ -1,0 +1,111 @@
+"""What a warm step costs, counted and not timed: copies, system calls, page faults, allocations."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wilkins.transport.board import Board
+from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
+
+pytestmark = pytest.mark.needs("h5cc", "gcc")
+
+PROGRAMS = Path(__file__).parent / "programs" / "guest"
+KIB, MIB = 1 << 10, 1 << 20
+FEW, MANY = 100, 300
+"""Steps, of which the first ones have to get memory."""
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Board]:
+    """A run whose only task reads what it writes."""
+    board = Board.create(
+        [BoardTask("loop", 1)],
+        [BoardPort(0, "out", "step-*.h5"), BoardPort(0, "in", "step-*.h5")],
+        [BoardChannel(0, 1, 1, 2, "block", 1)],
+        log=tmp_path / "layer.log",
+    )
+    yield board
+    board.remove()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return compiled(tmp_path, "step_often.c", "h5cc", "-shlib")
+
+
+def compiled(folder: Path, source: str, *command: str) -> Path:
+    """Build one of the C programs."""
+    target = folder / Path(source).stem
+    subprocess.run([*command, str(PROGRAMS / source), "-o", str(target)], check=True, cwd=folder)
+    return target
+
+
+def counted(folder: Path, program: Path, counter: str, steps: int, size: int, board: Board | None = None) -> int:
+    """What one of the libraries that count says of the program."""
+    library = folder / Path(counter).stem
+    if not library.exists():
+        compiled(folder, counter, "gcc", "-O2", "-fno-builtin", "-shared", "-fPIC")
+    layer = board.environment(0, 0) if board else {}
+    preload = ":".join(word for word in (str(library), layer.pop("LD_PRELOAD", "")) if word)
+    words = ["env", f"LD_PRELOAD={preload}", str(program), str(steps), str(size)]
+    ran = subprocess.run(words, cwd=folder, env={**os.environ, **layer}, capture_output=True, text=True, check=True)
+    return int(ran.stderr.split(":")[-1])
+
+
+@pytest.mark.needs("strace")
+@pytest.mark.parametrize("size", [KIB, MIB])
+def test_a_warm_step_takes_no_memory_from_the_kernel(tmp_path: Path, board: Board, program: Path, size: int) -> None:
+    """Steps of one size live in the memory of earlier ones: nothing is opened, reserved, mapped or cut."""
+
+    def calls(steps: int) -> collections.Counter[str]:
+        trace, layer = tmp_path / "trace", board.environment(0, 0)
+        preload = f"LD_PRELOAD={layer.pop('LD_PRELOAD')}"
+        words = ["strace", "-f", "-o", str(trace), "env", preload, str(program), str(steps), str(size)]
+        subprocess.run(words, cwd=tmp_path, env={**os.environ, **layer}, check=True, stdout=subprocess.PIPE)
+        return collections.Counter(re.findall(r"^\d+ +(\w+)\(", trace.read_text(), re.M))
+
+    few = calls(FEW)
+    each = {name: n / (MANY - FEW) for name, n in (calls(MANY) - few).items()}
+    assert sum(each.values()) <= 30, each
+    # (Traces are written now and then.)
+    names = {name for name, n in each.items() if n > 0.1}
+    assert names <= {"getcwd", "newfstatat", "stat", "futex", "getpid", "brk"}, each
+
+
+@pytest.mark.parametrize("size", [KIB, MIB])
+def test_a_warm_step_faults_no_page(tmp_path: Path, board: Board, program: Path, size: int) -> None:
+    layer = board.environment(0, 0)
+    ran = subprocess.run(
+        [str(program), str(MANY), str(size)],
+        cwd=tmp_path,
+        env={**os.environ, **layer},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(ran.stdout.split(":")[1]) < MANY / 10
+
+
+def test_a_byte_is_copied_in_and_out(tmp_path: Path, board: Board, program: Path) -> None:
+    """HDF5 copies some of its own at every step: that of small ones is the same."""
+
+    def copied(size: int) -> int:
+        few, many = (counted(tmp_path, program, "count_copies.c", steps, size, board) for steps in (FEW, MANY))
+        return many - few
+
+    assert (copied(MIB) - copied(KIB)) / (MANY - FEW) / (MIB - KIB) == pytest.approx(2, abs=0.01)
+
+
+def test_a_warm_step_allocates_little_more_than_a_file(tmp_path: Path, board: Board, program: Path) -> None:
+    """Half of it is HDF5's own, for the property list that names the driver."""
+    few, many = (counted(tmp_path, program, "count_allocations.c", steps, KIB, board) for steps in (FEW, MANY))
+    few_plain, many_plain = (counted(tmp_path, program, "count_allocations.c", steps, KIB) for steps in (FEW, MANY))
+    assert many_plain > few_plain
+    assert ((many - few) - (many_plain - few_plain)) / (MANY - FEW) <= 26
