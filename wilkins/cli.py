@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
 """Of an MPI job's ranks. (A batch script has a SLURM_PROCID outside of any job step.)"""
 _INTERRUPTED = 130
+_USUAL = Path("workflow.yaml")
+"""The workflow file of commands that are given none."""
 _DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
 
 GRAPHS = ("text", "mermaid", "dot", "svg", "png")
@@ -179,9 +181,11 @@ def _planned_for_job(parsed: argparse.Namespace) -> tuple[Plan, int]:
 def _workflow(parsed: argparse.Namespace) -> tuple[Path, Path | None]:
     """The workflow file, and the folder its tasks run in if that is not the file's."""
     if parsed.builtin is None:
-        if parsed.file is None:
-            raise UsageError("which workflow? give its FILE, or --builtin NAME (see: wilkins list)")
-        return parsed.file, None
+        if parsed.file is None and not _USUAL.exists():
+            raise UsageError(
+                f"which workflow? there is no {_USUAL} here; give its FILE, or --builtin NAME (see: wilkins list)"
+            )
+        return parsed.file or _USUAL, None
     if parsed.file is not None:
         raise UsageError(f"give the file {parsed.file} or --builtin {parsed.builtin}, not both")
     from wilkins.spec import builtin
@@ -296,6 +300,16 @@ def _trace(parsed: argparse.Namespace) -> int:
     return trace(parsed.run, parsed.skip_start, file_format, parsed.output)
 
 
+def _runs(parsed: argparse.Namespace) -> int:
+    from wilkins.report.runlist import prune, runs_in, table
+
+    if parsed.prune != (parsed.older is not None):
+        raise UsageError("--prune and --older TIME go together: wilkins runs --prune --older 7d")
+    older = _seconds(parsed.older, "--older")
+    streams.show(table(runs_in(parsed.folder)) if older is None else prune(parsed.folder, older))
+    return 0
+
+
 def _schema(parsed: argparse.Namespace) -> int:
     from wilkins.spec import reference
 
@@ -363,7 +377,7 @@ def _init(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(text: str | None, option: str = "--timeout") -> float | None:
     if text is None:
         return None
     from wilkins.schema.kinds import parse_duration
@@ -371,7 +385,7 @@ def _seconds(text: str | None) -> float | None:
     try:
         return parse_duration(text)
     except ValueError:
-        raise UsageError(f"--timeout must be a time such as 90, 30s, 10min or 2h, not {text!r}") from None
+        raise UsageError(f"{option} must be a time such as 90, 30s, 10min, 2h or 7d, not {text!r}") from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -412,7 +426,9 @@ def _parser() -> argparse.ArgumentParser:
         return child
 
     def add_file(child: argparse.ArgumentParser) -> None:
-        child.add_argument("file", metavar="FILE", type=Path, nargs="?", help="the workflow file")
+        child.add_argument(
+            "file", metavar="FILE", type=Path, nargs="?", help="the workflow file (default: workflow.yaml)"
+        )
         child.add_argument("--builtin", metavar="NAME", help="a packaged workflow, run here (see: wilkins list)")
         child.add_argument(
             "--set",
@@ -509,6 +525,17 @@ def _parser() -> argparse.ArgumentParser:
         help="leave out the start and the end of programs: begin when the first task has started",
     )
     add_output(trace, TIMELINES)
+    runs = add("runs", _runs, "list the runs in a folder, or remove old ones")
+    runs.add_argument(
+        "folder",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        default=Path("wilkins-runs"),
+        help="where they are (default: wilkins-runs)",
+    )
+    runs.add_argument("--prune", action="store_true", help="remove those that have ended, and began long ago")
+    runs.add_argument("--older", metavar="TIME", help="with --prune: how long ago, such as 12h or 7d")
     schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
     schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
     add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")

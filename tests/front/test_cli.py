@@ -90,6 +90,15 @@ def test_set(pair: Pair) -> None:
     assert "5 ranks" in wilkins("check", pair().path, "--set", "sim.nprocs=4").stdout
 
 
+def test_the_file_of_a_folder_need_not_be_named(pair: Pair) -> None:
+    case = pair()
+    assert wilkins("check", folder=case.folder).stdout.startswith("workflow.yaml: all right")
+    case.path.rename(case.folder / "other.yaml")
+    done = wilkins("check", folder=case.folder)
+    assert done.returncode == 2
+    assert "there is no workflow.yaml here" in done.stderr
+
+
 def test_init_writes_a_file_that_reads(tmp_path: Path) -> None:
     assert wilkins("init", folder=tmp_path).returncode == 0
     case = Case(tmp_path)

@@ -71,6 +71,26 @@ def test_not_yaml_tells_the_place(case: Case, text: str, where: str) -> None:
     assert f"workflow.yaml{where}error: not valid YAML: " in message(case.path)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tasks:\n\t- func: x\n", "2:1: error: not valid YAML: the line is indented with a tab"),
+        ("a: *.h5\n", '1:5: error: not valid YAML: a text that begins with * must stand in quotes: "*.h5"'),
+        ("a: [{filename: *.h5}]\n", 'a text that begins with * must stand in quotes: "*.h5"'),
+        ("- *.h5\n", 'a text that begins with * must stand in quotes: "*.h5"'),
+        ("a: *plots\n", 'a text that begins with * must stand in quotes: "*plots"'),
+        ("a: @x, b\n", 'a text that begins with @ must stand in quotes: "@x"'),
+        ("a: [b, ${n}]\n", 'within [...] and {...}, ${n} must stand in quotes: "${n}"'),
+        ('a: ["${n}", {b: ${m}}]\n', 'within [...] and {...}, ${m} must stand in quotes: "${m}"'),
+        ("a: b: c\n", 'a text with ": " in it must stand in quotes'),
+        ('a: ["${n}", b\nc: d\n', "check indentation, quotes and tabs here"),
+    ],
+)
+def test_usual_mistakes_are_said_in_words(case: Case, text: str, said: str) -> None:
+    case.write(text)
+    assert said in message(case.path)
+
+
 def test_two_documents(case: Case) -> None:
     case.write("tasks: []\n---\ntasks: []\n")
     assert "not valid YAML" in message(case.path)

@@ -10,6 +10,7 @@ import yaml
 
 from wilkins.errors import Position, Problem, WorkflowError
 from wilkins.names import own_form
+from wilkins.schema.mistakes import mistake
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 32
@@ -117,9 +118,10 @@ def compose(text: str, name: str, first_line: int = 1) -> yaml.Node:
         if error.context_mark and error.problem == "could not find expected ':'":
             mark = error.context_mark  # the line that lacks it; the other is where the search ended
         context = f" ({error.context})" if error.context else ""
-        raise fail(
-            mark, f"not valid YAML: {error.problem}{context}; check indentation, quotes and tabs here"
-        ) from error
+        lines = text.splitlines()
+        known = mistake(lines[mark.line], mark.column, str(error.problem)) if mark and mark.line < len(lines) else None
+        said = known or f"{error.problem}{context}; check indentation, quotes and tabs here"
+        raise fail(mark, f"not valid YAML: {said}") from error
     except yaml.YAMLError as error:
         raise fail(None, f"not valid YAML: {error}; check the file for control characters") from error
     except RecursionError as error:

@@ -36,6 +36,9 @@ KEPT = "kept"
 RUNS = "wilkins-runs"
 """Holds the directories of runs."""
 
+LATEST = "latest"
+"""Among them: leads to the newest."""
+
 
 def named(run: Path) -> Path:
     """The directory of a run that is given as such, or by its name among the runs here; `latest` is one, too."""
@@ -72,7 +75,7 @@ class RunDirectory:
             atomic.put(path / "plan.json", planfile.dumps(plan))
             run.hold()
             if not wanted:  # now there is something to be resumed
-                _point(path.parent / "latest", path.name)
+                _point(path.parent / LATEST, path.name)
             run.write_json("versions.json", versions())
         except OSError as error:
             where = wanted or plan.folder or plan.source.parent

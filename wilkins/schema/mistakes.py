@@ -1,0 +1,41 @@
+"""Says in words what is wrong with text that is not YAML, where that is one of the usual mistakes."""
+
+from __future__ import annotations
+
+import re
+
+_WORD = re.compile(r"[^\s,\[\]{}#]+")
+_PARTS = re.compile(r"\"[^\"]*\"|'[^']*'|\$\{\w+\}|[\[\]{}]")
+
+
+def mistake(line: str, column: int, problem: str) -> str | None:
+    """What is wrong in a line of text that is no YAML, and how to mend it; None: nothing that is known.
+
+    Args:
+        column: where the parser gave up, from 0.
+        problem: the parser's words.
+    """
+    indent = line[: len(line) - len(line.lstrip())]
+    if "\t" in indent:
+        return "the line is indented with a tab, which YAML does not take; indent it with spaces"
+    if variable := _bare_variable(line):
+        return f'within [...] and {{...}}, {variable} must stand in quotes: "{variable}"'
+    before = line[:column].rstrip("*&%@`!")
+    word = _WORD.match(line, len(before))
+    if word and word[0][0] in "*&%@`!":
+        text = word[0].rstrip("\"'")
+        return f'a text that begins with {text[0]} must stand in quotes: "{text}"'
+    if problem.startswith("mapping values are not allowed"):
+        return 'a text with ": " in it must stand in quotes; or the line is indented too far'
+    return None
+
+
+def _bare_variable(line: str) -> str | None:
+    """The first ``${NAME}`` outside of quotes within brackets or braces."""
+    depth = 0
+    for found in _PARTS.finditer(line):
+        part = found[0]
+        if part.startswith("$") and depth:
+            return part
+        depth += (part in "[{") - (part in "]}")
+    return None
