@@ -30,7 +30,7 @@ _USUAL = Path("workflow.yaml")
 _DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
 
 GRAPHS = ("text", "mermaid", "dot", "svg", "png")
-TIMELINES = ("text", "svg", "png")
+TIMELINES = ("text", "svg", "png", "perfetto")
 """What task graphs and timelines can be put out as."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -201,6 +202,16 @@ def test_durations_from_a_run(folder: Path) -> None:
     assert told.stderr.count("or take the times of a run: --from wilkins-runs/latest") == 2
 
 
+@pytest.mark.parametrize("chosen", [("-o", "t.json"), ("-o", "t.txt", "--format", "perfetto")])
+def test_a_run_for_perfetto(folder: Path, chosen: tuple[str, ...]) -> None:
+    write_run(folder)
+    done = wilkins(folder, "trace", *chosen)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    events = json.loads((folder / chosen[1]).read_text())["traceEvents"]
+    assert len([event for event in events if event["ph"] == "f"]) == 3, "an arrow for each step that was read"
+    assert json.loads(wilkins(folder, "trace", "--format", "perfetto").stdout)["traceEvents"] == events
+
+
 @pytest.mark.parametrize("content", ["", "not a trace\n"])
 def test_a_trace_that_is_none(folder: Path, content: str) -> None:
     (folder / "trace.tsv").write_text(content)
@@ -216,7 +227,7 @@ def test_no_run_yet(folder: Path) -> None:
     assert "wilkins-runs/latest: there is no such folder; give the folder of a run" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["x.pdf", "t.json", "g.foo"])
+@pytest.mark.parametrize("name", ["x.pdf", "t.html", "g.foo"])
 @pytest.mark.parametrize("command", ["simulate", "graph", "trace"])
 def test_a_file_of_a_kind_that_is_not_made(folder: Path, command: str, name: str) -> None:
     """A text in a file named .pdf would be found out only much later, by somebody else."""
@@ -224,7 +235,7 @@ def test_a_file_of_a_kind_that_is_not_made(folder: Path, command: str, name: str
     what = [] if command == "trace" else ["workflow.yaml"]
     done = wilkins(folder, command, *what, "-o", name)
     assert done.returncode == 2
-    known = ".svg, .png, .dot, .gv, .mmd, .txt" if command == "graph" else ".svg, .png, .txt"
+    known = ".svg, .png, .dot, .gv, .mmd, .txt" if command == "graph" else ".svg, .png, .txt, .json"
     kind = name.split(".")[1]
     assert f"-o {name}: cannot write {kind} files; let the name end in one of {known}, or say what" in done.stderr
     assert not (folder / name).exists()
@@ -234,7 +245,7 @@ def test_a_file_of_a_kind_that_is_not_made(folder: Path, command: str, name: str
 def test_a_timeline_is_no_graph(folder: Path) -> None:
     done = wilkins(folder, "simulate", "workflow.yaml", "-o", "x.dot")
     assert done.returncode == 2
-    assert "one of .svg, .png, .txt" in done.stderr
+    assert "one of .svg, .png, .txt, .json, or" in done.stderr
 
 
 @pytest.mark.parametrize("run", ["latest", "wilkins-runs/latest", "wilkins-runs/latest/trace.tsv"])

@@ -23,6 +23,7 @@ _SUFFIXES = {
     ".gv": "dot",
     ".mmd": "mermaid",
     ".txt": "text",
+    ".json": "perfetto",
 }
 """What the end of a file's name says of its content."""
 _WIDTH = 100
@@ -78,6 +79,10 @@ def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, t
         from wilkins.report.draw.gantt import draw_timelines
 
         save(draw_timelines(panels), file_format, target)
+    elif file_format == "perfetto":
+        from wilkins.report.perfetto import perfetto
+
+        output_text(perfetto(panels), target)
     else:
         from wilkins.report.timetable import report
 
