@@ -2,4 +2,7 @@
 
 from wilkins.flow.policy import FlowPolicy
 
-__all__ = ["FlowPolicy"]
+__all__ = ["TRACE_FILE", "FlowPolicy"]
+
+TRACE_FILE = "trace.tsv"
+"""The trace in a run's directory; `wilkins.flow.trace` reads it."""

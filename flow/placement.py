@@ -5,7 +5,6 @@ Takes time that is linear in ranks and hosts, but for a factor log(hosts).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -349,6 +348,8 @@ def _fitting(weights: Sequence[int] | None, first: int, end: int, slots: int) ->
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(name, list(known)[:1000], n=1)
     return "which is not there" + (f"; did you mean {near[0]!r}?" if near else "")
 

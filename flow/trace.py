@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from wilkins.errors import WilkinsError
-
-FILE_NAME = "trace.tsv"
+from wilkins.flow import TRACE_FILE
 
 Kind = Literal[
     "start",
@@ -103,7 +102,7 @@ def read_trace(path: str | Path) -> list[Event]:
         BrokenTraceError: a line of the file is not one of a trace.
     """
     path = Path(path)
-    path = path / FILE_NAME if path.is_dir() else path
+    path = path / TRACE_FILE if path.is_dir() else path
     whole, _, _ = os.fsdecode(path.read_bytes()).rpartition("\n")
     events: list[Event] = []
     for number, text in _once(whole.split("\n") if whole else []):

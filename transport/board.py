@@ -8,7 +8,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import signal
 import time
@@ -161,7 +160,7 @@ class Board:
             OSError: shared memory is full or cannot be written, or a name is too long.
         """
         lib = _native()
-        final = path or SHARED_MEMORY / f"wilkins-{os.getuid()}-{secrets.token_hex(8)}"
+        final = path or SHARED_MEMORY / f"wilkins-{os.getuid()}-{os.urandom(8).hex()}"
         with contextlib.ExitStack() as stack, atomic.new_folder(final) as folder:
             making = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, making)  # after the rename

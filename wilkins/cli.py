@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from wilkins import arguments as takes
+from wilkins.arguments import GRAPHS, TIMELINES, Command
 from wilkins.errors import UsageError, WilkinsError, count_of
-from wilkins.submit import arguments
 from wilkins.terminal import streams
-from wilkins.terminal.arguments import count
-from wilkins.terminal.reporting import VARIABLE, report, show_tracebacks
+from wilkins.terminal.reporting import report, show_tracebacks
 from wilkins.transport.plan_table import RANK_VARIABLES
 
 if TYPE_CHECKING:
@@ -27,11 +27,6 @@ _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
 _INTERRUPTED = 130
 _USUAL = Path("workflow.yaml")
 """The workflow file of commands that are given none."""
-_DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
-
-GRAPHS = ("text", "mermaid", "dot", "svg", "png")
-TIMELINES = ("text", "svg", "png", "perfetto")
-"""What task graphs and timelines can be put out as."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: Sequence[str] | None) -> int:
     try:
-        parsed = _parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        parsed = takes.parser_of(COMMANDS, words).parse_args(words)
         show_tracebacks(parsed.debug)
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
@@ -146,7 +142,7 @@ def _resumed(parsed: argparse.Namespace, run: Path, how: Launch, hosts: tuple[Ho
 
 def _submit(parsed: argparse.Namespace) -> int:
     from wilkins.resume import record
-    from wilkins.submit import command
+    from wilkins.submit import arguments, command
     from wilkins.submit.request import gpus_dealt, job_request
 
     _seconds(parsed.timeout)
@@ -388,187 +384,22 @@ def _seconds(text: str | None, option: str = "--timeout") -> float | None:
         raise UsageError(f"{option} must be a time such as 90, 30s, 10min, 2h or 7d, not {text!r}") from None
 
 
-class _Parser(argparse.ArgumentParser):
-    """Writes its help and its errors as everything else is written."""
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        (streams.show if file is sys.stdout else streams.tell)(message, end="")
-
-
-class _Version(argparse.Action):
-    """Looks the version up only when it is asked for."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        import wilkins
-
-        streams.show(f"wilkins {wilkins.__version__}")
-        parser.exit()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="wilkins",
-        description="Couples unmodified HDF5 programs in memory, from one workflow file.",
-        epilog="Exit codes: 0 done, 1 a task failed (or left steps unread, with --strict), 2 bad workflow file or "
-        "usage, 3 wrong resources, 4 stuck or timed out.",
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
-    parser.add_argument("--debug", action="store_true", help=_DEBUG)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    def add_debug(child: argparse.ArgumentParser) -> None:
-        child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
-
-    def add(name: str, command: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        child = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-        child.set_defaults(command=command)
-        add_debug(child)
-        return child
-
-    def add_file(child: argparse.ArgumentParser) -> None:
-        child.add_argument(
-            "file", metavar="FILE", type=Path, nargs="?", help="the workflow file (default: workflow.yaml)"
-        )
-        child.add_argument("--builtin", metavar="NAME", help="a packaged workflow, run here (see: wilkins list)")
-        child.add_argument(
-            "--set",
-            metavar="NAME=VALUE",
-            action="append",
-            default=[],
-            help="give a parameter, or another value than the file's, such as melt.nprocs=8; may be repeated",
-        )
-        child.add_argument(
-            "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
-        )
-
-    def add_hosts(child: argparse.ArgumentParser) -> None:
-        child.add_argument("--hosts", metavar="HOST:N,...", help="run on these hosts, so many ranks on each at most")
-        child.add_argument("--hostfile", metavar="HOSTS", type=Path, help="run on the hosts of this file, one a line")
-
-    def add_output(child: argparse.ArgumentParser, formats: Sequence[str]) -> None:
-        child.add_argument("--format", choices=formats, help="left out: what the name of FILE says, else text")
-        child.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
-
-    def add_run(child: argparse.ArgumentParser) -> None:
-        child.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
-        child.add_argument(
-            "--resume",
-            metavar="RUN",
-            type=Path,
-            help="go on with a run that was killed or failed: its directory, or its name in wilkins-runs, "
-            "such as latest",
-        )
-        child.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
-        child.add_argument(
-            "--strict",
-            action="store_true",
-            help="exit with 1 if a task has not read every step that its policy gives it, and does not say "
-            "`enough: true`, or was started again for files that came after it had listed the folder",
-        )
-
-    run = add("run", _run, "run a workflow: alone on this machine, or as one job under mpiexec or srun")
-    add_file(run)
-    add_run(run)
-    add_hosts(run)
-    run.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
-    submit = add("submit", _submit, "run a workflow as a batch job of Slurm, PBS, Flux or LSF")
-    add_file(submit)
-    add_run(submit)
-    arguments.add_to(submit)
-    add_file(add("check", _check, "say what is wrong in a workflow file, and how to mend it"))
-    plan = add("plan", _plan, "show what would be started: tasks, ranks, channels, memory, hosts")
-    add_file(plan)
-    add_hosts(plan)
-    graph = add("graph", _graph, "show the task graph")
-    add_file(graph)
-    add_output(graph, GRAPHS)
-    simulate = add("simulate", _simulate, "predict the timeline of a workflow from the `model` of its tasks")
-    add_file(simulate)
-    add_hosts(simulate)
-    for option, what, example in (
-        ("--latency", "the time a small message takes from host to host", "50us"),
-        ("--bandwidth", "what a host sends per second, and receives", "12GB/s"),
-    ):
-        simulate.add_argument(
-            option,
-            metavar=f"[HOSTS=]{'TIME' if option == '--latency' else 'BYTES'}",
-            action="append",
-            default=[],
-            help=f"{what}, such as {example}; of some hosts: node[0-3]={example}; may be repeated; left out: the "
-            "network takes no time",
-        )
-    simulate.add_argument(
-        "--rate", metavar="BYTES", help="what a rank copies per second, such as 5GB/s; left out: copies take no time"
-    )
-    simulate.add_argument(
-        "--from",
-        dest="measured",
-        metavar="RUN",
-        type=Path,
-        help="take the times per step, and numbers of steps, that the file does not give from this run: its directory, "
-        "its name in wilkins-runs, such as latest, or the file of its trace",
-    )
-    simulate.add_argument("--trace", metavar="RUN", type=Path, help="show this run, named alike, beside the prediction")
-    add_output(simulate, TIMELINES)
-    trace = add("trace", _trace, "show the timeline of a run as it happened")
-    trace.add_argument(
-        "run",
-        metavar="RUN",
-        type=Path,
-        nargs="?",
-        default=Path("wilkins-runs/latest"),
-        help="the run's directory, its name in wilkins-runs, or the file of its trace (default: latest)",
-    )
-    trace.add_argument(
-        "--skip-start",
-        action="store_true",
-        help="leave out the start and the end of programs: begin when the first task has started",
-    )
-    add_output(trace, TIMELINES)
-    runs = add("runs", _runs, "list the runs in a folder, or remove old ones")
-    runs.add_argument(
-        "folder",
-        metavar="DIR",
-        type=Path,
-        nargs="?",
-        default=Path("wilkins-runs"),
-        help="where they are (default: wilkins-runs)",
-    )
-    runs.add_argument("--prune", action="store_true", help="remove those that have ended, and began long ago")
-    runs.add_argument("--older", metavar="TIME", help="with --prune: how long ago, such as 12h or 7d")
-    schema = add("schema", _schema, "print the JSON Schema of workflow files, for editors")
-    schema.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
-    add("clean", _clean, "remove what killed runs left in shared memory, and hidden on disk")
-    ckpt = add("ckpt", _ckpt, "list, verify, show, export or prune the checkpoints in a folder")
-    actions = ckpt.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for action, help_text in (
-        ("list", "which versions there are"),
-        ("verify", "read every byte and compare it with its digest"),
-        ("show", "which arrays a version holds"),
-        ("export", "write arrays of a version to a safetensors file"),
-        ("prune", "remove all but the newest versions"),
-    ):
-        child = actions.add_parser(action, help=help_text, allow_abbrev=False)
-        add_debug(child)
-        child.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
-        if action == "prune":
-            child.add_argument("--keep", metavar="K", type=count, required=True, help="how many to keep")
-        elif action == "export":
-            child.add_argument("file", metavar="FILE", type=Path, help="what to write: model.safetensors")
-            child.add_argument("--version", metavar="VERSION", help="its name or step; left out: the newest")
-            child.add_argument(
-                "--only", metavar="PATTERN", action="append", help="paths of arrays; a name stands for all below it"
-            )
-            child.add_argument(
-                "--root", metavar="PATH", default="", help="only what stands below it, named from there on: model"
-            )
-            child.add_argument("--rank", metavar="K", type=int, help="whose arrays, where each rank has its own")
-        elif action != "list":
-            child.add_argument("version", metavar="VERSION", nargs="?", help="its name or step")
-    pages = add("help", _help, "show a page of the documentation; without TOPIC, list them")
-    pages.add_argument("topic", metavar="TOPIC", nargs="?", help="the page's name, such as stuck")
-    add("list", _list, "show the packaged workflows and their parameters")
-    init = add("init", _init, "write a commented workflow file to start from, or copy a packaged workflow")
-    init.add_argument("file", metavar="FILE", type=Path, nargs="?", help="with --from: the folder to make")
-    init.add_argument("--from", dest="source", metavar="NAME", help="copy this packaged workflow with its programs")
-    return parser
+COMMANDS = {
+    "run": Command(_run, "run a workflow: alone on this machine, or as one job under mpiexec or srun", takes.of_run),
+    "submit": Command(_submit, "run a workflow as a batch job of Slurm, PBS, Flux or LSF", takes.of_submit),
+    "check": Command(_check, "say what is wrong in a workflow file, and how to mend it", takes.of_file),
+    "plan": Command(_plan, "show what would be started: tasks, ranks, channels, memory, hosts", takes.of_plan),
+    "graph": Command(_graph, "show the task graph", takes.of_graph),
+    "simulate": Command(
+        _simulate, "predict the timeline of a workflow from the `model` of its tasks", takes.of_simulate
+    ),
+    "trace": Command(_trace, "show the timeline of a run as it happened", takes.of_trace),
+    "runs": Command(_runs, "list the runs in a folder, or remove old ones", takes.of_runs),
+    "schema": Command(_schema, "print the JSON Schema of workflow files, for editors", takes.of_schema),
+    "clean": Command(_clean, "remove what killed runs left in shared memory, and hidden on disk"),
+    "ckpt": Command(_ckpt, "list, verify, show, export or prune the checkpoints in a folder", takes.of_ckpt),
+    "help": Command(_help, "show a page of the documentation; without TOPIC, list them", takes.of_help),
+    "list": Command(_list, "show the packaged workflows and their parameters"),
+    "init": Command(_init, "write a commented workflow file to start from, or copy a packaged workflow", takes.of_init),
+}
+"""In the order in which the help shows them."""

@@ -9,7 +9,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from wilkins.cli import _parser
+from wilkins.arguments import parser_of
+from wilkins.cli import COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 _HEAD = """# Commands
@@ -23,7 +24,7 @@ environment, shows the traceback of an error, too.
 
 def page() -> str:
     """The page's text."""
-    parser = _parser()
+    parser = parser_of(COMMANDS)
     parts = [_HEAD, *_sections(parser), f"## Exit codes\n\n{_exit_codes(parser)}"]
     return "\n".join(parts)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -75,6 +73,8 @@ def library_family(soname: str) -> Family | None:
 
 def python_extensions(script: Path, interpreter: Path) -> Iterator[Path]:
     """The compiled modules of the packages that a script imports by name anywhere in its text."""
+    import ast
+
     try:
         tree = ast.parse(script.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -100,6 +100,8 @@ def python_extensions(script: Path, interpreter: Path) -> Iterator[Path]:
 @cache
 def _module_path(interpreter: Path) -> tuple[str, ...]:
     """Where a Python looks for packages."""
+    import subprocess
+
     if interpreter == Path(sys.executable):
         return tuple(part for part in sys.path if part)
     command = [str(interpreter), "-c", "import sys; print('\\n'.join(sys.path[1:]))"]
@@ -154,6 +156,8 @@ def _candidates(names: tuple[str, ...], folders: Iterable[str | Path]) -> Iterat
 @cache
 def launcher_family(mpiexec: str) -> Family | None:
     """The family of an ``mpiexec``, by what it says of its version."""
+    import subprocess
+
     try:
         done = subprocess.run(
             [mpiexec, "--version"], capture_output=True, text=True, errors="replace", timeout=20, check=False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -31,7 +29,6 @@ from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import INSTANCE, numbers_text
 from wilkins.spec.load import Document, load
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
-from wilkins.tasks.code import problem as code_problem
 from wilkins.tasks.registry import all_tasks
 from wilkins.transport.plan_table import Looks, ReadKeys, values_of
 
@@ -97,6 +94,8 @@ def make_plan(
     Raises:
         WorkflowError: a program, folder or launcher is missing or cannot be used.
     """
+    import hashlib
+
     workflow = document.workflow
     home = document.path.resolve().parent
     problems = placing.problems(document)
@@ -345,6 +344,8 @@ def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) 
     name = ready_made(task)
     if name is None:
         return
+    from wilkins.tasks.code import problem as code_problem
+
     ready = all_tasks()[name]
     options = task.sections[ready.key]
     for key, code in ready.code(options):
@@ -394,7 +395,7 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
         ready = ready_made(task)
         program, script = (Program(Path(sys.executable), "elf"), START) if ready else _find_program(task, home)
         for module in all_tasks()[ready].needs if ready else ():
-            if importlib.util.find_spec(module) is None:
+            if not _is_installed(module):
                 raise ValueError(
                     f"{task.func!r} needs the Python package {module!r}, which {sys.executable} does not have; run: "
                     f"pip install 'wilkins[{module}]'"
@@ -436,6 +437,12 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
         if launch == "alone" or task.mpiexec or _takes_filename(task):  # else its first start needs none
             problems.append(Problem(task.where.of("mpiexec" if task.mpiexec else "nprocs"), f"{task.label}: {error}"))
         return command
+
+
+def _is_installed(module: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(module) is not None
 
 
 def _rerun(task: Task) -> Literal["auto", "always", "never"]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import platform
 import re
 import shutil
 import stat
@@ -204,9 +203,9 @@ def inspect(path: Path) -> Program:
         raise ValueError(
             f"{str(path)!r} is neither a program of this system nor a script; a script begins with '#!/bin/sh'"
         )
-    wanted = _MACHINES.get(platform.machine())
+    wanted = _MACHINES.get(os.uname().machine)
     if wanted and elf.machine not in (wanted, _MACHINES["i686"] if wanted == 62 else wanted):
-        raise ValueError(f"{str(path)!r} was built for another kind of processor; build it on {platform.machine()}")
+        raise ValueError(f"{str(path)!r} was built for another kind of processor; build it on {os.uname().machine}")
     return Program(path, "elf", static=not elf.interpreter, guarded=guarded)
 
 

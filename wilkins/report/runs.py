@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from wilkins.errors import UsageError
+from wilkins.flow import TRACE_FILE
 from wilkins.flow.recorded import Feeds, recorded
 from wilkins.flow.timeline import Timeline
-from wilkins.flow.trace import FILE_NAME, BrokenTraceError, Event, read_trace
+from wilkins.flow.trace import BrokenTraceError, Event, read_trace
 from wilkins.launch.records.account import rows_of
 from wilkins.launch.records.hosttraces import clocks_ahead
 from wilkins.launch.records.rundir import named
@@ -40,8 +41,8 @@ def events_of_run(run: Path) -> tuple[Path, list[Event]]:
     folder = named(run)
     parts = (
         {}
-        if (folder / FILE_NAME).exists()
-        else {path.parent.name: path for path in folder.glob(f"hosts/*/{FILE_NAME}")}
+        if (folder / TRACE_FILE).exists()
+        else {path.parent.name: path for path in folder.glob(f"hosts/*/{TRACE_FILE}")}
     )
     if not parts:
         return folder, _events(folder)

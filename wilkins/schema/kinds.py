@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -230,6 +229,8 @@ class Words(Kind):
         self.meaning = "a list of words, or one text split like a shell's" if split else "a list of texts"
 
     def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
+        import shlex
+
         if isinstance(node, yaml.SequenceNode):
             words = [reader.text(item, f"{who} item {number}", "a text") for number, item in enumerate(node.value, 1)]
             return INVALID if INVALID in words else tuple(words)
@@ -421,4 +422,6 @@ FlowValue = tuple[FlowPolicy, bool]
 
 def words_of(values: Sequence[str]) -> str:
     """Words as one would type them in a shell."""
+    import shlex
+
     return " ".join(shlex.quote(value) for value in values)

@@ -144,6 +144,8 @@ def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
 def _check_ready_made(reader: Reader, task: Task) -> None:
     """A section needs its ``func``, and the other way round."""
     wanted = ready_made(task)
+    if wanted is None and not task.sections:
+        return
     found = all_tasks().get(wanted or "")
     owners = {ready.key: name for name, ready in all_tasks().items()}
     for name in task.sections:

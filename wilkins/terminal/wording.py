@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 _WIDTH = 80 - len("wilkins: ")
@@ -24,6 +23,8 @@ def paragraphs(first: str, *others: str) -> str:
 
 
 def _lines(text: str, begin: str) -> list[str]:
+    import textwrap
+
     return textwrap.wrap(
         text,
         _WIDTH,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -161,6 +160,8 @@ _PASS_ON_RANK = (
 
 def shown(words: list[str]) -> str:
     """A command as one would type it."""
+    import shlex
+
     return shlex.join(words)
 
 

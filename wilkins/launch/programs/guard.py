@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import signal
 import time
 from pathlib import Path
@@ -28,7 +27,7 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self.token = secrets.token_hex(8)
+        self.token = os.urandom(8).hex()
         """Value of `VARIABLE` in every process that belongs to the launcher."""
         self._pipe = -1
         self._pid = 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 from wilkins.errors import WilkinsError
 from wilkins.launch.programs import environment as env
 from wilkins.plan.plan import Plan
@@ -15,6 +13,8 @@ def run_hooks(plan: Plan) -> None:
     Raises:
         WilkinsError: one cannot be started, or fails.
     """
+    import subprocess
+
     for task in plan.tasks:
         if task.resumed is None or not task.resumed.hook:
             continue

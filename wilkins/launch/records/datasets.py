@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +49,8 @@ def _can_be_told(path: str) -> bool:
 def _may_hold(step: Path, size: int, path: str) -> bool:
     """Whether a step's file has links with the names of which the path is made; if not, the dataset is not there. HDF5
     stores such a name with its length before it, or with a zero on either side."""
+    import mmap
+
     words = [part.encode() for part in path.split("/") if part]
     try:
         with step.open("rb") as file, mmap.mmap(file.fileno(), min(size, _MOST_BYTES), access=mmap.ACCESS_READ) as data:

@@ -10,7 +10,6 @@ from typing import Any
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
 from wilkins.launch.records.crossings import Crossing
-from wilkins.launch.watch import explain
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan, PortPlan
 from wilkins.plan.program import has_hdf5_inside
@@ -127,6 +126,8 @@ def _unseen(port: PortPlan, executable: Path) -> str:
 
 def _stand_ins(report: dict[str, Any]) -> list[str]:
     """Names that programs opened, and that stood for the next step whatever that was called, or might have."""
+    from wilkins.launch.watch import explain
+
     found = []
     for port in report["ports"]:
         task, name, pattern = report["tasks"][port["task"]]["name"], port["stands"], port["pattern"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from wilkins.flow.trace import FILE_NAME
+from wilkins.flow import TRACE_FILE
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan, TaskPlan
@@ -48,11 +47,13 @@ def left_files(files: Mapping[str, os.stat_result], records: Path) -> list[os.st
 
 def _traces(run: Path) -> list[Path]:
     """A run's trace, or those of its hosts."""
-    return [trace for trace in (run / FILE_NAME, *run.glob(f"hosts/*/{FILE_NAME}")) if trace.exists()]
+    return [trace for trace in (run / TRACE_FILE, *run.glob(f"hosts/*/{TRACE_FILE}")) if trace.exists()]
 
 
 def _files(task: TaskPlan, pattern: str) -> dict[str, os.stat_result]:
     """The files in the task's folder that match, by their paths."""
+    import glob
+
     found = {}
     for name in glob.glob(pattern, root_dir=task.cwd):  # noqa: PTH207 - the pattern may be a whole path
         path = task.cwd / name

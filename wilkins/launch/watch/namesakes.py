@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -32,6 +31,8 @@ def as_next(name: str, port: str) -> str:
 
 def nearest(pattern: str, names: Sequence[str]) -> str | None:
     """A pattern for those names that differ from a port's pattern in little but spelling; None if none does."""
+    import difflib
+
     wanted = _letters(pattern)
     found = [
         (ratio, name)

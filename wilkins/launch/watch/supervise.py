@@ -19,7 +19,7 @@ from wilkins.launch.programs import process
 from wilkins.launch.programs.leftovers import Segments
 from wilkins.launch.programs.output import Stream, Terminal
 from wilkins.launch.programs.ranks import Ranks
-from wilkins.launch.watch import explain, further
+from wilkins.launch.watch import further
 from wilkins.launch.watch.decide import Verdict
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.taskrun import TaskRun
@@ -260,6 +260,8 @@ class Supervisor:
         return [run.program.pid for run in self.crew if run.program is not None]
 
     def _start_due(self, now: float) -> None:
+        from wilkins.launch.watch import explain
+
         for run in self.crew:
             if run.state != "waiting" or run.poll_at > now or self._stop is not None:
                 continue
@@ -357,12 +359,16 @@ class Supervisor:
             return None
 
     def _judge(self, run: TaskRun, verdict: Verdict | None) -> None:
+        from wilkins.launch.watch import explain
+
         if verdict == "failed":
             self._fail(run, explain.failed(run, self._report()))
         elif verdict == "untouched":
             self._fail(run, self._untouched(run))
 
     def _untouched(self, run: TaskRun) -> str:
+        from wilkins.launch.watch import explain
+
         return explain.untouched(run, self._report())
 
     def _report(self) -> dict[str, Any] | None:
@@ -409,6 +415,8 @@ class Supervisor:
             self._end_polls(self._polls, now)
 
     def _check_run(self, now: float) -> None:
+        from wilkins.launch.watch import explain
+
         if self._deadline is not None and now >= self._deadline:
             self.stop(
                 4,
@@ -450,6 +458,8 @@ class Supervisor:
 
     def _waits(self) -> list[str]:
         """Who waits for whom, or who keeps all from going on."""
+        from wilkins.launch.watch import explain
+
         try:
             return explain.waits(self._board.report())
         except BoardHeldError as error:
@@ -476,6 +486,8 @@ class Supervisor:
                 self._terminal.say(hint)
 
     def _check_moved(self, now: float) -> None:
+        from wilkins.launch.watch import explain
+
         report = self._board.report()
         self._tell_hints(report)
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]

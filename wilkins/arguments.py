@@ -1,0 +1,253 @@
+"""What each command takes. A parser knows all commands, or the one that is given, since a run needs no other."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wilkins.terminal import streams
+from wilkins.terminal.arguments import count
+from wilkins.terminal.reporting import VARIABLE
+
+GRAPHS = ("text", "mermaid", "dot", "svg", "png")
+TIMELINES = ("text", "svg", "png", "perfetto")
+"""What task graphs and timelines can be put out as."""
+
+_DEBUG = f"show the traceback of an error, too; so does {VARIABLE}=1 in the environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line."""
+
+    run: Callable[[argparse.Namespace], int]
+    text: str
+    """What it does."""
+    add_to: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    """Lets a parser take its arguments."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Writes its help and its errors as everything else is written."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (streams.show if file is sys.stdout else streams.tell)(message, end="")
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import wilkins
+
+        streams.show(f"wilkins {wilkins.__version__}")
+        parser.exit()
+
+
+def parser_of(commands: dict[str, Command], words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of the command line `words`: of one command if they begin with one, else of all."""
+    parser = _Parser(
+        prog="wilkins",
+        description="Couples unmodified HDF5 programs in memory, from one workflow file.",
+        epilog="Exit codes: 0 done, 1 a task failed (or left steps unread, with --strict), 2 bad workflow file or "
+        "usage, 3 wrong resources, 4 stuck or timed out.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    parser.add_argument("--debug", action="store_true", help=_DEBUG)
+    children = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name in words[:1] if words and words[0] in commands else commands:
+        command = commands[name]
+        text = command.text
+        child = children.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+        child.set_defaults(command=command.run)
+        _add_debug(child)
+        command.add_to(child)
+    return parser
+
+
+def _add_debug(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=_DEBUG)
+
+
+def of_file(child: argparse.ArgumentParser) -> None:
+    """The workflow file, and what changes it."""
+    child.add_argument("file", metavar="FILE", type=Path, nargs="?", help="the workflow file (default: workflow.yaml)")
+    child.add_argument("--builtin", metavar="NAME", help="a packaged workflow, run here (see: wilkins list)")
+    child.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="give a parameter, or another value than the file's, such as melt.nprocs=8; may be repeated",
+    )
+    child.add_argument(
+        "--files", action="store_true", help="exchange everything through files on disk, under the same policies"
+    )
+
+
+def _add_hosts(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--hosts", metavar="HOST:N,...", help="run on these hosts, so many ranks on each at most")
+    child.add_argument("--hostfile", metavar="HOSTS", type=Path, help="run on the hosts of this file, one a line")
+
+
+def _add_output(child: argparse.ArgumentParser, formats: Sequence[str]) -> None:
+    child.add_argument("--format", choices=formats, help="left out: what the name of FILE says, else text")
+    child.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it there")
+
+
+def _add_run(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--run-dir", metavar="DIR", type=Path, help="where logs and records go")
+    child.add_argument(
+        "--resume",
+        metavar="RUN",
+        type=Path,
+        help="go on with a run that was killed or failed: its directory, or its name in wilkins-runs, such as latest",
+    )
+    child.add_argument("--timeout", metavar="TIME", help="stop the run after this time (seconds, or 10min, 2h)")
+    child.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 if a task has not read every step that its policy gives it, and does not say "
+        "`enough: true`, or was started again for files that came after it had listed the folder",
+    )
+
+
+def of_run(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins run``."""
+    of_file(child)
+    _add_run(child)
+    _add_hosts(child)
+    child.add_argument("--quiet", action="store_true", help="keep the tasks' output in their logs only")
+
+
+def of_submit(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins submit``."""
+    from wilkins.submit import arguments
+
+    of_file(child)
+    _add_run(child)
+    arguments.add_to(child)
+
+
+def of_plan(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins plan``."""
+    of_file(child)
+    _add_hosts(child)
+
+
+def of_graph(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins graph``."""
+    of_file(child)
+    _add_output(child, GRAPHS)
+
+
+def of_simulate(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins simulate``."""
+    of_file(child)
+    _add_hosts(child)
+    for option, what, example in (
+        ("--latency", "the time a small message takes from host to host", "50us"),
+        ("--bandwidth", "what a host sends per second, and receives", "12GB/s"),
+    ):
+        child.add_argument(
+            option,
+            metavar=f"[HOSTS=]{'TIME' if option == '--latency' else 'BYTES'}",
+            action="append",
+            default=[],
+            help=f"{what}, such as {example}; of some hosts: node[0-3]={example}; may be repeated; left out: the "
+            "network takes no time",
+        )
+    child.add_argument(
+        "--rate", metavar="BYTES", help="what a rank copies per second, such as 5GB/s; left out: copies take no time"
+    )
+    child.add_argument(
+        "--from",
+        dest="measured",
+        metavar="RUN",
+        type=Path,
+        help="take the times per step, and numbers of steps, that the file does not give from this run: its directory, "
+        "its name in wilkins-runs, such as latest, or the file of its trace",
+    )
+    child.add_argument("--trace", metavar="RUN", type=Path, help="show this run, named alike, beside the prediction")
+    _add_output(child, TIMELINES)
+
+
+def of_trace(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins trace``."""
+    child.add_argument(
+        "run",
+        metavar="RUN",
+        type=Path,
+        nargs="?",
+        default=Path("wilkins-runs/latest"),
+        help="the run's directory, its name in wilkins-runs, or the file of its trace (default: latest)",
+    )
+    child.add_argument(
+        "--skip-start",
+        action="store_true",
+        help="leave out the start and the end of programs: begin when the first task has started",
+    )
+    _add_output(child, TIMELINES)
+
+
+def of_runs(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins runs``."""
+    child.add_argument(
+        "folder",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        default=Path("wilkins-runs"),
+        help="where they are (default: wilkins-runs)",
+    )
+    child.add_argument("--prune", action="store_true", help="remove those that have ended, and began long ago")
+    child.add_argument("--older", metavar="TIME", help="with --prune: how long ago, such as 12h or 7d")
+
+
+def of_schema(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins schema``."""
+    child.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
+
+
+def of_ckpt(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins ckpt``."""
+    actions = child.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for action, help_text in (
+        ("list", "which versions there are"),
+        ("verify", "read every byte and compare it with its digest"),
+        ("show", "which arrays a version holds"),
+        ("export", "write arrays of a version to a safetensors file"),
+        ("prune", "remove all but the newest versions"),
+    ):
+        below = actions.add_parser(action, help=help_text, allow_abbrev=False)
+        _add_debug(below)
+        below.add_argument("folder", metavar="DIR", type=Path, help="the folder of the versions")
+        if action == "prune":
+            below.add_argument("--keep", metavar="K", type=count, required=True, help="how many to keep")
+        elif action == "export":
+            below.add_argument("file", metavar="FILE", type=Path, help="what to write: model.safetensors")
+            below.add_argument("--version", metavar="VERSION", help="its name or step; left out: the newest")
+            below.add_argument(
+                "--only", metavar="PATTERN", action="append", help="paths of arrays; a name stands for all below it"
+            )
+            below.add_argument(
+                "--root", metavar="PATH", default="", help="only what stands below it, named from there on: model"
+            )
+            below.add_argument("--rank", metavar="K", type=int, help="whose arrays, where each rank has its own")
+        elif action != "list":
+            below.add_argument("version", metavar="VERSION", nargs="?", help="its name or step")
+
+
+def of_help(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins help``."""
+    child.add_argument("topic", metavar="TOPIC", nargs="?", help="the page's name, such as stuck")
+
+
+def of_init(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins init``."""
+    child.add_argument("file", metavar="FILE", type=Path, nargs="?", help="with --from: the folder to make")
+    child.add_argument("--from", dest="source", metavar="NAME", help="copy this packaged workflow with its programs")
