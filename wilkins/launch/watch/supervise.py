@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 from wilkins.launch.programs import process
-from wilkins.launch.programs.leftovers import Segments
+from wilkins.launch.programs.leftovers import CREATED, Segments
 from wilkins.launch.programs.output import Stream, Terminal
 from wilkins.launch.programs.ranks import Ranks
 from wilkins.launch.watch import further
@@ -85,6 +85,7 @@ class Signals:
     def __init__(self) -> None:
         self.received: list[int] = []
         self.child_ended = True
+        self.file_created = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -92,13 +93,15 @@ class Signals:
         self.reader.setblocking(False)
         self._writer.setblocking(False)
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in (*_ENDING_SIGNALS, signal.SIGCHLD):
+        for number in (*_ENDING_SIGNALS, signal.SIGCHLD, CREATED):
             self._before[number] = signal.signal(number, self._note)
         return self
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGCHLD:
             self.child_ended = True
+        elif number == CREATED:
+            self.file_created = True
         else:
             self.received.append(number)
 
@@ -194,8 +197,6 @@ class Supervisor:
             self._selector.register(signals.reader, selectors.EVENT_READ)
             if self._inbox is not None:
                 self._selector.register(self._inbox, selectors.EVENT_READ, self._inbox)
-            if self._segments.created >= 0:
-                self._selector.register(self._segments.created, selectors.EVENT_READ, self._segments)
             try:
                 while True:
                     more = tick() if tick else None
@@ -208,6 +209,9 @@ class Supervisor:
                     if more is None and all(run.state == "ended" and run.program is None for run in self.crew):
                         break
                     self._wait(now, more, signals)
+                    if signals.file_created:
+                        signals.file_created = False
+                        self._segments.notice(now)
                     if signals.child_ended:
                         signals.child_ended = False
                         self._reap()
@@ -298,8 +302,6 @@ class Supervisor:
             elif self._inbox is not None and key.data is self._inbox:
                 if not self._inbox.notice():
                     self._selector.unregister(self._inbox)
-            elif isinstance(key.data, Segments):
-                key.data.notice(now)
             else:
                 signals.drain()
 
