@@ -78,6 +78,23 @@ def test_a_killed_launcher_leaves_nothing(case: Case, kind: str, mpiexec: str) -
         wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
 
 
+@pytest.mark.parametrize("saved_by", ["guard", "kernel"])
+def test_programs_end_with_their_launcher(case: Case, saved_by: str) -> None:
+    """By the guard, also those that have no layer; by the kernel, if the guard was killed before, those that have it."""
+    case.program("sleep.sh", "#!/bin/sh\nsleep 1000\n")
+    case.workflow(ENDLESS if saved_by == "kernel" else ENDLESS + "  - {name: sleep, func: ./sleep.sh}\n")
+    with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:
+        _running(case, tree)
+        if saved_by == "kernel":
+            (guard,) = _guards(case)
+            os.kill(guard, signal.SIGKILL)
+        tree.process.kill()
+        tree.process.wait(5)
+        wait_for(lambda: not processes_in(case.folder), 10, "the end of all processes")
+        run_tree([*WILKINS, "clean"], 30, case.folder)
+        wait_for(lambda: not case.run_folder().is_dir(), 10, "the end of the run's shared memory")
+
+
 MPI_PRODUCER = """\
 import os, time
 from mpi4py import MPI

@@ -7,9 +7,12 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+STARTER = "WILKINS_STARTER"
+"""Tells a program's layer which process has started it."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -30,18 +33,12 @@ def adopt_orphans(adopt: bool = True) -> None:
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
-def _die_with(parent: int) -> Callable[[], None]:
-    def prepare() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above took effect
-            os._exit(127)
-
-    return prepare
-
-
 def end_with_parent() -> None:
     """Let this process be killed when its parent dies."""
-    _die_with(os.getppid())()
+    parent = os.getppid()
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above took effect
+        os._exit(127)
 
 
 def start(
@@ -52,7 +49,9 @@ def start(
     pass_fds: Sequence[int] = (),
     capture: bool = True,
 ) -> Program:
-    """Start a program in a session of its own; it is killed when this process dies.
+    """Start a program in a session of its own.
+
+    When this process dies, the kernel kills the program if the layer is in it; a `Guard` ends all others.
 
     Raises:
         OSError: it cannot be started, or its folder or input cannot be opened.
@@ -62,14 +61,13 @@ def start(
     try:
         child = subprocess.Popen(
             list(words),
-            env=dict(environment),
+            env={**environment, STARTER: str(os.getpid())},
             cwd=cwd,
             stdin=source,
             stdout=write_end if capture else None,
             stderr=write_end if capture else None,
             pass_fds=tuple(pass_fds),
             start_new_session=True,
-            preexec_fn=_die_with(os.getpid()),  # the launcher has one thread
         )
     except BaseException:
         if capture:
