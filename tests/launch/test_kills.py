@@ -80,7 +80,7 @@ def test_a_killed_launcher_leaves_nothing(case: Case, kind: str, mpiexec: str) -
 
 @pytest.mark.parametrize("saved_by", ["guard", "kernel"])
 def test_programs_end_with_their_launcher(case: Case, saved_by: str) -> None:
-    """By the guard, also those that have no layer; by the kernel, if the guard was killed before, those that have it."""
+    """By the guard, also those without the layer; by the kernel those with it, if the guard was killed before."""
     case.program("sleep.sh", "#!/bin/sh\nsleep 1000\n")
     case.workflow(ENDLESS if saved_by == "kernel" else ENDLESS + "  - {name: sleep, func: ./sleep.sh}\n")
     with started_tree([*WILKINS, "run", "workflow.yaml"], case.folder) as tree:

@@ -14,12 +14,6 @@ from wilkins.spec.workflow import Port, Task, Workflow
 from wilkins.transport.devices import ports as told
 
 
-def asks(workflow: Workflow) -> bool:
-    """Whether the workflow file says anything about GPUs or devices."""
-    ports = (port for task in workflow.tasks for port in (*task.inports, *task.outports))
-    return any(task.gpus is not None for task in workflow.tasks) or any(port.device for port in ports)
-
-
 def place(plan: Plan, workflow: Workflow, machine: Machine) -> Plan:
     """The plan with GPUs dealt to its tasks, a path for each channel, and what the processes are told of both."""
     entries = [task for task in workflow.tasks for _ in range(task.taskCount)]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import wilkins.tasks
 from wilkins.flow.placement import Host, Rule, Share
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
-from wilkins.transport.devices.ports import Path as DevicePath
 from wilkins.transport.plan_table import Looks, ReadKeys
+
+if TYPE_CHECKING:
+    from wilkins.transport.devices.ports import Path as DevicePath
 
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """What the processes of a ready-made task execute; its name is their first argument."""

@@ -10,16 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import wilkins.transport
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.placement import Host
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
-from wilkins.plan import callbacks, devices, placing
-from wilkins.plan.gpu_count import gpus_here
-from wilkins.plan.gpus import Machine
+from wilkins.plan import placing
 from wilkins.plan.graph import PortRef, Wiring, closing, instance_name, wire
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan.plan import START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
@@ -27,10 +25,14 @@ from wilkins.plan.program import Program, has_hdf5_inside, inspect
 from wilkins.schema.patterns import intersect
 from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import INSTANCE, numbers_text
+from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
 from wilkins.tasks.registry import all_tasks
 from wilkins.transport.plan_table import Looks, ReadKeys, values_of
+
+if TYPE_CHECKING:
+    from wilkins.plan.gpus import Machine
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
@@ -204,7 +206,12 @@ def make_plan(
         folder=folder,
         digest=hashlib.sha256(document.path.read_bytes()).hexdigest(),
     )
-    return devices.place(plan, workflow, machine or gpus_here()) if devices.asks(workflow) else plan
+    if not asks(workflow):
+        return plan
+    from wilkins.plan import devices
+    from wilkins.plan.gpu_count import gpus_here
+
+    return devices.place(plan, workflow, machine or gpus_here())
 
 
 def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:
@@ -302,6 +309,8 @@ def _actions(
     program = Path(command.script[0] if command.script else command.executable)
     own = [] if command.python and not command.script else [program.parent]
     searched = list(dict.fromkeys([*own, *folders, *map(Path, filter(None, _python_path(task.env or {}).split(":")))]))
+    from wilkins.plan import callbacks
+
     path = callbacks.find(module, searched)
     is_stock = path is None and module == callbacks.STOCK[0] and function in callbacks.STOCK[1]
     where = task.where.of("actions")

@@ -1,8 +1,16 @@
-"""How GPUs are named: by `CUDA_VISIBLE_DEVICES`, and by a port's `device`. No I/O."""
+"""How GPUs are named: by `CUDA_VISIBLE_DEVICES`, and by a port's `device`, and whether a file asks for some. No I/O."""
 
 from __future__ import annotations
 
+from wilkins.spec.workflow import Workflow
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def asks(workflow: Workflow) -> bool:
+    """Whether the workflow file says anything about GPUs or devices."""
+    ports = (port for task in workflow.tasks for port in (*task.inports, *task.outports))
+    return any(task.gpus is not None for task in workflow.tasks) or any(port.device for port in ports)
 
 
 def visible(setting: str | None, count: int) -> tuple[str, ...]:
