@@ -46,9 +46,13 @@ def build(folder: Path) -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """That of the programs: Python ones import their parts from the checkout, and MPI may run as root."""
+    """That of the programs: Python ones import their parts from the checkout, and MPI may run as root.
+
+    Python keeps what it compiles, as it does for users: the start of a workflow is not to be that of a compiler.
+    """
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**given, "PYTHONPATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def start(command: Sequence[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
