@@ -56,7 +56,7 @@ ROOMS = {
     "spec": "errors names schema flow tasks transport workflows",
     "plan": "errors names schema spec flow tasks transport",
     "launch/programs": "errors transport terminal plan",
-    "launch/watch": "errors flow transport schema terminal plan launch/programs",
+    "launch/watch": "atomic errors flow transport schema terminal plan launch/programs",
     "launch/records": "atomic errors flow transport names schema terminal plan launch/programs launch/watch",
     "launch": "errors transport terminal plan launch/programs launch/watch launch/records",
     "launch/job": "atomic errors transport terminal plan launch/programs launch/watch launch/records launch",

@@ -194,6 +194,19 @@ def of_trace(child: argparse.ArgumentParser) -> None:
     _add_output(child, TIMELINES)
 
 
+def of_top(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins top``."""
+    child.add_argument(
+        "run",
+        metavar="RUN",
+        type=Path,
+        nargs="?",
+        default=Path("wilkins-runs/latest"),
+        help="the run's directory, or its name in wilkins-runs (default: latest)",
+    )
+    child.add_argument("--once", action="store_true", help="print one table, as where there is no terminal")
+
+
 def of_runs(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins runs``."""
     child.add_argument(

@@ -296,6 +296,12 @@ def _trace(parsed: argparse.Namespace) -> int:
     return trace(parsed.run, parsed.skip_start, file_format, parsed.output)
 
 
+def _top(parsed: argparse.Namespace) -> int:
+    from wilkins.report.top import top
+
+    return top(parsed.run, once=parsed.once)
+
+
 def _runs(parsed: argparse.Namespace) -> int:
     from wilkins.report.runlist import prune, runs_in, table
 
@@ -394,6 +400,7 @@ COMMANDS = {
         _simulate, "predict the timeline of a workflow from the `model` of its tasks", takes.of_simulate
     ),
     "trace": Command(_trace, "show the timeline of a run as it happened", takes.of_trace),
+    "top": Command(_top, "show how far a run is while it goes on", takes.of_top),
     "runs": Command(_runs, "list the runs in a folder, or remove old ones", takes.of_runs),
     "schema": Command(_schema, "print the JSON Schema of workflow files, for editors", takes.of_schema),
     "clean": Command(_clean, "remove what killed runs left in shared memory, and hidden on disk"),

@@ -197,6 +197,20 @@ def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure
     assert second.endswith(cure)
 
 
+def test_the_task_that_all_wait_for_is_named_with_its_process() -> None:
+    """Of tasks that wait themselves, and of ended ones, there is nothing to be seen."""
+    report = report_of_waits([2, 0, 0, 0])
+    report["tasks"][0]["state"] = report["tasks"][1]["state"] = "running"
+    (said,) = explain.awaited(report, {0: 11, 1: 12})
+    assert said.startswith("  plot (process 12) has had 2 steps and waits for no task; it computes, or waits for")
+    assert said.endswith(": `py-spy dump --pid 12` or `gdb -p 12` shows where")
+    assert "process" not in explain.awaited(report, {})[0]
+    report["tasks"][1]["state"] = "ended"
+    assert explain.awaited(report, {0: 11, 1: 12}) == []
+    both = report_of_waits([2, 0, 0, 0], report["tasks"][0]["waits"][0])
+    assert explain.awaited(both, {}) == []
+
+
 def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:
     wait = {
         "rank": 0,

@@ -23,6 +23,7 @@ from wilkins.launch.watch.boardmap import BoardPorts, create_board
 from wilkins.launch.watch.leftfiles import tell_left_files
 from wilkins.launch.watch.links import tell_links
 from wilkins.launch.watch.polling import Polls
+from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Supervisor
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
@@ -84,6 +85,7 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         on_segment=board.note_segment,
         hints=lambda report: [*summary.old_names(plan, report), *polls.told(report, time.monotonic())],
         polls=polls,
+        progress=Progress(plan, records.path, terminal),
     )
     code = supervisor.run()
     ends = [end_of(task) for task in crew]

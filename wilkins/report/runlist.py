@@ -46,7 +46,7 @@ def runs_in(folder: Path) -> list[Listed]:
         ) from None
     except OSError as error:
         raise refused(folder, "list the runs in it", error) from error
-    found = [_listed(path) for path in paths if (path / "plan.json").exists()]
+    found = [listed(path) for path in paths if (path / "plan.json").exists()]
     return sorted(found, key=lambda run: (run.began, run.path.name))
 
 
@@ -87,14 +87,15 @@ def prune(folder: Path, older: float) -> str:
     return "\n".join([*lines, f"{count_of(len(old), 'run')} removed, {total}"])
 
 
-def _listed(path: Path) -> Listed:
+def listed(path: Path) -> Listed:
+    """The run of a directory."""
     plan = path / "plan.json"
-    goes_on = _is_held(plan)
+    goes_on = is_held(plan)
     end, wall = ("goes on", time.time() - plan.stat().st_mtime) if goes_on else _ended(path)
     return Listed(path, plan.stat().st_mtime, goes_on, end, wall, _bytes_of(path))
 
 
-def _is_held(plan: Path) -> bool:
+def is_held(plan: Path) -> bool:
     """Whether some launcher looks after the run (see `RunDirectory.hold`)."""
     try:
         lock = os.open(plan, os.O_RDWR | os.O_CLOEXEC)  # file systems of several hosts want it writable

@@ -32,6 +32,7 @@ from wilkins.launch.records.conclude import tell_end
 from wilkins.launch.records.rundir import CLOCKS, RunDirectory
 from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch import further
+from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import GRACE, QUIET_FOR, Signals, Stop
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
@@ -71,6 +72,8 @@ class Host:
     state: dict[str, Any] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
     """By task of the part: how many it had when the host was heard last."""
+    report: dict[str, Any] | None = None
+    """What its board says, when the head asked for it last."""
     clock: Clock | None = None
     ended: dict[str, Any] | None = None
     gone: bool = False
@@ -131,6 +134,7 @@ class Head:
         self._asked_for: dict[str, Any] = {}
         """What they are asked to do one after another, until one of them can."""
         self._explained = False
+        self._progress = Progress(plan, records.path, terminal)
         self._noted: dict[str, dict[str, int]] | None = None
         """Clocks."""
         self._selector = selectors.DefaultSelector()
@@ -202,7 +206,8 @@ class Head:
                         self._note_clocks()
                     for host in self.hosts:
                         if not host.over:
-                            self.tell(host, beat=time.monotonic_ns(), alone=alone)
+                            asks = self._progress.is_wanted(now)
+                            self.tell(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
                 self._check(now, signals, introduced=introduced)
         return self._conclude()
 
@@ -236,6 +241,7 @@ class Head:
             self._helped(host, did=message["helped"])
         elif "beat" in message:
             host.state = message["beat"]
+            host.report = message.get("report")
             host.steps = message["steps"]
         elif "ready" in message:
             host.ready = message["ready"]
@@ -250,6 +256,7 @@ class Head:
             self._end(Stop(message["code"], f"{host.name}: {self._spoken(message['failed'])}"))
         elif "ended" in message:
             host.ended = message
+            host.report = message["report"] or host.report
 
     def _lost(self, host: Host) -> None:
         """The keeper is gone, or is not heard any more."""
@@ -305,6 +312,13 @@ class Head:
                 host.gone = True
         if introduced and self.stop is None:
             self._check_stuck(now)
+        if introduced and self.stop is None:
+            self._progress.turn(now, self._report, dict)
+
+    def _report(self) -> dict[str, Any] | None:
+        """What the boards of all hosts say, where all have told."""
+        told = [(host.part, {"report": host.report}) for host in self.hosts if host.report is not None]
+        return merged(self.plan, told)[0] if len(told) == len(self.hosts) else None
 
     def _states(self) -> list[tuple[Part, dict[str, Any]]]:
         """What hosts have told last, of those that go on."""
@@ -338,6 +352,7 @@ class Head:
             self.tell(self._asked[0], **self._asked_for)
 
     def _conclude(self) -> int:
+        self._progress.end()
         self._note_clocks()
         told = [(host.part, host.ended) for host in self.hosts if host.ended is not None and host.ended["report"]]
         codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]

@@ -248,6 +248,8 @@ class Keeper:
         """
         self._control = control
         self._heard = self._beaten = 0.0
+        self._asked = False
+        """By the head: how far all is."""
         self._beat: tuple[int, int] | None = None
         self._stop_asked = False
         self.run = Path(told["run"])
@@ -397,6 +399,7 @@ class Keeper:
             elif "over" in message:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "beat" in message:
+                self._asked = message["asks"]
                 self._beat = (message["beat"], time.monotonic_ns())
                 self._asks.alone = set(message["alone"])
             elif "grow" in message:
@@ -440,9 +443,15 @@ class Keeper:
             self._stop_alone(f"nothing was heard of the head for {PATIENCE:g} s")
         if now - self._beaten >= BEAT:
             self._beaten = now
-            self._control.send(beat=self._state(), steps=self._steps(), **self._echo())
+            self._control.send(beat=self._state(), steps=self._steps(), report=self._report(), **self._echo())
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
             self._supervisor.stop(1, self._not_served(*ended))
+        return None
+
+    def _report(self) -> dict[str, Any] | None:
+        """What the board says, if the head wants to know how far all is."""
+        with contextlib.suppress(BoardHeldError):
+            return self._board.report() if self._asked else None
         return None
 
     def _state(self) -> dict[str, Any]:

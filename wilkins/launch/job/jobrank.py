@@ -29,6 +29,7 @@ from wilkins.launch.watch import decide
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.polling import Polls
+from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Stop, Supervisor
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
@@ -100,6 +101,7 @@ class JobRank:
             self.terminal,
             timeout=setting.timeout if self._leads else None,
             watches_all=self._leads,
+            progress=Progress(plan, Path(setting.records), self.terminal) if self._leads else None,
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
             on_segment=board.note_segment,
             hints=lambda report: [*old_names(plan, report), *polls.told(report, time.monotonic())],

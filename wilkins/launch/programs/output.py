@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wilkins.errors import count_of, refused
@@ -34,10 +34,55 @@ def tell_left(folders: Sequence[Path]) -> None:
         )
 
 
+class Below:
+    """Lines that stay below all others on a terminal, and are written anew when they change."""
+
+    def __init__(self) -> None:
+        self.is_live = False
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed
+            self.is_live = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._lines: Sequence[str] = ()
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Have these there from now on, as many as there is room for."""
+        if not self.is_live:
+            return
+        self._erase()
+        with contextlib.suppress(OSError):
+            lines = lines[: os.get_terminal_size(sys.stderr.fileno()).lines - 1]
+        self._lines = lines
+        self._draw()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let others be written above them meanwhile."""
+        if not self._lines:
+            yield
+            return
+        self._erase()
+        try:
+            yield
+        finally:
+            self._draw()
+
+    def _erase(self) -> None:
+        if self._lines:
+            self._put(f"\033[{len(self._lines)}F\033[J")
+
+    def _draw(self) -> None:
+        if self._lines:  # a line that is too long is cut, not wrapped
+            self._put("\033[?7l" + "".join(f"{line}\n" for line in self._lines) + "\033[?7h")
+
+    def _put(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            print(text, end="", file=sys.stderr, flush=True)
+
+
 class Terminal:
     """The launcher's terminal: tasks' lines on stdout, the launcher's own on stderr."""
 
     def __init__(self, names: list[str], *, quiet: bool, colours: bool = True) -> None:
+        self._below = Below()
         self._quiet = quiet or sys.stdout is None  # the launcher may be started with its output closed
         width = max((len(name) for name in names), default=0)
         coloured = colours and sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -54,20 +99,31 @@ class Terminal:
             return
         label = self._labels[name]
         shown = b"".join(label + line for line in text.splitlines(keepends=True) if line)
-        try:
-            sys.stdout.buffer.write(shown)
-            sys.stdout.buffer.flush()
-        except (OSError, ValueError):  # nobody reads it any more; the logs go on
-            self._quiet = True
+        with self._below.aside():
+            try:
+                sys.stdout.buffer.write(shown)
+                sys.stdout.buffer.flush()
+            except (OSError, ValueError):  # nobody reads it any more; the logs go on
+                self._quiet = True
 
     def say(self, message: str) -> None:
         """Show lines of the launcher itself."""
-        say(message)
+        with self._below.aside():
+            say(message)
 
     def table(self, text: str) -> None:
         """Show a block as it is."""
-        with contextlib.suppress(OSError, ValueError):
+        with self._below.aside(), contextlib.suppress(OSError, ValueError):
             print(text, file=sys.stderr, flush=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether lines can be kept below all others: the error stream is a terminal that can move its cursor."""
+        return self._below.is_live
+
+    def keep_below(self, lines: Sequence[str]) -> None:
+        """Have these lines below all others, in the place of those before."""
+        self._below.show(lines)
 
 
 class Log:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,28 @@ def waiting(report: dict[str, Any]) -> list[str]:
                 + (f", on {', '.join(on)}" if on else "")
             )
         lines += _flushes(report, place)
+    return lines
+
+
+def awaited(report: dict[str, Any], pids: Mapping[int, int]) -> list[str]:
+    """Of the tasks that others wait for, and that wait for none: how far each is, and how to see what it does.
+
+    Args:
+        pids: the processes of programs, by task.
+    """
+    tasks = report["tasks"]
+    named = {other for task in tasks for wait in task["waits"] for other, _, _ in wait["on"]}
+    lines = []
+    for index in sorted(named):
+        if tasks[index]["waits"] or tasks[index]["state"] != "running":
+            continue
+        steps = max((port["steps"] for port in report["ports"] if port["task"] == index), default=0)
+        process = f" (process {pids[index]})" if index in pids else ""
+        where = f": `py-spy dump --pid {pids[index]}` or `gdb -p {pids[index]}` shows where" if index in pids else ""
+        lines.append(
+            f"  {tasks[index]['name']}{process} has had {count_of(steps, 'step')} and waits for no task; it "
+            f"computes, or waits for something else{where}"
+        )
     return lines
 
 

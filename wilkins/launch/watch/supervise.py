@@ -22,6 +22,7 @@ from wilkins.launch.programs.ranks import Ranks
 from wilkins.launch.watch import further
 from wilkins.launch.watch.decide import Verdict
 from wilkins.launch.watch.polling import Polls
+from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.transport.board import Board, BoardHeldError
 
@@ -34,7 +35,7 @@ _RELEASE = 0.5
 _CHECK_STUCK = 1.0
 _CHECK_MOVED = 5.0
 QUIET_FOR = 30.0
-"""Seconds without a movement after which a run says who waits for whom."""
+"""Seconds without a movement after which a run says who waits for whom; it says so again after twice the time."""
 
 _HELD_FOR = 5.0
 """Seconds for which a process may stand still with the board before that is said."""
@@ -139,13 +140,14 @@ class Supervisor:
         hints: Callable[[dict[str, Any]], list[str]] | None = None,
         polls: Polls | None = None,
         inbox: Inbox | None = None,
+        progress: Progress | None = None,
         family: Callable[[], Iterable[int]] = _descendants,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
         when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
         finds in a report what the user should be told while the run goes on, once; `polls` finds programs that do
         nothing but ask for what will not come, which are ended; `inbox` is what another launcher of the run says;
-        `family` finds the processes of its programs."""
+        `progress` tells how far the run is; `family` finds the processes of its programs."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -165,7 +167,7 @@ class Supervisor:
         self._next_moved = time.monotonic() + self._check_moved_s
         self._moved: object = None
         self._moved_at = time.monotonic()
-        self._explained = False
+        self._explain_after = QUIET_FOR
         self._held_since = float("inf")
         self._held: BoardHeldError | None = None
         self._told_held = False
@@ -173,6 +175,7 @@ class Supervisor:
         self._hints = hints
         self._polls = polls
         self._inbox = inbox
+        self._progress = progress
         self._family = family
         self._next_polls = time.monotonic() + (polls.every_s if polls else 0.0)
         self._hinted: set[str] = set()
@@ -218,6 +221,8 @@ class Supervisor:
                 if self._watches_all and (failure := self._failure()):  # met by programs that ended all the same
                     self.stop(1, failure)
             finally:
+                if self._progress is not None:
+                    self._progress.end()
                 self._selector.unregister(signals.reader)
                 self._end_strays()
                 process.adopt_orphans(False)
@@ -262,6 +267,10 @@ class Supervisor:
 
     def _pids(self) -> list[int]:
         return [run.program.pid for run in self.crew if run.program is not None]
+
+    def _programs(self) -> dict[int, int]:
+        """The process of each program that runs, by task."""
+        return {run.plan.index: run.program.pid for run in self.crew if run.program is not None}
 
     def _start_due(self, now: float) -> None:
         from wilkins.launch.watch import explain
@@ -441,6 +450,8 @@ class Supervisor:
             if now >= self._next_moved and self._stop is None:
                 self._next_moved = now + self._check_moved_s
                 self._check_moved(now)
+            if self._progress is not None and self._stop is None:
+                self._progress.turn(now, self._board.report, self._programs)
         except BoardHeldError as error:
             self._note_held(now, error)
 
@@ -494,12 +505,12 @@ class Supervisor:
         self._tell_hints(report)
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
-            self._moved, self._moved_at, self._explained = moved, now, False
-        elif now - self._moved_at >= QUIET_FOR and not self._explained and self._inbox is None:
-            self._explained = True
-            waits = explain.waits(report)
+            self._moved, self._moved_at, self._explain_after = moved, now, QUIET_FOR
+        elif now - self._moved_at >= self._explain_after and self._inbox is None:
+            quiet, self._explain_after = self._explain_after, 2 * self._explain_after
+            waits = [*explain.waits(report), *explain.awaited(report, self._programs())]
             if waits:
-                self._terminal.say("\n".join([f"nothing has moved for {QUIET_FOR:g} s:", *waits, further.STUCK]))
+                self._terminal.say("\n".join([f"nothing has moved for {quiet:g} s:", *waits, further.STUCK]))
 
     def _strays(self) -> list[int]:
         own = process.children() - self._foreign

@@ -1,0 +1,150 @@
+"""How far a run is: taken from the board while it goes on, shown at the terminal, and left for `wilkins top`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wilkins import atomic
+from wilkins.errors import count_of
+from wilkins.launch.programs.output import Terminal
+from wilkins.plan.plan import Plan
+from wilkins.terminal.progress import STATUS, WATCHED, History, Snapshot, TaskNow, sentence, table
+
+_EVERY = 1.0
+_WATCHED_FOR = 5.0
+"""Seconds for which somebody looks who has touched the file."""
+_TELL_EVERY = 60.0
+"""Seconds between two lines where the launcher has no terminal."""
+
+
+def take(plan: Plan, report: dict[str, Any], pids: Mapping[int, int], at: float) -> Snapshot:
+    """How far all tasks are, by what the board says.
+
+    Args:
+        pids: the processes of this launcher's programs, by task.
+        at: monotonic time, in seconds.
+    """
+    steps, queued = [0] * len(plan.tasks), [0] * len(plan.tasks)
+    for port in report["ports"]:
+        steps[port["task"]] = max(steps[port["task"]], port["steps"])
+    for channel in report["channels"]:
+        queued[report["ports"][channel["inport"]]["task"]] += channel["queued"]
+    tasks = []
+    for task, found in zip(plan.tasks, report["tasks"], strict=True):
+        if task.is_relay:
+            continue
+        doing, since = _doing(report, task.index)
+        tasks.append(
+            TaskNow(
+                name=task.name,
+                entry=task.name.removesuffix(f"[{task.instance}]"),
+                ranks=task.nprocs,
+                state=found["state"],
+                steps=steps[task.index],
+                bytes=found["moved_bytes"],
+                queued=queued[task.index],
+                pid=pids.get(task.index, 0),
+                doing=doing,
+                since_s=since,
+            )
+        )
+    return Snapshot(at, report["memory_bytes"], tuple(tasks))
+
+
+def _doing(report: dict[str, Any], index: int) -> tuple[str, float]:
+    """What a task does now, and for how many seconds if it waits."""
+    task = report["tasks"][index]
+    if task["state"] == "ended":
+        return "ended", 0.0
+    if task["waits"]:
+        longest = max(task["waits"], key=lambda wait: float(wait["seconds"]))
+        name = longest["name"] or report["ports"][longest["port"]]["pattern"]
+        others = list(dict.fromkeys(report["tasks"][other]["name"] for other, _, _ in longest["on"]))
+        what = f"waits for {name}" if longest["for"] == "data" else f"waits for {longest['for']} to write {name}"
+        many = f"{len(task['waits'])} of {task['nprocs']} ranks: " if task["nprocs"] > 1 else ""
+        return f"{many}{what}{f', on {_some(others)}' if others else ''}", longest["seconds"]
+    if task["polls"]:
+        longest = max(task["polls"], key=lambda poll: float(poll["seconds"]))
+        return f"has looked for {longest['name']} {count_of(longest['looks'], 'time')} in vain", longest["seconds"]
+    if task["state"] == "pending":
+        return "not started", 0.0
+    return ("computes" if any(port["task"] == index for port in report["ports"]) else "runs"), 0.0
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 2 else " and ".join(names)
+
+
+class Progress:
+    """Tells how far a run is: at a terminal in lines that rewrite themselves, else in a line a minute, and to
+    `wilkins top` where somebody looks."""
+
+    def __init__(self, plan: Plan, folder: Path, terminal: Terminal) -> None:
+        """`folder`: the run's directory."""
+        self._plan = plan
+        self._folder = folder
+        self._terminal = terminal
+        self._history = History()
+        self._began = time.monotonic()
+        self._due = self._began + _EVERY
+        self._tell_at = self._began + _TELL_EVERY
+        self._touched: int | None = None
+        self._watched_until = 0.0
+
+    def is_wanted(self, now: float) -> bool:
+        """Whether anybody is there to hear how far the run is, now or soon.
+
+        Args:
+            now: monotonic time, in seconds.
+        """
+        return self._terminal.is_live or now >= self._tell_at - _EVERY or self._is_watched(now)
+
+    def turn(
+        self, now: float, report: Callable[[], dict[str, Any] | None], pids: Callable[[], Mapping[int, int]]
+    ) -> None:
+        """Tell, if that is due and wanted.
+
+        Args:
+            now: monotonic time, in seconds.
+            report: asks what the board says; None: that is not known yet.
+            pids: finds the processes of this launcher's programs, by task.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        if now < self._due:
+            return
+        self._due = now + _EVERY
+        if not self.is_wanted(now) or (found := report()) is None:
+            return
+        self._history.add(take(self._plan, found, pids(), now))
+        if self._terminal.is_live:
+            self._terminal.keep_below(table(self._history).splitlines())
+        elif now >= self._tell_at:
+            self._tell_at = now + _TELL_EVERY
+            self._terminal.say(sentence(self._history, now - self._began))
+        if self._is_watched(now):
+            with contextlib.suppress(OSError):  # a full disk is told of where a record needs it
+                atomic.put(self._folder / STATUS, json.dumps(self._history.newest.as_json()))
+
+    def end(self) -> None:
+        """Take back what was only for the time of the run."""
+        self._terminal.keep_below([])
+        for name in (WATCHED, STATUS):
+            with contextlib.suppress(OSError):
+                (self._folder / name).unlink()
+
+    def _is_watched(self, now: float) -> bool:
+        """Whether somebody has touched the file in the last seconds; clocks of file systems may be wrong."""
+        try:
+            touched = (self._folder / WATCHED).stat().st_mtime_ns
+        except OSError:
+            return False
+        if touched != self._touched:
+            self._touched, self._watched_until = touched, now + _WATCHED_FOR
+        return now < self._watched_until
