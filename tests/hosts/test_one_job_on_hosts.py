@@ -22,6 +22,7 @@ from programs.build import parallel_c
 from resuming import CHAIN, NORM, SUMS, make, results, want
 
 from support import MPIEXEC, WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
+from wilkins.launch.hosts.waits import NOT_ENDED
 
 pytestmark = [
     pytest.mark.needs("root", "namespaces", *NEEDS),
@@ -119,7 +120,11 @@ def test_plain_tasks(rig: Rig, tmp_path: Path) -> None:
 def test_ranks_write_and_read_one_file(rig: Rig, tmp_path: Path, mpi: str) -> None:
     """Both tasks have ranks on two hosts: their parallel files lie on the host of their first rank."""
     together(tmp_path, "mpich" if mpi == "pypi" else mpi)
-    all_have_read(run(rig, tmp_path, "node0:3,node1:3,node2:2", 8, family=mpi), 6)
+    for _ in range(3):
+        finished = run(rig, tmp_path, "node0:3,node1:3,node2:2", 8, family=mpi)
+        if finished.code != 4 or NOT_ENDED not in finished.err:  # else a fault of MPICH 4.0 (docs/guides/hosts.md)
+            break
+    all_have_read(finished, 6)
 
 
 @pytest.mark.nightly

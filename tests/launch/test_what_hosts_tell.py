@@ -93,6 +93,18 @@ def test_a_run_with_a_program_that_polls_is_not_stuck(tmp_path: Path) -> None:
     assert "stuck" not in [verdict for _, verdict in verdicts(Stillness(), states, 30)]
 
 
+def test_processes_that_do_not_end_after_all_tasks_have(tmp_path: Path) -> None:
+    """No queue need grow, and nobody waits for a step."""
+    _, found = planned(tmp_path)
+    states = [(part, state(part)) for part in found]
+    for _, told in states:
+        for task in told["report"]["tasks"]:
+            task.update(state="ended", waits=[])
+    said = verdicts(Stillness(), states, 25)
+    assert said[0] == (20.0, "does not end")
+    assert {verdict for _, verdict in said} == {"does not end"}
+
+
 def test_one_task_is_alone_where_all_others_wait(tmp_path: Path) -> None:
     _, found = planned(tmp_path)
     assert alone([(part, state(part, waits=part.host == 0)) for part in found]) == {1}

@@ -333,6 +333,8 @@ class Head:
         verdict = self._still.verdict(states, now)
         if verdict == "stuck":
             self._end(Stop(4, waits.told(self.plan, states)))
+        elif verdict == "does not end":
+            self._end(Stop(4, waits.NOT_ENDED))
         elif verdict != "goes on" and not self._asked:
             self._asked = [host for host in self.hosts if not host.over]
             self._asked_for = {"grow": self._still.step} if verdict == "may grow" else {"end_wait": True}

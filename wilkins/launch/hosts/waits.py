@@ -18,10 +18,13 @@ answered, and before that counts as for ever."""
 _UNSURE_FOR = 10.0
 """The same where a process of a rank that waits is not known to wait: it may do something else."""
 
+_ENDS_WITHIN = 20.0
+"""Seconds after the end of all tasks within which their processes have ended, too; MPI may keep them."""
+
 _MOST_AT_ONCE = 64
 """Steps by which a queue grows."""
 
-Verdict = Literal["goes on", "may grow", "may end a wait", "stuck"]
+Verdict = Literal["goes on", "may grow", "may end a wait", "stuck", "does not end"]
 
 
 class Stillness:
@@ -53,6 +56,8 @@ class Stillness:
         elif self._surely_since is None:
             self._surely_since = now
         surely_s = 0.0 if self._surely_since is None else now - self._surely_since
+        if _all_ended(states):
+            return "does not end" if surely_s >= _ENDS_WITHIN else "goes on"
         least_s = _UNSURE_FOR if any(_is_unsure(part, state) for part, state in states) else 0.0
         if "grow" not in self._in_vain:
             return "may grow" if now - self._since >= _HELPED_AFTER else "goes on"
@@ -70,6 +75,14 @@ class Stillness:
         self._since = self._surely_since = None
         if "grow" in asked:
             self.step = min(2 * self.step, _MOST_AT_ONCE)
+
+
+NOT_ENDED = (
+    "all tasks have done their work, but processes of them do not end: MPI_Finalize does not return. MPICH before 4.2 "
+    "does so at times where its processes on several hosts meet over UCX, also without Wilkins: use another MPI, or a "
+    "newer one (`wilkins help hosts`)"
+)
+"""What is said of a run whose processes do not end."""
 
 
 def told(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> str:
@@ -106,6 +119,10 @@ def _may_stand(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
 def _stands(part: Part, state: dict[str, Any]) -> bool:
     """Every rank of a host's own tasks waits, has ended, is to be started for a step, or only asks again and again."""
     return "report" in state and all(_stands_still(task) for task in _own(part, state))
+
+
+def _all_ended(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
+    return all(task["state"] == "ended" for part, state in states for task in _own(part, state))
 
 
 def _stands_still(task: dict[str, Any]) -> bool:
