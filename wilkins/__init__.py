@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["__version__", "compile"]
+    from wilkins.scripting.run import Run, runs
+    from wilkins.scripting.workflow import Workflow
+
+__all__ = ["Run", "Workflow", "__version__", "compile", "runs"]
+
+_SCRIPTING = {"Run": "run", "Workflow": "workflow", "runs": "run"}
+"""Names of `wilkins.scripting`, and the modules in it, imported when they are asked for."""
 
 
 def compile(path: str | Path, overrides: Sequence[str] = ()) -> networkx.MultiDiGraph[str]:
@@ -23,8 +29,16 @@ def compile(path: str | Path, overrides: Sequence[str] = ()) -> networkx.MultiDi
     return compile_graph(path, overrides)
 
 
-def __getattr__(name: str) -> str:
-    """``__version__``, looked up only when asked for."""
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    """``__version__``, and what scripts use, looked up only when asked for."""
+    if name in _SCRIPTING:
+        from importlib import import_module
+
+        return getattr(import_module(f"wilkins.scripting.{_SCRIPTING[name]}"), name)
     if name != "__version__":
         raise AttributeError(f"module 'wilkins' has no attribute {name!r}")
     from importlib.metadata import PackageNotFoundError, version

@@ -62,7 +62,7 @@ class RunDirectory:
             UsageError: the wanted folder is not empty.
         """
         try:
-            path = _given(wanted) if wanted else _fresh(plan)
+            path = _given(wanted) if wanted else fresh(plan.folder or plan.source.parent, plan.name)
             run = cls(path)
             if resumption:
                 run.write_json(RESUMPTION, resumption)
@@ -71,7 +71,7 @@ class RunDirectory:
                 run.make_kept()
             atomic.put(path / "plan.json", planfile.dumps(plan))
             run.hold()
-            if not wanted:  # now there is something to be resumed
+            if path.parent.name == RUNS:  # now there is something to be resumed
                 _point(path.parent / LATEST, path.name)
             run.write_json("versions.json", versions())
         except OSError as error:
@@ -139,10 +139,16 @@ def _given(path: Path) -> Path:
     return path
 
 
-def _fresh(plan: Plan) -> Path:
-    parent = (plan.folder or plan.source.parent) / RUNS
+def fresh(folder: Path, name: str) -> Path:
+    """A new directory for a run, among the others of a folder.
+
+    Raises:
+        OSError: it cannot be made.
+        ResourceError: there are too many.
+    """
+    parent = folder / RUNS
     parent.mkdir(exist_ok=True)
-    stem = f"{plan.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for number in range(1, 10000):
         path = parent / (stem if number == 1 else f"{stem}-{number}")
         try:

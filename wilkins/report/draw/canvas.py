@@ -63,21 +63,27 @@ def text_width(text: str, size: float) -> float:
     return float(TextToPath().get_text_width_height_descent(text_of(text), FontProperties(size=size), ismath=False)[0])
 
 
+def image_of(figure: Any, file_format: str) -> bytes:
+    """A picture as bytes, the same ones each time."""
+    image = io.BytesIO()
+    metadata = {"Date": None} if file_format == "svg" else None
+    figure.savefig(image, format=file_format, dpi=_RESOLUTION, metadata=metadata)
+    return image.getvalue()
+
+
 def save(figure: Any, file_format: str, target: Path | None) -> None:
     """Write a picture to a file, or to standard output where that leads somewhere else than to a terminal.
 
     Raises:
         UsageError: it cannot be written there.
     """
-    image = io.BytesIO()
-    metadata = {"Date": None} if file_format == "svg" else None
-    figure.savefig(image, format=file_format, dpi=_RESOLUTION, metadata=metadata)
+    image = image_of(figure, file_format)
     if target is None:
         if sys.stdout.isatty():
             raise UsageError(f"cannot show a picture on a terminal; name a file: -o picture.{file_format}")
-        streams.show_bytes(image.getvalue())
+        streams.show_bytes(image)
         return
     try:
-        target.write_bytes(image.getvalue())
+        target.write_bytes(image)
     except OSError as error:
         raise UsageError(f"{target}: cannot write it: {error.strerror}; name another file with -o") from error

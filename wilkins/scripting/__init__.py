@@ -1,0 +1,1 @@
+"""Workflows and runs as objects of Python, for scripts and notebooks: `wilkins.Workflow`, `wilkins.Run`."""

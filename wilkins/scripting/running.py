@@ -1,0 +1,113 @@
+"""A run that goes on, started from Python. Its launcher is a process of its own, since notebooks have threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from wilkins.errors import TaskFailed, UsageError
+from wilkins.scripting.run import Run
+from wilkins.terminal.progress import STATUS, WATCHED, Snapshot, from_json
+
+_LOOK = 0.05
+_GRACE = 15.0
+"""Seconds after a signal within which a launcher has ended all."""
+
+
+class Running:
+    """A run that was started; `await` it, or `wait` for it."""
+
+    def __init__(self, words: Sequence[str], folder: Path) -> None:
+        """`words`: the command; `folder`: the run's directory, which is there, and empty."""
+        self.path = folder
+        """The run's directory."""
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lasts as long as the object
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, cwd=folder.parent.parent
+        )
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None: it goes on."""
+        return self._process.poll()
+
+    @property
+    def messages(self) -> str:
+        """What the launcher has said so far."""
+        self._said.seek(0)
+        return self._said.read().decode(errors="replace")
+
+    def progress(self, within: float = 5.0) -> Snapshot | None:
+        """How far the tasks are, as ``wilkins top`` shows it; None: the run has ended, or does not answer in time."""
+        until = time.monotonic() + within
+        before = self._status()
+        while self.code is None and time.monotonic() < until:
+            if (self.path / "plan.json").exists():  # the launcher takes the directory only as long as it is empty
+                (self.path / WATCHED).touch()
+            now = self._status()
+            if now is not None and (before is None or now.at != before.at):
+                return now
+            time.sleep(_LOOK)
+        return None
+
+    def _status(self) -> Snapshot | None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return from_json(json.loads((self.path / STATUS).read_text(encoding="utf-8")))
+        return None
+
+    def wait(self, timeout: float | None = None, *, check: bool = True) -> Run:
+        """Wait for the end.
+
+        Args:
+            timeout: at most so many seconds; the run goes on then.
+            check: raise an error if it does not end well.
+
+        Raises:
+            TimeoutError: it has not ended by then.
+            TaskFailed: it did not end well.
+            UsageError: it was not even started.
+        """
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self.path}: the run goes on after {timeout:g} s") from None
+        return self._ended(check=check)
+
+    def _ended(self, *, check: bool) -> Run:
+        if not (self.path / "plan.json").exists():
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+            raise UsageError(self.messages.strip().removeprefix("wilkins: error: "))
+        run = Run(self.path)
+        if check and self._process.returncode:
+            raise TaskFailed(f"{self.path}: the run ended with exit code {self._process.returncode}:\n{self.messages}")
+        return run
+
+    def stop(self) -> None:
+        """End the run, if it goes on, as Ctrl-C does; its records stay."""
+        if self.code is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        return self._finished().__await__()
+
+    async def _finished(self) -> Run:
+        while self.code is None:
+            await asyncio.sleep(_LOOK)
+        return self._ended(check=True)
+
+    def __repr__(self) -> str:
+        return f"<run {self.path.name}: {'goes on' if self.code is None else f'exit code {self.code}'}>"
