@@ -402,24 +402,15 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     """Finds a task's program and its launcher; reports what keeps it from being started."""
     try:
         ready = ready_made(task)
-        program, script = (Program(Path(sys.executable), "elf"), START) if ready else _find_program(task, home)
+        program, script = (Program(Path(sys.executable), "elf"), START) if ready else find_program(task, home)
         for module in all_tasks()[ready].needs if ready else ():
             if not _is_installed(module):
                 raise ValueError(
                     f"{task.func!r} needs the Python package {module!r}, which {sys.executable} does not have; run: "
                     f"pip install 'wilkins[{module}]'"
                 )
-        if couples and program.static:
-            raise ValueError(
-                f"{str(program.path)!r} is a static executable, which the layer cannot reach; link it "
-                "dynamically (without -static), or give its files to it by a script (`wilkins help static-programs`)"
-            )
-        if couples and program.guarded:
-            raise ValueError(
-                f"{str(program.path)!r} runs with another user's rights (setuid or setgid), so the layer "
-                "cannot reach it; "
-                f"run: chmod ug-s {program.path} (`wilkins help static-programs`)"
-            )
+        if couples and program.unreachable:
+            raise ValueError(program.unreachable)
     except ValueError as error:
         problems.append(Problem(task.where.of("func"), f"{task.label}: {error}"))
         return _Command(Path(task.func), (), ())
@@ -503,7 +494,7 @@ def _local(home: Path, name: str) -> str | None:
     return str(path) if "/" in name and path.is_file() else None
 
 
-def _find_program(task: Task, home: Path) -> tuple[Program, Path | None]:
+def find_program(task: Task, home: Path) -> tuple[Program, Path | None]:
     """The program to execute and, for a Python task, the script it runs.
 
     Raises:

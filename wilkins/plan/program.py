@@ -13,9 +13,27 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+Barrier = Literal["static", "rights", "capabilities", "musl", "processor"]
+"""Why the layer cannot be preloaded into a program."""
+
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_RUNPATH = 1, 5, 15, 29
 _MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243, "i686": 3, "armv7l": 40, "s390x": 22}
+_CAPABILITIES = "security.capability"
+_MUSL = "ld-musl"
+_HELP = "(`wilkins help static-programs`)"
+_BARRIERS: dict[Barrier, str] = {
+    "static": "is a static executable, which the layer cannot reach; link it dynamically (without -static), or give "
+    f"its files to it by a script {_HELP}",
+    "rights": "runs with another user's rights (setuid or setgid), so the layer cannot reach it; "
+    f"run: chmod ug-s {{path}} {_HELP}",
+    "capabilities": "runs with file capabilities, so the layer cannot reach it; "
+    f"run as root: setcap -r {{path}}, or use a copy of it {_HELP}",
+    "musl": "is linked to musl, and the layer to glibc, so the layer cannot reach it; build it on a system with "
+    f"glibc (Debian, Fedora), or give its files to it by a script {_HELP}",
+    "processor": "was built for another kind of processor, so the layer cannot reach it; build it for {processor} "
+    f"{_HELP}",
+}
 _LD_CACHE = Path("/etc/ld.so.cache")
 _LD_DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
@@ -25,8 +43,8 @@ class Elf:
     """What a dynamic linker reads of an ELF file."""
 
     machine: int
-    interpreter: bool
-    """Asks for a dynamic linker; false of libraries and of static executables."""
+    interpreter: str
+    """The dynamic linker that it asks for; none of libraries and of static executables."""
     needed: tuple[str, ...]
     search: tuple[str, ...]
     """RPATH and RUNPATH, ``$ORIGIN`` replaced."""
@@ -38,11 +56,16 @@ class Program:
 
     path: Path
     kind: Literal["elf", "script"]
-    static: bool = False
-    guarded: bool = False
-    """Runs with another user's or group's rights, so nothing can be preloaded."""
+    barrier: Barrier | None = None
     interpreter: Path | None = None
     """Of a script."""
+
+    @property
+    def unreachable(self) -> str:
+        """Why the layer cannot reach it, and how to mend that; empty if it can."""
+        if self.barrier is None:
+            return ""
+        return f"{str(self.path)!r} {_BARRIERS[self.barrier].format(path=self.path, processor=os.uname().machine)}"
 
 
 def read_elf(path: Path) -> Elf | None:
@@ -74,7 +97,7 @@ def _parse_elf(path: Path, data: mmap.mmap) -> Elf:
     entry_size, entries = struct.unpack_from(order + "HH", data, 54 if wide else 42)
     loads: list[tuple[int, int, int]] = []
     dynamic = (0, 0)
-    interpreter = False
+    interpreter = ""
     for number in range(entries):
         at = table + number * entry_size
         if wide:
@@ -86,7 +109,7 @@ def _parse_elf(path: Path, data: mmap.mmap) -> Elf:
         elif kind == _PT_DYNAMIC:
             dynamic = (offset, length)
         elif kind == _PT_INTERP:
-            interpreter = True
+            interpreter = data[offset : offset + length].rstrip(b"\0").decode()
     pair = struct.Struct(order + ("qQ" if wide else "iI"))
     tags: list[tuple[int, int]] = []
     for at in range(dynamic[0], dynamic[0] + dynamic[1] - pair.size + 1, pair.size):
@@ -141,7 +164,7 @@ def has_hdf5_inside(path: Path) -> bool:
 def _locate(name: str, machine: int, folders: tuple[str, ...]) -> Path | None:
     if "/" in name:
         return Path(name)
-    cached = _ld_cache().get(name, ())
+    cached = system_libraries().get(name, ())
     candidates = [*(f"{folder}/{name}" for folder in folders), *cached, *(f"{folder}/{name}" for folder in _LD_DEFAULT)]
     for candidate in candidates:
         elf = read_elf(Path(candidate))
@@ -151,7 +174,7 @@ def _locate(name: str, machine: int, folders: tuple[str, ...]) -> Path | None:
 
 
 @cache
-def _ld_cache() -> dict[str, tuple[str, ...]]:
+def system_libraries() -> dict[str, tuple[str, ...]]:
     """The system's library cache: name -> paths (the format of glibc 2.2 and later, see ``elf/cache.c`` there)."""
     magic = b"glibc-ld.so.cache1.1"
     try:
@@ -186,16 +209,14 @@ def inspect(path: Path) -> Program:
         raise ValueError(f"{str(path)!r} is not a regular file; give a program")
     if not state.st_mode & 0o111 or not os.access(path, os.X_OK):
         raise ValueError(f"{str(path)!r} has no execute permission; run: chmod +x {path}")
-    guarded = bool(state.st_mode & stat.S_ISUID and state.st_uid != os.geteuid()) or bool(
-        state.st_mode & stat.S_ISGID and state.st_gid != os.getegid()
-    )
+    barrier = _rights(path, state)
     try:
         with path.open("rb") as file:
             head = file.read(512)
     except OSError:
-        return Program(path, "elf", guarded=guarded)
+        return Program(path, "elf", barrier)
     if head.startswith(b"#!"):
-        return Program(path, "script", guarded=guarded, interpreter=_interpreter(path, head))
+        return Program(path, "script", barrier, _interpreter(path, head))
     if not head:
         raise ValueError(f"{str(path)!r} is empty; build the program, or give another")
     elf = read_elf(path)
@@ -206,7 +227,28 @@ def inspect(path: Path) -> Program:
     wanted = _MACHINES.get(os.uname().machine)
     if wanted and elf.machine not in (wanted, _MACHINES["i686"] if wanted == 62 else wanted):
         raise ValueError(f"{str(path)!r} was built for another kind of processor; build it on {os.uname().machine}")
-    return Program(path, "elf", static=not elf.interpreter, guarded=guarded)
+    return Program(path, "elf", barrier or _linked(elf, wanted))
+
+
+def _rights(path: Path, state: os.stat_result) -> Barrier | None:
+    """Whether the kernel starts a file with rights that its user lacks, and so keeps preloaded libraries away."""
+    if state.st_mode & stat.S_ISUID and state.st_uid != os.geteuid():
+        return "rights"
+    if state.st_mode & stat.S_ISGID and state.st_gid != os.getegid():
+        return "rights"
+    try:
+        return "capabilities" if os.getuid() != 0 and os.getxattr(path, _CAPABILITIES) else None
+    except OSError:  # it has none, or is where there are none
+        return None
+
+
+def _linked(elf: Elf, machine: int | None) -> Barrier | None:
+    """Whether a dynamic linker that starts a file takes this layer."""
+    if not elf.interpreter:
+        return "static"
+    if _MUSL in elf.interpreter:
+        return "musl"
+    return "processor" if machine is not None and elf.machine != machine else None
 
 
 def _interpreter(path: Path, head: bytes) -> Path:

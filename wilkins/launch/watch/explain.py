@@ -162,9 +162,8 @@ def _no_names(run: TaskRun, *, reached: bool) -> str:
     found = None
     with contextlib.suppress(ValueError):  # it may have gone since it was started
         found = inspect(run.plan.executable)
-    if found is not None and (found.static or found.guarded):
-        why = "a static executable" if found.static else "run with other rights than yours"
-        return f"{run.plan.executable} is {why}, which the layer cannot reach (`wilkins help static-programs`)"
+    if found is not None and found.unreachable:
+        return found.unreachable
     words = _NO_SUCH_NAME
     if found is None or found.kind == "elf":
         return words
