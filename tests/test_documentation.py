@@ -19,6 +19,7 @@ SHOWN = [page for page in pages.pages() if any(block.kind == "console" for block
 NEEDS = {
     "learn/own-programs.md": ("h5cc", "mpiexec", "python:mpi4py"),
     "learn/learning.md": ("python:torch",),
+    "guides/doctor.md": ("cc",),
     "guides/static-programs.md": ("cc",),
     "guides/mpi.md": ("mpiexec", "python:mpi4py"),
     "guides/continual.md": ("python:torch",),

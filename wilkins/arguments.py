@@ -133,6 +133,17 @@ def of_submit(child: argparse.ArgumentParser) -> None:
     arguments.add_to(child)
 
 
+def of_doctor(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins doctor``."""
+    child.add_argument(
+        "program",
+        metavar="EXE|FILE",
+        nargs="?",
+        help="a program, or a workflow file, whose programs are looked at; left out: this machine",
+    )
+    child.add_argument("--json", action="store_true", help="for other programs: a list of findings")
+
+
 def of_plan(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins plan``."""
     of_file(child)

@@ -197,16 +197,32 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _check(parsed: argparse.Namespace) -> int:
+    from wilkins.plan.cores import cores, crowded
     from wilkins.plan.cycles import without_first
     from wilkins.plan.planner import plan_file
 
     file, folder = _workflow(parsed)
     plan = plan_file(file, parsed.set, folder=folder, files=parsed.files)
-    for note in (*plan.notes, *without_first(plan)):
+    for note in (*plan.notes, *without_first(plan), *crowded(plan, cores())):
         streams.tell(note)
     counts = [(len(plan.tasks), "task"), (plan.total_ranks, "rank"), (len(plan.channels), "channel")]
     streams.show(f"{file}: all right: {', '.join(count_of(*count) for count in counts)}")
     return 0
+
+
+def _doctor(parsed: argparse.Namespace) -> int:
+    from wilkins.doctor import findings as meaning
+    from wilkins.doctor import machine, programs, show
+    from wilkins.doctor.selftest import self_test
+
+    if parsed.program is None:
+        found = [*meaning.of_machine(machine.machine()), self_test()]
+    elif Path(parsed.program).suffix in (".yaml", ".yml"):
+        found = [one for facts in programs.of_workflow(Path(parsed.program)) for one in meaning.of_program(facts)]
+    else:
+        found = meaning.of_program(programs.of_word(parsed.program))
+    streams.show(show.as_json(found) if parsed.json else show.told(found))
+    return WilkinsError.exit_code if any(one.level == "wrong" for one in found) else 0
 
 
 def _plan(parsed: argparse.Namespace) -> int:
@@ -394,6 +410,7 @@ COMMANDS = {
     "run": Command(_run, "run a workflow: alone on this machine, or as one job under mpiexec or srun", takes.of_run),
     "submit": Command(_submit, "run a workflow as a batch job of Slurm, PBS, Flux or LSF", takes.of_submit),
     "check": Command(_check, "say what is wrong in a workflow file, and how to mend it", takes.of_file),
+    "doctor": Command(_doctor, "say what works on this machine, or with a program, and why not", takes.of_doctor),
     "plan": Command(_plan, "show what would be started: tasks, ranks, channels, memory, hosts", takes.of_plan),
     "graph": Command(_graph, "show the task graph", takes.of_graph),
     "simulate": Command(

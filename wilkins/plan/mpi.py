@@ -144,6 +144,14 @@ def choose_mpiexec(linked: list[Linked], home: Path) -> tuple[str, ...]:
     raise ValueError(f"no mpiexec was found to start its ranks; {_INSTALL['mpich']}, or name one with 'mpiexec:'")
 
 
+def launchers(folders: Iterable[str | Path]) -> list[tuple[Family, str]]:
+    """Every ``mpiexec`` in these folders, once, with its family."""
+    names = dict.fromkeys(name for known in _LAUNCHERS.values() for name in known)
+    files = {os.path.realpath(file): file for file in reversed(list(_candidates(tuple(names), folders)))}
+    asked = [(launcher_family(file), file) for file in reversed(files.values())]
+    return [(family, file) for family, file in asked if family]
+
+
 def _candidates(names: tuple[str, ...], folders: Iterable[str | Path]) -> Iterator[str]:
     # Real folders: Open MPI takes the folder it was called from for its prefix, and refuses "/" (of a linked "/bin").
     for folder in dict.fromkeys(os.path.realpath(folder) for folder in folders if str(folder)):

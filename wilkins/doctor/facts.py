@@ -1,0 +1,82 @@
+"""What is known of a machine and of programs before anything is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from wilkins.plan.mpi import Family
+
+THREAD_MULTIPLE = 3
+"""MPI's highest thread level; both families number them alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hdf5:
+    """An HDF5 library that a program loads, or has inside."""
+
+    file: Path
+    version: str
+    """Empty: the file does not say."""
+    inside: bool = False
+    """It is part of the program or module `file`, and no library of its own."""
+    parallel: bool = False
+    wheel: str = ""
+    """The Python package that brings it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFacts:
+    """A program, looked at without running it."""
+
+    name: str
+    """As the user gave it."""
+    problem: str = ""
+    """Why there is no such program, or it cannot be executed."""
+    unreachable: str = ""
+    script: bool = False
+    """A script for another interpreter than Python: what it starts is not known."""
+    hdf5: tuple[Hdf5, ...] = ()
+    families: tuple[Family, ...] = ()
+    mpiexec: str = ""
+    """What starts its ranks; empty if it uses no MPI, or there is none."""
+    no_mpiexec: str = ""
+    """Why its MPI has no launcher here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """An MPI of which a launcher was found."""
+
+    family: Family
+    launcher: str
+    library: Path | None = None
+    version: str = ""
+    threads: int | None = None
+    """The thread level that it gives; None: it could not be initialised."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """The file system that holds steps."""
+
+    folder: Path
+    size: int
+    free: int
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """This machine, or the container that this process is in."""
+
+    cores: int
+    cpu_limit: float | None
+    """Cores' worth of time that its control group may use; None: no limit."""
+    shared: SharedMemory | None
+    memory_limit: int | None
+    """Bytes of its control group; None: no limit."""
+    namespaces: tuple[str, ...]
+    """Those in which it is not the machine itself."""
+    gpus: int
+    mpis: tuple[Mpi, ...]
