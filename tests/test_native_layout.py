@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "transport" / "native"
 GENERATED = {"plan_table.hpp"}
 """From the table of what the launcher tells the layer; below all rooms."""
-ROOMS = ("base", "board", "queue", "waiting", "store", "posix", "hdf5", "mpi", "python")
+ROOMS = ("base", "board", "queue", "waiting", "store", "posix", "hdf5", "mpi", "python", "recorder")
 
 
 def native_files(native: Path) -> list[Path]:

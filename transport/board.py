@@ -48,13 +48,22 @@ def native_library() -> Path:
     """
     if named := os.environ.get("WILKINS_LIBRARY"):
         return Path(named)
+    return built_library("libwilkins.so")
+
+
+def built_library(name: str) -> Path:
+    """The path of a native library of this package or checkout.
+
+    Raises:
+        FileNotFoundError: it was not built; the message says how to.
+    """
     here = Path(__file__).resolve().parent
-    for candidate in (here / "libwilkins.so", here.parent / "build" / "libwilkins.so"):
+    for candidate in (here / name, here.parent / "build" / name):
         if candidate.is_file():
             return candidate
     raise FileNotFoundError(
         errno.ENOENT,
-        f"libwilkins.so is neither in {here} nor in {here.parent / 'build'}; run 'make install' in the checkout",
+        f"{name} is neither in {here} nor in {here.parent / 'build'}; run 'make install' in the checkout",
     )
 
 
