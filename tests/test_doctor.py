@@ -84,7 +84,7 @@ class TestPrograms:
         import h5py
 
         (tmp_path / "sim.py").write_text("import h5py\n")
-        facts = programs.of_word(str(tmp_path / "sim.py"))
+        facts = programs.of_words(str(tmp_path / "sim.py"))
         assert not facts.unreachable and facts.hdf5[0].version == h5py.version.hdf5_version
         assert not facts.hdf5[0].inside
 
@@ -93,7 +93,7 @@ class TestPrograms:
         (tmp_path / "sim.c").write_text(HDF5_WRITER)
         for option, inside in (("-noshlib", True), ("-shlib", False)):
             subprocess.run(["h5cc", option, "-o", "sim", "sim.c"], cwd=tmp_path, check=True)
-            (library,) = programs.of_word(str(tmp_path / "sim")).hdf5
+            (library,) = programs.of_words(str(tmp_path / "sim")).hdf5
             assert library.inside == inside and library.version.startswith("1.")
             assert (library.file == tmp_path / "sim") == inside
 
@@ -101,7 +101,7 @@ class TestPrograms:
     def test_a_parallel_program(self, tmp_path: Path) -> None:
         (tmp_path / "sim.c").write_text(HDF5_WRITER)
         subprocess.run(["h5pcc.mpich", "-shlib", "-o", "sim", "sim.c"], cwd=tmp_path, check=True)
-        facts = programs.of_word(str(tmp_path / "sim"))
+        facts = programs.of_words(str(tmp_path / "sim"))
         assert facts.hdf5[0].parallel and facts.families == ("mpich",) and "mpiexec" in facts.mpiexec
 
     @pytest.mark.needs("cc")

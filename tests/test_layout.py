@@ -64,13 +64,14 @@ ROOMS = {
     "launch/hostjob": "atomic errors terminal transport plan launch/programs launch/watch launch/records launch "
     "launch/job launch/hosts",
     "doctor": "terminal spec plan transport launch/programs",
+    "record": "atomic errors terminal schema spec plan transport launch/programs doctor",
     "report": "errors flow transport names schema terminal tasks spec plan launch/records",
     "scripting": "atomic errors flow schema terminal spec plan launch/records report",
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
     "wilkins": "errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
-    "launch/hosts launch/hostjob doctor report scripting resume submit",
+    "launch/hosts launch/hostjob doctor report scripting record resume submit",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

@@ -144,6 +144,18 @@ def of_doctor(child: argparse.ArgumentParser) -> None:
     child.add_argument("--json", action="store_true", help="for other programs: a list of findings")
 
 
+def of_record(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins record``."""
+    child.usage = "wilkins record [-o FILE] [--name NAME] [--nprocs N] [--mpiexec CMD] -- CMD [ARG ...]"
+    child.add_argument("program", metavar="CMD", nargs="+", help="the program and its arguments")
+    child.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="the workflow file that gets the task; left out: show it"
+    )
+    child.add_argument("--name", metavar="NAME", help="the task's name; left out: the program's")
+    child.add_argument("--nprocs", metavar="N", type=count, default=1, help="ranks, started by the program's mpiexec")
+    child.add_argument("--mpiexec", metavar="CMD", help="another mpiexec, with its options: 'mpirun --bind-to none'")
+
+
 def of_plan(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins plan``."""
     of_file(child)

@@ -220,9 +220,19 @@ def _doctor(parsed: argparse.Namespace) -> int:
     elif Path(parsed.program).suffix in (".yaml", ".yml"):
         found = [one for facts in programs.of_workflow(Path(parsed.program)) for one in meaning.of_program(facts)]
     else:
-        found = meaning.of_program(programs.of_word(parsed.program))
+        found = meaning.of_program(programs.of_words(parsed.program))
     streams.show(show.as_json(found) if parsed.json else show.told(found))
     return WilkinsError.exit_code if any(one.level == "wrong" for one in found) else 0
+
+
+def _record(parsed: argparse.Namespace) -> int:
+    import shlex
+
+    from wilkins.record import command
+    from wilkins.record.run import Command as Recorded
+
+    mpiexec = tuple(shlex.split(parsed.mpiexec or ""))
+    return command.run(Recorded(tuple(parsed.program), parsed.nprocs, mpiexec), parsed.output, parsed.name)
 
 
 def _plan(parsed: argparse.Namespace) -> int:
@@ -423,6 +433,7 @@ COMMANDS = {
     "clean": Command(_clean, "remove what killed runs left in shared memory, and hidden on disk"),
     "ckpt": Command(_ckpt, "list, verify, show, export or prune the checkpoints in a folder", takes.of_ckpt),
     "help": Command(_help, "show a page of the documentation; without TOPIC, list them", takes.of_help),
+    "record": Command(_record, "run a program alone, and write its task for a workflow file", takes.of_record),
     "list": Command(_list, "show the packaged workflows and their parameters"),
     "init": Command(_init, "write a commented workflow file to start from, or copy a packaged workflow", takes.of_init),
 }

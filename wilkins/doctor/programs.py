@@ -23,8 +23,12 @@ _WHEEL = re.compile(r"(?P<name>.+)\.libs")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?")
 
 
-def of_word(word: str) -> ProgramFacts:
-    """A program as on a command line: a path, a command on PATH, or a Python file."""
+def of_words(word: str, *args: str) -> ProgramFacts:
+    """A program as on a command line: a path, a command on PATH, or a Python file.
+
+    Args:
+        args: its arguments; of a Python, the script among them is looked at, too.
+    """
     path = Path(word).expanduser()
     try:
         if path.suffix == ".py" and path.is_file():
@@ -32,7 +36,8 @@ def of_word(word: str) -> ProgramFacts:
         found = path if path.exists() or "/" in word else shutil.which(word)
         if found is None:
             raise ValueError(f"there is no {word!r} here nor on PATH; mend the name")
-        return _facts(word, inspect(Path(found)), None)
+        script = next((Path(arg).resolve() for arg in args if arg.endswith(".py")), None)
+        return _facts(word, inspect(Path(found)), script if _PYTHON.fullmatch(Path(found).name) else None)
     except ValueError as error:
         return ProgramFacts(word, problem=str(error))
 

@@ -1,0 +1,130 @@
+"""``wilkins record``: run, tell, and write the task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wilkins import atomic
+from wilkins.errors import ResourceError, UsageError, WorkflowError, refused
+from wilkins.record.habits import habits_of
+from wilkins.record.ports import Port, ports_of
+from wilkins.record.run import Command, record
+from wilkins.record.show import told
+from wilkins.record.task import begun, extended, indent_of, own_name, task_text
+from wilkins.schema.patterns import intersect
+from wilkins.spec.load import load
+from wilkins.terminal import streams
+
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5md", ".cdf")
+
+
+def run(command: Command, output: Path | None, name: str | None) -> int:
+    """Record a program; returns the exit code.
+
+    Args:
+        output: the workflow file that gets the task; None: show it.
+        name: of the task; None: the program's.
+
+    Raises:
+        WilkinsError: the program cannot be recorded, or its task not be written.
+    """
+    cwd = Path.cwd()
+    text = _before(output)
+    patterns = [] if output is None or text is None else _outports(output)
+    recorded = record(command)
+    if recorded.exit_code:
+        how = f"exit code {recorded.exit_code}" if recorded.exit_code > 0 else f"signal {-recorded.exit_code}"
+        streams.tell(f"wilkins: the program ended with {how}; this is what it did until then")
+    ports = ports_of(
+        habits_of(recorded.events), is_hdf5, None if output is None else lambda file: _written_as(file, patterns)
+    )
+    if not ports:
+        raise ResourceError(
+            "the program was seen to write and read no HDF5 file; if it does, in another program that it starts: "
+            "wilkins doctor says whether that one can be reached"
+        )
+    streams.show(told(ports, cwd))
+    home = cwd if output is None else output.resolve().parent
+    indent = "  " if text is None else indent_of(text)
+    assert indent is not None
+    task = task_text(command, name, ports, home, cwd, indent)
+    if output is None:
+        streams.show(f"\n{task}", end="")
+        return 0
+    whole = extended(begun(output) if text is None else text, task)
+    _write(output, text, whole)
+    streams.show(f"\n{'wrote' if text is None else 'added the task to'} {output}:\n{task}", end="")
+    for line in _unjoined(ports, cwd):
+        streams.tell(line)
+    return 0
+
+
+def is_hdf5(name: str) -> bool:
+    """Whether a file begins as HDF5 files do; of one that has gone, whether its name ends so."""
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except FileNotFoundError:
+        return name.endswith(_SUFFIXES)
+    except OSError:  # a folder, or one that may not be read
+        return False
+
+
+def _before(output: Path | None) -> str | None:
+    """The workflow file as it is; None: there is none yet.
+
+    Raises:
+        UsageError: no task can be added to it.
+    """
+    if output is None or not output.exists():
+        return None
+    try:
+        text = output.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{output} cannot be read: {error}; give another file") from error
+    if indent_of(text) is None:
+        raise UsageError(
+            f"{output}: a task is added to the end of a file that ends with its list of tasks, each with a dash; move "
+            "`tasks:` to its end, or record without -o and put the task in yourself"
+        )
+    return text
+
+
+def _outports(output: Path) -> list[str]:
+    """The patterns of files that the workflow's tasks write."""
+    return [port.filename for task in load(output).workflow.tasks for port in task.outports]
+
+
+def _written_as(file: str, patterns: Sequence[str]) -> str | None:
+    return next((pattern for pattern in patterns if intersect(pattern, file)), None)
+
+
+def _write(output: Path, before: str | None, whole: str) -> None:
+    """Put the file in place; one that is no workflow file is taken back.
+
+    Raises:
+        UsageError: the file with this task is none.
+    """
+    try:
+        atomic.put(output, whole)
+        load(output)
+    except OSError as error:
+        raise refused(output, "be written", error) from error
+    except WorkflowError as error:
+        if before is None:
+            output.unlink()
+        else:
+            atomic.put(output, before)
+        raise UsageError(
+            f"{error}\n{output} was left as it was; a --name of its own tells the task from others"
+        ) from None
+
+
+def _unjoined(ports: Sequence[Port], cwd: Path) -> list[str]:
+    """What the next call may be for."""
+    names = [own_name(port.pattern, cwd) for port in ports if port.direction == "in"]
+    return (
+        [] if names else ["wilkins: record a program that reads these files with the same -o, and the two are joined"]
+    )

@@ -1,0 +1,193 @@
+"""What a program did with each file, from the record of its calls. Pure code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from wilkins.record.events import Event
+
+
+@dataclass(slots=True)
+class FileHabits:
+    """One file."""
+
+    name: str
+    closes: list[Close] = field(default_factory=list)
+    """Each time nobody had it open for writing any more, and something had been written."""
+    opens: dict[int, list[bool]] = field(default_factory=dict)
+    """Of each process, its openings to read: whether it read a dataset."""
+    looks: int = 0
+    """How often it was looked at while the process did not have it open."""
+    looked_back: bool = False
+    """It was looked at again after it had been read."""
+    missed: bool = False
+    """It was looked at and missing, and the program went on to read other files."""
+    written: Counter[str] = field(default_factory=Counter)
+    read: Counter[str] = field(default_factory=Counter)
+    """Datasets by path: how often."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the program makes it."""
+        return bool(self.closes)
+
+    @property
+    def times_read(self) -> int:
+        """How often the process that opened it most did."""
+        return max((len(each) for each in self.opens.values()), default=0)
+
+    @property
+    def flushes(self) -> int:
+        """All flushes."""
+        return sum(close.flushes for close in self.closes)
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A file has become complete, for now."""
+
+    at: int
+    """When: number of the event."""
+    anew: bool
+    """It was begun anew, and not added to."""
+    flushes: int
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A file while some process has it open for writing."""
+
+    writers: int = 0
+    anew: bool = False
+    dirty: bool = False
+    flushes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """A program."""
+
+    files: dict[str, FileHabits]
+    """In the order in which they were first touched."""
+    listed: Counter[str]
+    """Folders: how often each was listed."""
+
+
+class _Watch:
+    """Follows events one by one."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, FileHabits] = {}
+        self.listed: Counter[str] = Counter()
+        self._open: dict[tuple[int, int], tuple[str, bool]] = {}
+        self._writing: dict[str, _Writing] = {}
+        self._made: set[str] = set()
+        self._missing: dict[int, list[str]] = {}
+        self._moving: dict[int, str] = {}
+
+    def of(self, name: str) -> FileHabits:
+        return self.files.setdefault(name, FileHabits(name))
+
+    def take(self, at: int, event: Event) -> None:
+        kind, name = event.event, event.name
+        if kind in ("read", "update", "create"):
+            self._opened(at, event)
+        elif kind == "close":
+            self._closed(at, event)
+        elif kind == "empty":
+            self._emptied(event)
+        elif kind in ("look", "missing"):
+            self._looked(event)
+        elif kind == "list":
+            self.listed[name] += 1
+        elif kind == "flush":
+            if name in self._writing:
+                self._writing[name].flushes += 1
+        elif kind == "dwrite":
+            self.of(name).written[event.path] += 1
+        elif kind == "dread":
+            self._read(event)
+        elif kind == "move":
+            self._moving[event.pid] = name
+        elif kind == "moved" and (before := self._moving.pop(event.pid, None)) in self.files:
+            self.files[name] = self.files.pop(before)
+            self.files[name].name = name
+
+    def _opened(self, at: int, event: Event) -> None:
+        key = event.pid, event.fd
+        if key in self._open:  # an exec has closed it
+            self._closed(at, event)
+        writes = event.event != "read"
+        self._open[key] = event.name, writes
+        if writes:
+            writing = self._writing.setdefault(event.name, _Writing())
+            writing.writers += 1
+            writing.anew |= event.event == "create" or event.name in self._made
+            self._made.discard(event.name)
+            return
+        for missing in self._missing.pop(event.pid, ()):
+            self.of(missing).missed |= missing != event.name
+        self.of(event.name).opens.setdefault(event.pid, []).append(False)
+
+    def _closed(self, at: int, event: Event) -> None:
+        name, writes = self._open.pop((event.pid, event.fd), ("", False))
+        if not writes:
+            return
+        writing = self._writing[name]
+        writing.writers -= 1
+        writing.dirty |= event.bytes > 0
+        if writing.writers == 0:
+            self._complete(at, name)
+
+    def _emptied(self, event: Event) -> None:
+        name, writes = self._open.get((event.pid, event.fd), ("", False))
+        if writes:
+            self._writing[name].anew = True
+
+    def _complete(self, at: int, name: str) -> None:
+        writing = self._writing.pop(name)
+        if not writing.dirty and writing.anew:
+            self._made.add(name)  # MPI-IO makes a file before its ranks open it
+        elif writing.dirty:
+            self.of(name).closes.append(Close(at, writing.anew, writing.flushes))
+
+    def _looked(self, event: Event) -> None:
+        if any(name == event.name and pid == event.pid for (pid, _), (name, _) in self._open.items()):
+            return  # HDF5 itself looks at what it has just opened
+        habits = self.of(event.name)
+        habits.looks += 1
+        habits.looked_back |= event.pid in habits.opens
+        if event.event == "missing":
+            self._missing.setdefault(event.pid, []).append(event.name)
+
+    def _read(self, event: Event) -> None:
+        habits = self.of(event.name)
+        habits.read[event.path] += 1
+        if opens := habits.opens.get(event.pid):
+            opens[-1] = True
+
+    def end(self, at: int) -> None:
+        """The program is over: what it left open is complete."""
+        for name, writing in list(self._writing.items()):
+            writing.dirty |= writing.anew
+            self._complete(at, name)
+
+
+def habits_of(events: Iterable[Event]) -> Habits:
+    """What a program did with all files that it opened."""
+    watch = _Watch()
+    at = -1
+    for at, event in enumerate(events):
+        watch.take(at, event)
+    watch.end(at + 1)
+    return Habits(
+        {name: one for name, one in watch.files.items() if one.closes or one.opens or one.missed}, watch.listed
+    )
+
+
+def folder_of(name: str) -> str:
+    """The folder that a file is in."""
+    return str(PurePath(name).parent)

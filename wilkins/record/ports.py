@@ -1,0 +1,144 @@
+"""Derives the ports of a task from what its program did with files, each key with its reason. Pure code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from wilkins.record.fold import fold
+from wilkins.record.habits import FileHabits, Habits, folder_of
+from wilkins.schema.patterns import intersect
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a port, and why it is there."""
+
+    name: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Files that the program writes, or reads."""
+
+    direction: Literal["in", "out"]
+    pattern: str
+    """Absolute."""
+    files: tuple[FileHabits, ...]
+    listed: int
+    """How often their folder was listed."""
+    keys: tuple[Key, ...]
+    remarks: tuple[str, ...] = ()
+    """What else the user may want to know of it."""
+
+
+def ports_of(
+    habits: Habits, is_hdf5: Callable[[str], bool], written_as: Callable[[str], str | None] | None
+) -> list[Port]:
+    """The ports of a program.
+
+    Args:
+        is_hdf5: whether a file is one that ports are for.
+        written_as: the pattern under which another task of the workflow writes a file; None if none does. Left
+            out: there is no workflow yet.
+    """
+    files = [one for one in habits.files.values() if is_hdf5(one.name)]
+    found = []
+    for pattern, names in fold(one.name for one in files if one.is_written).items():
+        group = [habits.files[name] for name in names]
+        keys, remarks = _publish(group)
+        found.append(Port("out", pattern, tuple(group), habits.listed[folder_of(pattern)], keys, remarks))
+    reads = [one.name for one in files if not one.is_written and one.opens]
+    groups: dict[str, list[str]] = {}
+    joined: set[str] = set()
+    for pattern, names in fold(reads).items():
+        known = {written_as(name) if written_as else None for name in names}
+        (given,) = known if len(known) == 1 else (None,)
+        groups.setdefault(given or pattern, []).extend(names)
+        if given:
+            joined.add(given)
+    for pattern, names in groups.items():
+        group = [habits.files[name] for name in names]
+        listed = habits.listed[folder_of(names[0])]
+        keys = tuple(_reading(pattern, group, habits, listed))
+        if written_as and pattern not in joined:
+            keys = (Key("mode", "file", "no other task here writes it, so it is read from disk"),)
+        found.append(Port("in", pattern, tuple(group), listed, keys))
+    return found
+
+
+def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, ...]]:
+    """When files are complete."""
+    counts = {len(one.closes) for one in files}
+    one = files[0]
+    if counts == {1}:
+        if len(files) == 1 and one.flushes > 1:
+            why = f"it keeps the file open and flushes it, {one.flushes} times: each flush is a step"
+            return (Key("publish", "flush", why),), ()
+        again = [(path, count) for path, count in one.written.items() if path and count > 1]
+        if len(files) == 1 and again:
+            path, count = max(again, key=lambda item: item[1])
+            hint = f"it writes {path} {count} times: for a step at each, publish: {{write: 1, dset: {path}}}"
+            return (), (hint,)
+        return (), ()
+    closes = sorted((close.at, one.name) for one in files for close in one.closes)
+    names = [name for _, name in closes]
+    if len(files) > 1:
+        turns = 1 + sum(before != after for before, after in pairwise(names))
+        often = str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+        why = f"it closes each file {often} times before it is complete"
+        if turns == len(files):
+            return (Key("publish", "next", f"{why}, and then begins the next one"),), ()
+        if len(counts) == 1:
+            return (Key("publish", str(min(counts)), f"{why}, and others in between"),), ()
+        return (), (f"{why}: each close is a step; see `wilkins help appending`",)
+    rounds = _rounds(one)
+    if rounds == {1}:
+        return (), ("it writes the file anew for each step",)
+    if sum(close.anew for close in one.closes) > 1 and len(rounds) == 1:
+        count = rounds.pop()
+        return (Key("publish", str(count), f"it closes the file {count} times before it writes it anew"),), ()
+    return (), ("it opens the file again and again to add to it: each close is a step, with all that was there before",)
+
+
+def _rounds(one: FileHabits) -> set[int]:
+    """How often a file was closed after each time it was begun anew."""
+    counts = [0]
+    for close in one.closes:
+        if close.anew and counts[-1]:
+            counts.append(0)
+        counts[-1] += 1
+    return set(counts)
+
+
+def _reading(pattern: str, files: Sequence[FileHabits], habits: Habits, listed: int) -> list[Key]:
+    """How files are read."""
+    keys = []
+    if len(files) == 1 and (count := _opens_per_step(files[0])) > 1:
+        why = f"it opens the file {count} times to read it once"
+        keys.append(Key("opens_per_step", str(count), why))
+    meant = [one for one in habits.files.values() if intersect(pattern, one.name)]
+    missed = next((one for one in meant if one.missed), None)
+    if missed:
+        why = f"it looked at {missed.name.rpartition('/')[2]}, which was missing, and went on with others"
+        keys.append(Key("looks", "now", why))
+    elif any(one.looked_back and one.times_read > 1 for one in files):
+        keys.append(Key("looks", "wait", "it looks at a file that it has read to see whether there is a new one"))
+    if listed == 1 and len(files) > 1:
+        keys.append(Key("listing", "end", "it lists the folder once, and reads what is there"))
+    return keys
+
+
+def _opens_per_step(one: FileHabits) -> int:
+    """How many openings go with one that reads datasets, if that is always the same number."""
+    opens = max(one.opens.values(), key=len)
+    reading = [place for place, reads in enumerate(opens) if reads]
+    if not reading:
+        return 1
+    count = reading[0] + 1
+    regular = reading == list(range(count - 1, len(opens), count))
+    return count if regular and len(opens) % count == 0 else 1

@@ -1,0 +1,100 @@
+"""The task of a recorded program, as text for a workflow file. Pure code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from wilkins.record.ports import Port
+from wilkins.record.run import Command
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
+_WIDTH = 100
+_HEAD = "# Written by `wilkins record`. Look it over, then: wilkins check {file} && wilkins run {file}\ntasks:\n"
+
+
+def task_text(command: Command, name: str | None, ports: Sequence[Port], home: Path, cwd: Path, indent: str) -> str:
+    """The task.
+
+    Args:
+        home: the folder of the workflow file.
+        cwd: the folder in which the program ran.
+        indent: what stands before the dash of each task.
+    """
+    func = _func(command.words[0], home, cwd)
+    lines = [f"- func: {_scalar(func)}"]
+    if name:
+        lines.append(f"  name: {_scalar(name)}")
+    if len(command.words) > 1:
+        lines.append(f"  args: {_words(command.words[1:])}")
+    if command.nprocs > 1:
+        lines.append(f"  nprocs: {command.nprocs}")
+    if command.mpiexec:
+        lines.append(f"  mpiexec: {_words(command.mpiexec)}")
+    if cwd != home:
+        lines.append(f"  cwd: {_scalar(os.path.relpath(cwd, home))}")
+    for direction in ("out", "in"):
+        chosen = [port for port in ports if port.direction == direction]
+        if chosen:
+            lines.append(f"  {direction}ports:")
+        for port in chosen:
+            lines += _port(port, cwd)
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def _port(port: Port, cwd: Path) -> list[str]:
+    lines = [f"    - filename: {json.dumps(own_name(port.pattern, cwd), ensure_ascii=False)}"]
+    for key in port.keys:
+        lines += [*_comment(key.why), f"      {key.name}: {_scalar(key.value)}"]
+    for remark in port.remarks:
+        lines += _comment(remark)
+    return lines
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="      # ", subsequent_indent="      # ")
+
+
+def _words(words: Sequence[str]) -> str:
+    """A list in one line. `${NAME}` of a word stands for itself."""
+    return f"[{', '.join(json.dumps(word.replace('${', '$${'), ensure_ascii=False) for word in words)}]"
+
+
+def _scalar(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _func(word: str, home: Path, cwd: Path) -> str:
+    """A program as the workflow file calls it: one that is named with its folder, from the file's."""
+    path = Path(word).expanduser()
+    if path.is_absolute() or ("/" not in word and path.suffix != ".py"):
+        return word
+    relative = os.path.relpath(cwd / path, home)
+    return relative if relative.startswith("../") or path.suffix == ".py" else f"./{relative}"
+
+
+def own_name(pattern: str, cwd: Path) -> str:
+    """A name as the program would give it: from its folder, if it is below that."""
+    return pattern.removeprefix(f"{cwd}/")
+
+
+def extended(text: str, task: str) -> str:
+    """A workflow file with one more task at the end of `tasks:`."""
+    return text + ("" if text.endswith("\n") else "\n") + task
+
+
+def begun(file: Path) -> str:
+    """The head of a new workflow file."""
+    return _HEAD.format(file=file.name)
+
+
+def indent_of(text: str) -> str | None:
+    """What stands before the dash of each task; None if tasks are no list with dashes at the end of the file."""
+    found = re.search(r"^tasks:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*([ \t]*)- ", text, re.MULTILINE)
+    if found is None or re.search(r"\n[A-Za-z_]", text[found.end() :]):
+        return None
+    return found[1]
