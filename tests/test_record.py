@@ -203,6 +203,16 @@ class TestRecorded:
         assert steps(tmp_path) == {"sim": (3, 0), "ana": (0, 3)}
         assert log(tmp_path, "ana").strip() == alone.strip() == "\n".join(f"out{n}.h5 ['a', 'b']" for n in range(3))
 
+    def test_a_file_of_its_own_and_one_that_it_consumes(self, tmp_path: Path) -> None:
+        write_program(
+            tmp_path / "ana.py",
+            "import h5py, os\nfor n in 1, 2:\n    h5py.File(f'out{n}.h5').close()\n    os.remove(f'out{n}.h5')\n"
+            "h5py.File('scratch.h5', 'w').close()\nos.remove('scratch.h5')\n",
+        )
+        must_run(tmp_path, sys.executable, "-c", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'w')")
+        told = must_run(tmp_path, *WILKINS, "record", "--", "ana.py")
+        assert told.count("filename") == 1 and 'inports:\n      - filename: "out*.h5"' in told
+
     def test_an_input_that_no_task_writes(self, tmp_path: Path) -> None:
         """It is read from disk, beside the steps."""
         write_program(tmp_path / "sim.py", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'w')\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, UsageError, WorkflowError, refused
-from wilkins.record.habits import habits_of
+from wilkins.record.habits import FileHabits, habits_of
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
 from wilkins.record.show import told
@@ -61,13 +61,14 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
     return 0
 
 
-def is_hdf5(name: str) -> bool:
-    """Whether a file begins as HDF5 files do; of one that has gone, whether its name ends so."""
+def is_hdf5(seen: FileHabits) -> bool:
+    """Whether a file begins as HDF5 files do. One that the program has made and removed is its own affair; one that it
+    has read, and that has gone, is known by its name."""
     try:
-        with Path(name).open("rb") as file:
+        with Path(seen.name).open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except FileNotFoundError:
-        return name.endswith(_SUFFIXES)
+        return not seen.is_written and seen.name.endswith(_SUFFIXES)
     except OSError:  # a folder, or one that may not be read
         return False
 

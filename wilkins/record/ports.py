@@ -37,7 +37,7 @@ class Port:
 
 
 def ports_of(
-    habits: Habits, is_hdf5: Callable[[str], bool], written_as: Callable[[str], str | None] | None
+    habits: Habits, is_hdf5: Callable[[FileHabits], bool], written_as: Callable[[str], str | None] | None
 ) -> list[Port]:
     """The ports of a program.
 
@@ -46,7 +46,7 @@ def ports_of(
         written_as: the pattern under which another task of the workflow writes a file; None if none does. Left
             out: there is no workflow yet.
     """
-    files = [one for one in habits.files.values() if is_hdf5(one.name)]
+    files = [one for one in habits.files.values() if is_hdf5(one)]
     found = []
     for pattern, names in fold(one.name for one in files if one.is_written).items():
         group = [habits.files[name] for name in names]
