@@ -32,6 +32,8 @@ READ = "import glob, h5py\nfor name in sorted(glob.glob('{}')):\n    print(name,
         (["/r/out_1_rank0.h5", "/r/out_2_rank0.h5"], ["/r/out_*_rank0.h5"]),
         (["/r/1.h5", "/r/2.h5", "/r/grid.h5"], ["/r/[0-9]*.h5", "/r/grid.h5"]),
         (["/a/1.h5", "/b/2.h5"], ["/a/1.h5", "/b/2.h5"]),
+        (["/r7/plt0/c.h5", "/r7/plt1/c.h5"], ["/r7/plt*/c.h5"]),
+        (["/r/0001", "/r/0002"], ["/r/[0-9]*"]),
         (["/r/x1.h5", "/r/x2.h5", "/r/y.h5"], ["/r/x*.h5", "/r/y.h5"]),
     ],
 )
@@ -212,6 +214,19 @@ class TestRecorded:
         must_run(tmp_path, sys.executable, "-c", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'w')")
         told = must_run(tmp_path, *WILKINS, "record", "--", "ana.py")
         assert told.count("filename") == 1 and 'inports:\n      - filename: "out*.h5"' in told
+
+    def test_the_consumer_first_and_the_file_in_another_folder(self, tmp_path: Path) -> None:
+        """Numbers are in the names of folders."""
+        text = "import h5py, os\nfor n in 1, 2:\n    os.makedirs(f'plt{n}', exist_ok=True)\n"
+        write_program(tmp_path / "sim.py", text + "    h5py.File(f'plt{n}/cells.h5', 'w').close()\n")
+        write_program(tmp_path / "ana.py", "import h5py\nfor n in 1, 2: print(h5py.File(f'plt{n}/cells.h5'))\n")
+        must_run(tmp_path, sys.executable, "sim.py")
+        (tmp_path / "flows").mkdir()
+        for name in ("ana.py", "sim.py"):
+            must_run(tmp_path, *WILKINS, "record", "-o", "flows/wf.yaml", "--", name)
+        text = (tmp_path / "flows" / "wf.yaml").read_text()
+        assert text.count('filename: "plt*/cells.h5"') == text.count("cwd: ..") == 2 and "mode" not in text
+        assert steps(tmp_path / "flows") == {"ana": (0, 2), "sim": (2, 0)}
 
     def test_an_input_that_no_task_writes(self, tmp_path: Path) -> None:
         """It is read from disk, beside the steps."""

@@ -11,7 +11,7 @@ from wilkins.record.habits import FileHabits, habits_of
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
 from wilkins.record.show import told
-from wilkins.record.task import begun, extended, indent_of, own_name, task_text
+from wilkins.record.task import begun, extended, indent_of, task_text
 from wilkins.schema.patterns import intersect
 from wilkins.spec.load import load
 from wilkins.terminal import streams
@@ -38,7 +38,7 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
         how = f"exit code {recorded.exit_code}" if recorded.exit_code > 0 else f"signal {-recorded.exit_code}"
         streams.tell(f"wilkins: the program ended with {how}; this is what it did until then")
     ports = ports_of(
-        habits_of(recorded.events), is_hdf5, None if output is None else lambda file: _written_as(file, patterns)
+        habits_of(recorded.events), is_hdf5, None if text is None else lambda file: _written_as(file, patterns)
     )
     if not ports:
         raise ResourceError(
@@ -56,8 +56,8 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
     whole = extended(begun(output) if text is None else text, task)
     _write(output, text, whole)
     streams.show(f"\n{'wrote' if text is None else 'added the task to'} {output}:\n{task}", end="")
-    for line in _unjoined(ports, cwd):
-        streams.tell(line)
+    if text is None:
+        streams.tell(_next(ports))
     return 0
 
 
@@ -123,9 +123,7 @@ def _write(output: Path, before: str | None, whole: str) -> None:
         ) from None
 
 
-def _unjoined(ports: Sequence[Port], cwd: Path) -> list[str]:
-    """What the next call may be for."""
-    names = [own_name(port.pattern, cwd) for port in ports if port.direction == "in"]
-    return (
-        [] if names else ["wilkins: record a program that reads these files with the same -o, and the two are joined"]
-    )
+def _next(ports: Sequence[Port]) -> str:
+    """What the next call is for."""
+    other = "writes" if any(port.direction == "in" for port in ports) else "reads"
+    return f"wilkins: record a program that {other} these files with the same -o, and the two are joined"

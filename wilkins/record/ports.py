@@ -51,7 +51,7 @@ def ports_of(
     for pattern, names in fold(one.name for one in files if one.is_written).items():
         group = [habits.files[name] for name in names]
         keys, remarks = _publish(group)
-        found.append(Port("out", pattern, tuple(group), habits.listed[folder_of(pattern)], keys, remarks))
+        found.append(Port("out", pattern, tuple(group), habits.listed[folder_of(names[0])], keys, remarks))
     reads = [one.name for one in files if not one.is_written and one.opens]
     groups: dict[str, list[str]] = {}
     joined: set[str] = set()
