@@ -324,6 +324,59 @@ class TestRecorded:
         assert steps(tmp_path) == {"openmm_writes": (3, 0), "mdtraj_reads": (0, 3)}
 
 
+OPEN = "import h5py\nfor {}:\n    with h5py.File(f'{}') as file: print(file.filename, {})\n"
+BOTH = OPEN.format("n in range(4)", "p{n}.h5", "list(file)")
+HABITS = {
+    "by turns, two kinds": (
+        "for n in range(3):\n  for mode in 'wa':\n    for kind in 'ab':\n"
+        "      with h5py.File(f'{kind}{n}.h5', mode) as file: file[mode] = n\n",
+        OPEN.format("n in range(3)", "a{n}.h5", "list(file)") + OPEN.format("n in range(3)", "b{n}.h5", "list(file)"),
+        6,
+        "publish: next",
+    ),
+    "by turns, one kind": (
+        "for n in 0, 2:\n  for mode in 'wa':\n    for k in n, n + 1:\n"
+        "      with h5py.File(f'p{k}.h5', mode) as file: file[mode] = n\n",
+        BOTH,
+        4,
+        "publish: 2",
+    ),
+    "written under another name": (
+        "import os\nfor n in range(4):\n  with h5py.File('p.part', 'w') as file: file['x'] = n\n"
+        "  os.rename('p.part', f'p{n}.h5')\n",
+        BOTH,
+        4,
+        "",
+    ),
+    "opened twice": (
+        "for n in range(4):\n  with h5py.File('p.h5', 'w') as file: file['x'] = 7\n",
+        "import h5py\nfor n in range(4):\n  with h5py.File('p.h5') as file: names = list(file)\n"
+        "  with h5py.File('p.h5') as file: print(names, file['x'][()])\n",
+        4,
+        "opens_per_step: 2",
+    ),
+    "one name, in two parts": (
+        "for n in range(3):\n  for mode in 'wa':\n    with h5py.File('p.h5', mode) as file: file[mode] = 7\n",
+        OPEN.format("n in range(3)", "p.h5", "list(file)"),
+        3,
+        "publish: 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_a_habit_is_told_and_the_reader_sees_whole_files(habit: str, tmp_path: Path) -> None:
+    sim, ana, count, key = HABITS[habit]
+    write_program(tmp_path / "sim.py", f"import h5py\n{sim}")
+    write_program(tmp_path / "ana.py", ana)
+    record(tmp_path, "--", "sim.py")
+    alone = record(tmp_path, "--", "ana.py")
+    text = (tmp_path / "wf.yaml").read_text()
+    assert key in text and ("publish" in text or "per_step" in text) == bool(key)
+    assert steps(tmp_path) == {"sim": (count, 0), "ana": (0, count)}
+    assert log(tmp_path, "ana").strip() == alone.strip()
+
+
 class TestWhatCannotBe:
     """Told with the reason, and nothing is written."""
 

@@ -74,7 +74,7 @@ def _said_by_groups(file: str, controller: str = "", old: str = "") -> Iterator[
     Args:
         controller, old: where version 1 of control groups has the same, if it has.
     """
-    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+    for line in _text(Path("/proc/self/cgroup")).splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
             root, name = _GROUPS, file
@@ -84,8 +84,16 @@ def _said_by_groups(file: str, controller: str = "", old: str = "") -> Iterator[
             continue
         group = root / path.lstrip("/")
         for folder in (group, *group.parents):
-            if folder.is_relative_to(root) and (folder / name).is_file():
-                yield (folder / name).read_text(encoding="ascii").strip()
+            if folder.is_relative_to(root) and (said := _text(folder / name).strip()):
+                yield said
+
+
+def _text(file: Path) -> str:
+    """Empty if it is not there, or may not be read."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _memory_limit() -> int | None:
