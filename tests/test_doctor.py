@@ -97,6 +97,15 @@ class TestPrograms:
             assert library.inside == inside and library.version.startswith("1.")
             assert (library.file == tmp_path / "sim") == inside
 
+    @pytest.mark.needs("h5fc")
+    def test_the_library_for_fortran_is_no_hdf5_of_its_own(self, tmp_path: Path) -> None:
+        (tmp_path / "sim.f90").write_text(
+            "program sim\nuse hdf5\ninteger :: error\ncall h5open_f(error)\nend program\n"
+        )
+        subprocess.run(["h5fc", "-shlib", "-o", "sim", "sim.f90"], cwd=tmp_path, check=True)
+        (library,) = programs.of_words(str(tmp_path / "sim")).hdf5
+        assert "fortran" not in library.file.name and library.version
+
     @pytest.mark.needs("h5pcc.mpich", "mpiexec.mpich")
     def test_a_parallel_program(self, tmp_path: Path) -> None:
         (tmp_path / "sim.c").write_text(HDF5_WRITER)

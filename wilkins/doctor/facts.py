@@ -17,7 +17,6 @@ class Hdf5:
 
     file: Path
     version: str
-    """Empty: the file does not say."""
     inside: bool = False
     """It is part of the program or module `file`, and no library of its own."""
     parallel: bool = False

@@ -122,7 +122,7 @@ def _libraries(facts: ProgramFacts) -> Iterator[Finding]:
 
 
 def _library(name: str, library: Hdf5) -> Finding:
-    version = f"HDF5 {library.version}".rstrip() + (", parallel" if library.parallel else "")
+    version = f"HDF5 {library.version}" + (", parallel" if library.parallel else "")
     if not library.inside:
         origin = f"from the wheel of {library.wheel}" if library.wheel else f"shared ({library.file})"
         return Finding("ok", name, f"{version}, {origin}: every value of `publish:` works")

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from wilkins.doctor.facts import Hdf5, ProgramFacts
@@ -17,7 +18,6 @@ from wilkins.plan.program import Program, find_libraries, inspect
 from wilkins.spec.load import load
 from wilkins.spec.workflow import ready_made
 
-_HDF5 = re.compile(r"libhdf5(_(?!hl|fortran|f90|cpp|tools|java)\w+)?[-.]")
 _VERSION = re.compile(rb"HDF5 library version: (\d+\.\d+\.\d+[\w.-]*)")
 _WHEEL = re.compile(r"(?P<name>.+)\.libs")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?")
@@ -88,13 +88,16 @@ def _facts(name: str, program: Program, script: Path | None) -> ProgramFacts:
 
 def _hdf5(files: Iterable[Path], library_path: str) -> Iterator[Hdf5]:
     """Every HDF5 that files load or have inside, once."""
-    seen = set()
+    seen: set[Path] = set()
     for file in files:
         libraries = find_libraries(file, library_path)
-        shared = [where for name, where in libraries.items() if where and _HDF5.match(name)]
+        # Its libraries for Fortran, C++ and tables are called alike, and are not HDF5 itself.
+        shared = [
+            where for name, where in libraries.items() if where and name.startswith("libhdf5") and _version(where)
+        ]
         for library in shared:
-            if library not in seen:
-                seen.add(library)
+            if library.resolve() not in seen:  # two modules may find it by different ways
+                seen.add(library.resolve())
                 wheel = _WHEEL.fullmatch(library.parent.name)
                 parallel = bool(linked_mpi([library], library_path))
                 yield Hdf5(library, _version(library), False, parallel, wheel["name"] if wheel else "")
@@ -102,6 +105,7 @@ def _hdf5(files: Iterable[Path], library_path: str) -> Iterator[Hdf5]:
             yield Hdf5(file, version, True, bool(linked_mpi([file], library_path)))
 
 
+@cache
 def _version(file: Path) -> str:
     """The version of the HDF5 whose code a file holds; empty if it holds none."""
     try:
