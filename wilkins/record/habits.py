@@ -23,8 +23,6 @@ class FileHabits:
     """How often it was looked at while the process did not have it open."""
     looked_back: bool = False
     """It was looked at again after it had been read."""
-    missed: bool = False
-    """It was looked at and missing, and the program went on to read other files."""
     written: Counter[str] = field(default_factory=Counter)
     read: Counter[str] = field(default_factory=Counter)
     """Datasets by path: how often."""
@@ -85,7 +83,6 @@ class _Watch:
         self._open: dict[tuple[int, int], tuple[str, bool]] = {}
         self._writing: dict[str, _Writing] = {}
         self._made: set[str] = set()
-        self._missing: dict[int, list[str]] = {}
         self._moving: dict[int, str] = {}
 
     def of(self, name: str) -> FileHabits:
@@ -128,8 +125,6 @@ class _Watch:
             writing.anew |= event.event == "create" or event.name in self._made
             self._made.discard(event.name)
             return
-        for missing in self._missing.pop(event.pid, ()):
-            self.of(missing).missed |= missing != event.name
         self.of(event.name).opens.setdefault(event.pid, []).append(False)
 
     def _closed(self, at: int, event: Event) -> None:
@@ -160,8 +155,6 @@ class _Watch:
         habits = self.of(event.name)
         habits.looks += 1
         habits.looked_back |= event.pid in habits.opens
-        if event.event == "missing":
-            self._missing.setdefault(event.pid, []).append(event.name)
 
     def _read(self, event: Event) -> None:
         habits = self.of(event.name)
@@ -183,9 +176,7 @@ def habits_of(events: Iterable[Event]) -> Habits:
     for at, event in enumerate(events):
         watch.take(at, event)
     watch.end(at + 1)
-    return Habits(
-        {name: one for name, one in watch.files.items() if one.closes or one.opens or one.missed}, watch.listed
-    )
+    return Habits({name: one for name, one in watch.files.items() if one.closes or one.opens}, watch.listed)
 
 
 def folder_of(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from wilkins.record.fold import fold
 from wilkins.record.habits import FileHabits, Habits, folder_of
-from wilkins.schema.patterns import intersect
+from wilkins.schema.patterns import is_wild
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def ports_of(
     for pattern, names in groups.items():
         group = [habits.files[name] for name in names]
         listed = habits.listed[folder_of(names[0])]
-        keys = tuple(_reading(pattern, group, habits, listed))
+        keys = tuple(_reading(pattern, group, listed))
         if written_as and pattern not in joined:
             keys = (Key("mode", "file", "no other task here writes it, so it is read from disk"),)
         found.append(Port("in", pattern, tuple(group), listed, keys))
@@ -76,15 +76,7 @@ def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, .
     counts = {len(one.closes) for one in files}
     one = files[0]
     if counts == {1}:
-        if len(files) == 1 and one.flushes > 1:
-            why = f"it keeps the file open and flushes it, {one.flushes} times: each flush is a step"
-            return (Key("publish", "flush", why),), ()
-        again = [(path, count) for path, count in one.written.items() if path and count > 1]
-        if len(files) == 1 and again:
-            path, count = max(again, key=lambda item: item[1])
-            hint = f"it writes {path} {count} times: for a step at each, publish: {{write: 1, dset: {path}}}"
-            return (), (hint,)
-        return (), ()
+        return _kept_open(one) if len(files) == 1 else ((), ())
     closes = sorted((close.at, one.name) for one in files for close in one.closes)
     names = [name for _, name in closes]
     if len(files) > 1:
@@ -105,6 +97,27 @@ def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, .
     return (), ("it opens the file again and again to add to it: each close is a step, with all that was there before",)
 
 
+def _kept_open(one: FileHabits) -> tuple[tuple[Key, ...], tuple[str, ...]]:
+    """When an only file that is closed once is complete.
+
+    Flushes after each of which a dataset is written again are steps. If each dataset is written once, the file has all
+    of them at its end only.
+    """
+    path, count = max(((path, count) for path, count in one.written.items() if path), key=_count, default=("", 0))
+    if one.flushes > 1 and count > 1:
+        why = f"it writes {path} {count} times, and flushes the file {one.flushes} times: each flush is a step"
+        return (Key("publish", "flush", why),), ()
+    if one.flushes > 1:
+        return (), (f"it flushes the file {one.flushes} times: for a step at each, publish: flush",)
+    if count > 1:
+        return (), (f"it writes {path} {count} times: for a step at each, publish: {{write: 1, dset: {path}}}",)
+    return (), ()
+
+
+def _count(item: tuple[str, int]) -> int:
+    return item[1]
+
+
 def _rounds(one: FileHabits) -> set[int]:
     """How often a file was closed after each time it was begun anew."""
     counts = [0]
@@ -115,19 +128,15 @@ def _rounds(one: FileHabits) -> set[int]:
     return set(counts)
 
 
-def _reading(pattern: str, files: Sequence[FileHabits], habits: Habits, listed: int) -> list[Key]:
+def _reading(pattern: str, files: Sequence[FileHabits], listed: int) -> list[Key]:
     """How files are read."""
     keys = []
     if len(files) == 1 and (count := _opens_per_step(files[0])) > 1:
         why = f"it opens the file {count} times to read it once"
         keys.append(Key("opens_per_step", str(count), why))
-    meant = [one for one in habits.files.values() if intersect(pattern, one.name)]
-    missed = next((one for one in meant if one.missed), None)
-    if missed:
-        why = f"it looked at {missed.name.rpartition('/')[2]}, which was missing, and went on with others"
-        keys.append(Key("looks", "now", why))
-    elif any(one.looked_back and one.times_read > 1 for one in files):
-        keys.append(Key("looks", "wait", "it looks at a file that it has read to see whether there is a new one"))
+    one = files[0]
+    if not is_wild(pattern) and one.looked_back and one.times_read > 1:
+        keys.append(Key("looks", "wait", "it looks at the file again after it has read it, and reads it again"))
     if listed == 1 and len(files) > 1:
         keys.append(Key("listing", "end", "it lists the folder once, and reads what is there"))
     return keys
