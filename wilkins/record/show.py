@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from wilkins.errors import count_of
 from wilkins.record.ports import Port
 from wilkins.record.task import own_name
 from wilkins.terminal.tables import size, text_table
@@ -64,5 +65,7 @@ def _datasets(port: Port, cwd: Path) -> str:
     if not rows:
         return ""
     more = f"\n... and {len(rows) - _MOST} more" if len(rows) > _MOST else ""
+    if unnamed := last.written[""]:
+        more += f"\n{count_of(unnamed, 'write')} before the dataset had its name, as of those that h5py makes"
     head = ("dataset", "shape", "type", "size", "written", "read")
     return f"{own_name(last.name, cwd)}:\n" + text_table(head, rows[:_MOST], {0, 1, 2}) + more
