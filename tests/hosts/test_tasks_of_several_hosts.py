@@ -135,6 +135,55 @@ tasks:
     assert "read all parts" in finished.out
 
 
+SAME = """#!{python}
+from mpi4py import MPI
+import h5py, time
+world = MPI.COMM_WORLD
+for step in range(3):
+    turns = [{turns}]
+    for turn in range(2):
+        if turns[turn] in (world.rank, None):
+            with h5py.File("same.h5", "w") as file:
+                file["x"] = [step, world.rank]
+                if turns[turn] is None:
+                    world.barrier()
+                    time.sleep(0.5)  # far longer than what is not known of the clocks
+        world.barrier()
+"""
+READ_ALL = """#!{python}
+import h5py
+while True:
+    try:
+        with h5py.File("same.h5") as file:
+            print("read", *file["x"], flush=True)
+    except OSError:
+        break
+"""
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
+def test_ranks_on_two_hosts_create_one_name(at_once: bool, tmp_path: Path) -> None:
+    """At one time, which is an error of the program, as on one machine; or one after the other, which is none."""
+    turns = "None" if at_once else "step % 2, 1 - step % 2"
+    text = SAME.format(python=sys.executable, turns=turns).replace("range(2)", "range(len(turns))")
+    write_program(tmp_path / "same.py", text)
+    write_program(tmp_path / "all.py", READ_ALL.format(python=sys.executable))
+    (tmp_path / "workflow.yaml").write_text(
+        """
+tasks:
+  - {func: ./same.py, nprocs: 2, placement: [1, 1], outports: [{filename: same.h5}]}
+  - {func: ./all.py, inports: [{filename: same.h5}]}
+"""
+    )
+    finished = on_this_machine(tmp_path, "a:1,b:1,c:1")
+    said = r"ranks 0 \(on a\) and 1 \(on b\) both create 'same.h5'; let each rank write a name of its own"
+    told = re.sub(r"\n(wilkins:)? *", " ", finished.err)
+    assert finished.code == int(at_once), finished.out + finished.err
+    assert bool(re.search(said, told)) == at_once, told
+    if not at_once:
+        assert finished.out.count("read") == 6
+
+
 def test_ranks_add_to_one_file_in_turn(tmp_path: Path) -> None:
     """Each opens by itself what ranks on other hosts have written, finds it there, and adds to it."""
     write_program(tmp_path / "turns.py", TURNS.format(python=sys.executable))

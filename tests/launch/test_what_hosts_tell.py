@@ -9,6 +9,8 @@ import pytest
 
 from wilkins.flow.placement import Host
 from wilkins.launch.hosts.asks import Asks
+from wilkins.launch.hosts.clashes import clashes
+from wilkins.launch.hosts.clocks import Clock
 from wilkins.launch.hosts.crossed import traced
 from wilkins.launch.hosts.spoken import spoken
 from wilkins.launch.hosts.waits import Stillness, alone
@@ -149,6 +151,37 @@ def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
         said = asks.told(report)
     (line,) = said
     assert "did you mean 'x_0.h5', which sim has published" in line
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "ahead", "within", "clash"),
+    [
+        (150, 250, 0, 0, True),
+        (200, 300, 0, 0, False),
+        (150, 250, 0, 60, False),
+        (1150, 1250, 1000, 10, True),
+        (1250, 1350, 1000, 10, False),
+    ],
+    ids=["at once", "one after the other", "not surely", "a clock ahead", "after the other, a clock ahead"],
+)
+def test_a_file_that_two_hosts_write_at_once(
+    tmp_path: Path, begin: int, end: int, ahead: int, within: int, clash: bool
+) -> None:
+    """By the clock of the head, and only if the clocks are known so well."""
+    plan, found = planned(tmp_path, ranks=2)
+    for host, times in (("h0", (100, 200)), ("h1", (begin, end))):
+        (tmp_path / host).mkdir()
+        kinds = zip(("create", "publish"), times, strict=True)
+        lines = "".join(f"{at}\t{kind}\tsim\t0\ts*.h5\ts0.h5\t0\t8\n" for kind, at in kinds)
+        (tmp_path / host / "trace.tsv").write_text(lines)
+    traces = [(part, tmp_path / plan.hosts[part.host].name / "trace.tsv") for part in found]
+    told = clashes(plan, traces, {0: Clock(0, 0), 1: Clock(ahead, within)})
+    if not clash:
+        assert told == []
+        return
+    (said,) = told
+    assert said.startswith("task 'sim': ranks 0 (on h0) and 1 (on h1) both create 's0.h5'; let each rank write a name")
+    assert clashes(plan, traces, {0: Clock(0, 0)}) == []
 
 
 def test_steps_of_several_hosts_are_named(tmp_path: Path) -> None:

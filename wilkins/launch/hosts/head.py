@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from wilkins.errors import ResourceError, count_of
 from wilkins.launch.hosts import waits
+from wilkins.launch.hosts.clashes import clashes
 from wilkins.launch.hosts.clocks import Clock, compared
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, unpacked
 from wilkins.launch.hosts.crossed import crossed, traced
@@ -360,7 +361,7 @@ class Head:
         codes = [host.ended["ended"] for host in self.hosts if host.ended is not None]
         report, ends = merged(self.plan, told)
         self._join_logs()
-        if self.stop is None and (said := wrong(self.plan, told, report)):
+        if self.stop is None and (said := [*wrong(self.plan, told, report), *self._clashes()]):
             self._end(Stop(1, "\n".join(said)))
         return tell_end(
             self.plan,
@@ -380,6 +381,11 @@ class Head:
             ],
             lost={host.name for host in self.hosts if host.gone},
         )
+
+    def _clashes(self) -> list[str]:
+        """Files that ranks on several hosts wrote at one time."""
+        traces = [(host.part, RunDirectory(self.records.path / "hosts" / host.name).trace) for host in self.hosts]
+        return clashes(self.plan, traces, {host.part.host: host.clock for host in self.hosts if host.clock is not None})
 
     def _note_clocks(self) -> None:
         """As soon as they are known better: the head may be killed at any moment."""
