@@ -230,6 +230,11 @@ def of_top(child: argparse.ArgumentParser) -> None:
     child.add_argument("--once", action="store_true", help="print one table, as where there is no terminal")
 
 
+def of_completion(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins completion``."""
+    child.add_argument("shell", choices=("bash", "zsh", "fish"), help='bash, zsh: eval "$(wilkins completion bash)"')
+
+
 def of_runs(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins runs``."""
     child.add_argument(

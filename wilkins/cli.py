@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
 """Of an MPI job's ranks. (A batch script has a SLURM_PROCID outside of any job step.)"""
 _INTERRUPTED = 130
+_COMPLETES = "_ARGCOMPLETE"
+"""Set by the code that `wilkins completion` gives to a shell, where that asks how a command line may go on."""
 _USUAL = Path("workflow.yaml")
 """The workflow file of commands that are given none."""
 
@@ -42,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
+        if _COMPLETES in os.environ:
+            _complete()
         parsed = takes.parser_of(COMMANDS, words).parse_args(words)
         show_tracebacks(parsed.debug)
         command: Callable[[argparse.Namespace], int] = parsed.command
@@ -52,6 +56,15 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _INTERRUPTED
     except Exception as error:
         return report(error)
+
+
+def _complete() -> None:
+    """Answer the shell, which asks how the command line may go on, and end. Without the package for it, say nothing."""
+    try:
+        import argcomplete
+    except ImportError:
+        raise SystemExit(1) from None
+    argcomplete.autocomplete(takes.parser_of(COMMANDS), always_complete_options=False)
 
 
 def in_job(environment: Mapping[str, str] = os.environ) -> bool:
@@ -328,6 +341,17 @@ def _top(parsed: argparse.Namespace) -> int:
     return top(parsed.run, once=parsed.once)
 
 
+def _completion(parsed: argparse.Namespace) -> int:
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise UsageError(
+            "completion needs argcomplete, which is not installed: pip install 'wilkins[completion]'"
+        ) from None
+    streams.show(shellcode(["wilkins"], shell=parsed.shell))
+    return 0
+
+
 def _runs(parsed: argparse.Namespace) -> int:
     from wilkins.report.runlist import prune, runs_in, table
 
@@ -435,6 +459,9 @@ COMMANDS = {
     "help": Command(_help, "show a page of the documentation; without TOPIC, list them", takes.of_help),
     "record": Command(_record, "run a program alone, and write its task for a workflow file", takes.of_record),
     "list": Command(_list, "show the packaged workflows and their parameters"),
+    "completion": Command(
+        _completion, "print what lets a shell complete wilkins' commands, options and files", takes.of_completion
+    ),
     "init": Command(_init, "write a commented workflow file to start from, or copy a packaged workflow", takes.of_init),
 }
 """In the order in which the help shows them."""
