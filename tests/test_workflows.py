@@ -55,6 +55,17 @@ def columns(path: Path) -> dict[str, list[float]]:
     return {name: [float(row[name]) for row in rows] for name in rows[0]}
 
 
+def test_the_list_says_what_each_needs() -> None:
+    """As the page of each does."""
+    needing = {
+        block.split(":")[0] for block in builtin.listed().split("\n\n") if "pip install 'wilkins[torch]'" in block
+    }
+    pages = {
+        path.parent.name for path in PACKAGED.glob("*/README.md") if "pip install 'wilkins[torch]'" in path.read_text()
+    }
+    assert needing == pages != set()
+
+
 @ONE_JOB
 def test_pipeline(tmp_path: Path, job: bool) -> None:
     """Heat is conserved, and its mean square distance from the middle grows by 4 D t, in two dimensions."""

@@ -9,6 +9,8 @@ import wilkins.workflows
 from wilkins.errors import UsageError, suggest
 from wilkins.spec.load import load
 from wilkins.spec.parameters import described
+from wilkins.spec.workflow import Workflow, ready_made
+from wilkins.tasks.registry import all_tasks
 
 _FILE = "workflow.yaml"
 
@@ -31,16 +33,23 @@ def file_of(name: str) -> Path:
 
 
 def listed() -> str:
-    """All packaged workflows: what each does, and its parameters."""
+    """All packaged workflows: what each does, the extras that it needs, and its parameters."""
     blocks = []
     for name in names():
         workflow = load(file_of(name)).workflow
         lines = [f"{name}: {workflow.doc}"]
+        lines += [f"    needs: pip install 'wilkins[{extra}]'" for extra in _extras(workflow)]
         rows = [described(*item) for item in (workflow.parameters or {}).items()]
         widths = [max(len(row[column]) for row in rows) for column in (0, 1)] if rows else []
         lines += [f"    {a:{widths[0]}}  {b:{widths[1]}}  {c}".rstrip() for a, b, c in rows]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def _extras(workflow: Workflow) -> list[str]:
+    """Of the package, those whose modules its ready-made tasks import."""
+    found = [ready_made(task) for task in workflow.tasks]
+    return sorted({extra for name in found if name for extra in all_tasks()[name].needs})
 
 
 def copy(name: str, folder: Path) -> None:
