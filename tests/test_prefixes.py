@@ -57,6 +57,7 @@ def test_strace(tmp_path: Path) -> None:
     assert "execve(" in (tmp_path / "calls.txt").read_text()
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("gdb", "h5cc")
 def test_gdb_shows_where_a_program_failed(tmp_path: Path) -> None:
     """Its exit code is gdb's own."""

@@ -313,6 +313,7 @@ class TestRecorded:
         record(tmp_path, "--", "crystal.py")
         assert steps(tmp_path) == {"freeze": (30, 0), "crystal": (0, 30)}
 
+    @pytest.mark.nightly
     @pytest.mark.needs("python:fbpic", "python:openpmd_viewer")
     def test_fbpic(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
@@ -323,6 +324,7 @@ class TestRecorded:
         assert "publish: next" in (tmp_path / "wf.yaml").read_text()
         assert steps(tmp_path) == {"fbpic_writes": (4, 0), "viewer_reads": (0, 4)}
 
+    @pytest.mark.nightly
     @pytest.mark.needs("python:openmm", "python:mdtraj")
     def test_openmm(self, tmp_path: Path) -> None:
         for name in ("openmm_writes.py", "mdtraj_reads.py"):
@@ -445,7 +447,10 @@ class TestWhatCannotBe:
 
 def test_ctrl_c_ends_the_program_and_tells_what_it_did(tmp_path: Path) -> None:
     write_program(
-        tmp_path / "sim.py", "import h5py, time\nh5py.File('a.h5', 'w').close()\nopen('ready', 'w')\ntime.sleep(600)\n"
+        tmp_path / "sim.py",
+        "import h5py, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # without it beside a shell\n"
+        "h5py.File('a.h5', 'w').close()\nopen('ready', 'w')\ntime.sleep(600)\n",
     )
     with started_tree([*WILKINS, "record", "--", "sim.py"], tmp_path) as tree:
         wait_for(lambda: (tmp_path / "ready").exists(), 30, "the program")
