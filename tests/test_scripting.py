@@ -207,6 +207,7 @@ def test_tables_and_files(folder: Path) -> None:
 
 @pytest.mark.needs("python:matplotlib")
 def test_a_notebook_shows_the_graph(folder: Path) -> None:
+    assert repr(pair(folder)) == "<workflow pair: 2 tasks>"
     picture = pair(folder)._repr_svg_()
     assert picture is not None
     assert picture.lstrip().startswith("<?xml")

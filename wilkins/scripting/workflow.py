@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from wilkins import atomic
-from wilkins.errors import UsageError, refused, suggest
+from wilkins.errors import UsageError, count_of, refused, suggest
 from wilkins.launch.records.rundir import fresh
 from wilkins.schema.reading import key_of, keys_of
 from wilkins.scripting.running import Running
@@ -151,6 +151,9 @@ class Workflow:
         from wilkins.plan.graph import compile as compile_graph
 
         return compile_graph(self.save(), self._overrides())
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name}: {count_of(len(self.content.get('tasks') or ()), 'task')}>"
 
     def _repr_svg_(self) -> str | None:
         """The picture of the graph that a notebook shows; None where matplotlib is not installed."""
