@@ -236,6 +236,9 @@ def test_top_at_a_terminal_until_the_run_ends(folder: Path, columns: int) -> Non
     assert entered < left
     assert re.search(r"4 tasks, .* of shared memory", written[entered:left])
     assert re.search(r"write +\d+ +1 ", written[entered:left]), "with its process"
+    frames = written[entered:left].split("\x1b[H")
+    shown = [line for frame in frames for line in re.sub(r"\x1b\[[?;0-9]*[a-zA-Z]", "", frame).split("\r\n")]
+    assert max(map(len, shown)) <= columns
     assert "the run has ended" in written[left:]
 
 

@@ -77,6 +77,7 @@ class History:
 
     def __init__(self) -> None:
         self._snapshots: deque[Snapshot] = deque()
+        self._before: dict[str, TaskNow] = {}
         self._last: dict[str, tuple[int, float, bool]] = {}
 
     def add(self, snapshot: Snapshot) -> None:
@@ -85,6 +86,7 @@ class History:
         self._snapshots.append(snapshot)
         while len(self._snapshots) > 2 and self._snapshots[1].at <= snapshot.at - _WINDOW:
             self._snapshots.popleft()
+        self._before = {task.name: task for task in self.before.tasks}
         for task in snapshot.tasks:
             steps = self._last.get(task.name, (0, 0.0, False))[0]
             if first or steps != task.steps:
@@ -104,6 +106,10 @@ class History:
     def before(self) -> Snapshot:
         """The one with which it is compared."""
         return self._snapshots[0]
+
+    def before_of(self, task: TaskNow) -> TaskNow | None:
+        """A task in that one."""
+        return self._before.get(task.name)
 
     def last_step(self, name: str) -> tuple[float, bool] | None:
         """So many seconds ago a task had its last step; False: longer ago than that. None: it had none."""
@@ -155,8 +161,7 @@ def _name(group: Sequence[TaskNow]) -> str:
 
 def _rates(history: History, group: Sequence[TaskNow]) -> tuple[float, float]:
     """Steps and bytes per second."""
-    names = {task.name for task in group}
-    before = [task for task in history.before.tasks if task.name in names]
+    before = [task for task in map(history.before_of, group) if task is not None]
     seconds = history.newest.at - history.before.at
     if seconds <= 0:
         return 0.0, 0.0
