@@ -173,7 +173,7 @@ GROUPS = (
     (_blocked, "one copy into shared memory"),
     (_views, "the copy of publish; a view copies nothing"),
     (_streams, "two copies, at the same time"),
-    (_first, "pages of shared memory that are new to the program, and in a virtual machine often to the host"),
+    (_first, "pages of shared memory that are new to the program, and in a virtual machine perhaps to the host"),
     (_tiny, "system calls of create, close and open; a futex"),
     (_start, "imports: Python's and PyYAML's 70 ms, our own 45 ms; the rest is the run"),
     (_parallel, "HDF5's collectives in create and close, of ranks that share cores; copies"),

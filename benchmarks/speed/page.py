@@ -56,8 +56,9 @@ when their consumer waits for them.
 - *close to open* is from the call of close until the consumer, which waits asleep, has the file open: publication,
   waking up, HDF5's own open.
 - *read* is the copy out of shared memory. The first step also pays for memory that is new. Huge pages on demand
-  (`MADV_COLLAPSE`) did not mend that on a virtual machine: one that its host has yet to give takes 4.5 ms, forty times
-  one that it has given (128 MiB cold: 70 to 100 ms with them, 85 without, 11 warm; the kernel compacted nothing).
+  (`MADV_COLLAPSE`) did not mend that on a virtual machine: some take 4.5 ms, forty times the others, probably
+  those that the host has yet to give (128 MiB cold: 70 to 100 ms with them, 85 without, 11 warm; the kernel
+  compacted nothing).
 - From 16 MiB on, *write* and *read* are most of a step, which is the time of two copies.
 - *create* and *close* of parallel files are HDF5's collectives, in which ranks that have no core of their own wait for
   each other.
