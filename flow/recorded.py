@@ -47,7 +47,7 @@ def recorded(events: Sequence[Event], tasks: Sequence[str] = (), feeds: Feeds | 
         tasks: names in the order to be shown in; those that only the events name come after them.
         feeds: tells producers apart that write files of one name.
     """
-    events = [event for event in events if event.event not in ("done", "file")]
+    events = [event for event in events if event.event not in ("done", "file", "back")]
     if not events:
         return Timeline(tuple(TaskTimeline(name, None, ()) for name in tasks), ())
     origin, last = events[0].time_ns, events[-1].time_ns
@@ -151,7 +151,7 @@ def _task(name: str, events: Sequence[Event], origin: int, last: int) -> TaskTim
         by_rank[0] = []
     published: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
     for event in events:
-        if event.event == "publish":
+        if event.event in ("publish", "remake"):
             published[event.pattern, event.rank].append(event.time_ns)
             published[event.pattern, None].append(event.time_ns)
     ranks = []

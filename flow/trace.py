@@ -23,6 +23,8 @@ Kind = Literal[
     "go",
     "create",
     "publish",
+    "remake",
+    "back",
     "drop",
     "skip",
     "open",
@@ -51,6 +53,8 @@ class Event:
     ``go``                  that wait is over
     ``create``              the rank begins to write a step
     ``publish``             a step is complete and there for its consumers
+    ``back``                the task is started again after a failure, and the rank's next step has this number again
+    ``remake``              a step is complete that was published before such a start, and is there for nobody
     ``skip``, ``drop``      a published step that the task will not get, because of ``every`` or a full queue
     ``open``                the rank takes a step
     ``close``               the rank closes a handle on a step that it reads; the last one counts

@@ -82,8 +82,11 @@ def _native() -> ctypes.CDLL:
             "wilkins_board_detach": (None, [pointer]),
             "wilkins_left_by_run": (None, [pointer, number, *[ctypes.c_uint64] * 3, ctypes.c_int64]),
             "wilkins_uses_links": (None, [pointer, number]),
+            "wilkins_task_follows": (None, [pointer, number]),
             "wilkins_task_started": (number, [pointer, number, number, text]),
             "wilkins_task_exited": (None, [pointer, number, number, number]),
+            "wilkins_task_failed": (None, [pointer, number, number]),
+            "wilkins_go_back": (None, [pointer, number, number, ctypes.c_uint64]),
             "wilkins_rank_gone": (None, [pointer, number, number, number]),
             "wilkins_grow": (number, [pointer]),
             "wilkins_end_wait": (number, [pointer]),
@@ -233,6 +236,17 @@ class Board:
         self._tell(_native().wilkins_settle_inherited, task, 1, int(clean))
         self._tell(_native().wilkins_task_exited, task, int(final), int(clean))
 
+    def task_failed(self, task: int, *, again: bool) -> None:
+        """The task's program has failed, and will be started again: as `task_exited`. `again`: for the step that each
+        rank has opened last, which comes once more, unless memory was so short that it is gone."""
+        self._tell(_native().wilkins_settle_inherited, task, 1, 0)
+        self._tell(_native().wilkins_task_failed, task, int(again))
+
+    def go_back(self, outport: int, rank: int, sequence: int) -> None:
+        """The task is started again, and the next step of this rank on the out-port has this number: steps that were
+        published before are made again, and nobody gets them once more."""
+        self._tell(_native().wilkins_go_back, outport, rank, sequence)
+
     def rank_gone(self, task: int, rank: int, *, began: bool) -> None:
         """The rank has no process. `began`: it had one in this start of its task; else that counts if it has used its
         ports."""
@@ -271,6 +285,10 @@ class Board:
     def uses_links(self, task: int) -> None:
         """Symbolic links in the folder in which the task starts lead to steps of its in-ports."""
         _native().wilkins_uses_links(self._handle, task)
+
+    def task_follows(self, task: int) -> None:
+        """The task is started when others have ended."""
+        _native().wilkins_task_follows(self._handle, task)
 
     def note(self, task: int, rank: int, event: str, name: str, time_ns: int) -> None:
         """Adds an event of a task (rank -1), or of a rank, to the run's trace; `time_ns` is of the monotonic clock."""

@@ -156,6 +156,9 @@ class Habits(ReadKeys):
     part_of: int = told(
         UINT, "out: of a task with ranks on several hosts: a number that this host's parts of the port share", default=0
     )
+    reads_again: bool = told(
+        UINT, "in: the step that its program has opened last stays, to come again if that fails", default=False
+    )
     far_host: int = told(UINT, "of a relay: a number of the host from or to which it carries the steps", default=0)
 
 

@@ -640,6 +640,68 @@ void repairing() {
     }
 }
 
+// A producer that is started again makes its steps once more, for nobody and without waiting for room, and then goes on.
+void made_again() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 2, WhenFull::block);
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    for (int i = 0; i < 5; ++i) CHECK(p.write(name(i).c_str()) && (i >= 3 || p.read(name(i).c_str()) == i));
+    CHECK(!p.write("plt5.h5"));  // two wait
+    for (int round = 0; round < 2; ++round) {
+        queue::task_exited(p.board, 0, false, false);
+        queue::go_back(p.board, 0, 0, 1);
+        queue::task_started(p.board, 0);
+        for (int i = 1; i < (round == 0 ? 3 : 5); ++i) CHECK(p.write(name(i).c_str()));  // the first time, it fails again meanwhile
+    }
+    CHECK(!p.write("plt5.h5"));
+    CHECK(p.board.port(0).steps == 5 && p.board.channel(0).published == 5 && p.board.source(0).rewrites == 0);
+    CHECK(p.read("plt3.h5") == 3 && p.read("plt4.h5") == 4);
+    CHECK(p.write("plt5.h5") && p.read("plt5.h5") == 5);
+    CHECK(p.board.port(1).steps == 6 && p.board.port(0).steps == 6);
+    queue::go_back(p.board, 0, 0, 9);  // further than it was
+    CHECK(p.write("plt6.h5") && p.read("plt6.h5") == 6);
+}
+
+// Where only some steps are kept, the same ones are after a failure.
+void made_again_of_some() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 3, 2, WhenFull::block);
+    const auto name = [](int i) { return "plt" + std::to_string(i) + ".h5"; };
+    for (int i = 0; i < 5; ++i) CHECK(p.write(name(i).c_str()));
+    queue::go_back(p.board, 0, 0, 0);
+    for (int i = 0; i < 10; ++i) CHECK(p.write(name(i).c_str()) && (i % 3 != 0 || p.read(name(i).c_str()) == i));
+    CHECK(p.board.channel(0).published == 10 && p.board.channel(0).skipped == 6);
+}
+
+// The step at which a program has failed comes again, to all its ranks, and counts once.
+void given_again() {
+    Habits again;
+    again.reads_again = 1;
+    for (const char* pattern : {"out.h5", "*.h5"}) {
+        Pair p(pattern, pattern, 1, 2, 1, 4, WhenFull::block, {}, again);
+        const auto name = [&](int i) { return strcmp(pattern, "out.h5") == 0 ? std::string(pattern) : std::to_string(i) + ".h5"; };
+        for (int i = 0; i < 4; ++i) CHECK(p.write(name(i).c_str()));
+        for (int i = 0; i < 2; ++i) CHECK(p.read(name(i).c_str(), 0) == i && p.read(name(i).c_str(), 1) == i);
+        CHECK(p.read(name(2).c_str(), 1) == 2);  // one rank is further
+        for (int round = 0; round < 3; ++round) {
+            CHECK(queue::give_again(p.board, 1) == (round < 2));  // memory is short at last
+            queue::task_exited(p.board, 1, false, false);
+            queue::task_started(p.board, 1);
+            const int first = round < 2 ? 1 : 2;
+            if (round == 2) {
+                CHECK(p.read(name(2).c_str(), 0) == 2);
+                break;
+            }
+            for (int r = 0; r < 2; ++r) CHECK(p.read(name(first).c_str(), r) == first);
+            if (round == 1)
+                for (int s = 0; s < p.board.source(0).slots; ++s)
+                    if (SlotRecord& slot = p.board.slot(s); slot.state == SlotState::published && slot.sequence == 1) {
+                        CHECK(queue::needed(p.board, slot, false) && !queue::needed(p.board, slot, true));
+                        slot.state = SlotState::free;
+                    }
+        }
+        CHECK(p.board.port(1).steps == 3 && p.board.channel(0).read == 3);
+    }
+}
+
 // Opened twice per step: both opens mean the same step, which is kept in between, also when memory is short.
 void opened_twice_per_step() {
     Habits twice;
@@ -813,6 +875,9 @@ int main() {
     a_rank_reads_only_its_file();
     ends();
     restarts();
+    made_again();
+    made_again_of_some();
+    given_again();
     a_whole_series();
     read_as_listed();
     listings_of_ranks();

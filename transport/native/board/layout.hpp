@@ -13,7 +13,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 28;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 29;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -96,6 +96,7 @@ struct TaskRecord {
     uint32_t met_failure;  // an error that no program can mend (see fail_run)
     int32_t awaits;  // no program runs before this in-port, counted from 1, offers a step; 0: none is awaited
     int64_t awaits_since;  // ns, monotonic
+    uint32_t follows;      // no program runs before some others have ended
 };
 
 // A name that a task's program has used, that matches none of its ports and yet may be meant for one (see store/unmatched_names.hpp).
@@ -335,6 +336,7 @@ struct SourceRecord {
     int32_t rank;  // within the task
     uint64_t first_sequence;  // of this run; more than 0 if it goes on with another one
     uint64_t next_sequence;
+    uint64_t made;            // steps of lower numbers were published by an earlier start of its program: made again, they are for nobody
     uint32_t rewrites;  // it has published one name twice
     uint32_t renames;   // it has published two names one after the other
     uint32_t series;    // a reader waits for all its steps, to list them

@@ -70,7 +70,7 @@ bool append(const Board& board, const struct iovec* parts, int count) {
 // Must it be on disk before anybody can act on it, in a run that may be gone on with? What others did before it is there by then,
 // too: events are written in their order. So a step that somebody opens can wait for what comes of it.
 bool is_urgent(const char* event) {
-    for (const char* urgent : {"publish", "file", "start", "end", "done"})
+    for (const char* urgent : {"publish", "remake", "back", "file", "start", "end", "done"})
         if (strcmp(event, urgent) == 0) return true;
     return false;
 }

@@ -124,6 +124,9 @@ WILKINS_API(void, wilkins_left_by_run(const Watched* board, int inport, uint64_t
     if (lock) queue::left_by_run(*board, inport, {device, inode, size, modified_ns});
 } WILKINS_OR()
 
+// The task is started when others have ended.
+WILKINS_API(void, wilkins_task_follows(const Watched* board, int task)) { board->task(task).follows = 1; } WILKINS_OR()
+
 // Symbolic links in the folder in which the task starts lead to steps.
 WILKINS_API(void, wilkins_uses_links(const Watched* board, int task)) { board->task(task).uses_links = 1; } WILKINS_OR()
 
@@ -162,6 +165,22 @@ WILKINS_API(void, wilkins_rank_gone(const Watched* board, int task, int rank, in
 WILKINS_API(void, wilkins_task_exited(const Watched* board, int task, int final, int clean)) {
     const Briefly lock(*board);
     if (lock) queue::task_exited(*board, task, final != 0, clean != 0, log_discarded);
+} WILKINS_OR()
+
+// The task's program has failed, and is started again. `again`: for the step that it has opened last.
+WILKINS_API(void, wilkins_task_failed(const Watched* board, int task, int again)) {
+    const Briefly lock(*board);
+    if (!lock) return;
+    if (again && !queue::give_again(*board, task))
+        log_line("task '%s': the step that it had opened last when it failed is gone, since memory was short: it goes on with the next one",
+                 board->task(task).name);
+    queue::task_exited(*board, task, false, false, log_discarded);
+} WILKINS_OR()
+
+// The rank's next step on the out-port has this number again.
+WILKINS_API(void, wilkins_go_back(const Watched* board, int outport, int rank, uint64_t sequence)) {
+    const Briefly lock(*board);
+    if (lock) queue::go_back(*board, outport, rank, sequence);
 } WILKINS_OR()
 
 namespace {

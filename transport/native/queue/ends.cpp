@@ -2,6 +2,7 @@
 #include "queue/queue.hpp"
 
 #include <cstring>
+#include <vector>
 
 #include "base/fault.hpp"
 #include "queue/answers.hpp"
@@ -161,7 +162,76 @@ void pass_over(const Board& board, int index) {
     }
 }
 
+// The step that a rank has opened last since the start of its task; without a slot if that is gone.
+struct Last {
+    int port = -1;
+    int channel = -1;
+    int source = -1;  // number in the out-port
+    int slot = -1;
+};
+
+Last last_opened(const Board& board, int task, int reader) {
+    Last last;
+    for (int p = 0; p < board.head().ports; ++p) {
+        const PortRecord& port = board.port(p);
+        if (port.task != task || port.direction != Direction::in) continue;
+        for (int k = 0; k < port.links; ++k) {
+            const int index = board.link(port, k);
+            const ChannelRecord& channel = board.channel(index);
+            const PortRecord& out = board.port(channel.outport);
+            for (int s = 0; s < (reader < channel.readers ? out.sources : 0); ++s) {
+                const Mark& mark = board.mark(channel, s, reader);
+                if (mark.opened == 0) continue;
+                Last found{p, index, s, -1};
+                each_slot(board, board.source(out.first_source + s), [&](int k_slot, const SlotRecord& slot) {
+                    if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) found.slot = k_slot;
+                });
+                const bool later = last.slot >= 0 && found.slot >= 0 && board.slot(found.slot).opened_at > board.slot(last.slot).opened_at;
+                if (last.port < 0 || (last.slot < 0 && found.slot >= 0) || later) last = found;
+            }
+        }
+    }
+    return last;
+}
+
+// No rank of the task has had the step, nor what came after it where steps are read in order.
+void unread(const Board& board, const Last& last) {
+    const PortRecord& port = board.port(last.port);
+    const ChannelRecord& channel = board.channel(last.channel);
+    const SlotRecord& slot = board.slot(last.slot);
+    for (int r = 0; r < channel.readers; ++r) {
+        Mark& mark = board.mark(channel, last.source, r);
+        mark.next = mark.next < slot.sequence ? mark.next : slot.sequence;
+        if (!in_order(port)) board.had(slot, channel, r) = 0;
+    }
+    if (!in_order(port)) return;
+    for (uint32_t n = 0; n < port.log_end; ++n) {
+        const Delivery& first = board.delivery(port, n);
+        if (board.link(port, first.link) != last.channel || first.source != last.source || first.sequence != slot.sequence) continue;
+        for (int r = 0; r < board.task(port.task).nprocs; ++r)
+            if (board.position(port, r) > n) board.position(port, r) = n;
+        for (; n < port.log_end; ++n) {
+            const Delivery& entry = board.delivery(port, n);
+            const ChannelRecord& other = board.channel(board.link(port, entry.link));
+            for (int r = 0; r < other.readers; ++r) {
+                Mark& mark = board.mark(other, entry.source, r);
+                mark.next = mark.next < entry.sequence ? mark.next : entry.sequence;
+            }
+        }
+    }
+}
+
 }  // namespace
+
+bool give_again(const Board& board, int task) {
+    bool whole = true;
+    std::vector<Last> found;
+    for (int r = 0; r < board.task(task).nprocs; ++r)
+        if (const Last last = last_opened(board, task, r); last.slot >= 0) found.push_back(last);
+        else whole = whole && last.port < 0;
+    for (const Last& last : found) unread(board, last);
+    return whole;
+}
 
 void task_exited(const Board& board, int index, bool final, bool clean,
                  void (*discarded)(const Board& board, const SlotRecord& slot)) {
@@ -186,7 +256,7 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         if (slot.state == SlotState::writing && slot.inherited && discarded) discarded(board, slot);
         if (slot.state == SlotState::writing) clear_slot(board, s);
     }
-    if (!final) pass_over(board, index);
+    if (!final && clean) pass_over(board, index);
     for (int p = 0; p < board.head().ports; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;

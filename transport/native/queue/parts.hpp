@@ -14,6 +14,12 @@ inline int place_in_port(const Board& board, const SourceRecord& source) {
     return static_cast<int>(&source - &board.source(board.port(source.port).first_source));
 }
 
+// The source's program was started again, and makes steps that were published before.
+inline bool makes_again(const SourceRecord& source) { return source.next_sequence < source.made; }
+
+// One past the last step that the source has published.
+inline uint64_t published_to(const SourceRecord& source) { return makes_again(source) ? source.made : source.next_sequence; }
+
 inline bool alive(const Board& board, const ChannelRecord& channel) {
     return board.task(board.port(channel.inport).task).state != TaskState::ended;
 }
@@ -149,6 +155,7 @@ inline bool keeps(const ChannelRecord& channel, uint64_t before) { return before
 inline bool is_for(const Board& board, const ChannelRecord& channel, int source_in_port, const char* name) {
     const PortRecord& inport = board.port(channel.inport);
     if (inport.habits.listing == Lists::end) return false;  // its program waits for all of them
+    if (makes_again(board.source(board.port(channel.outport).first_source + source_in_port))) return false;
     if (!keeps(channel, offered(board, channel, source_in_port))) return false;
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
@@ -176,11 +183,13 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsB
         const ChannelRecord& channel = board.channel(index);
         if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
         if (kept_to_end(board, channel)) return true;
+        const PortRecord& inport = board.port(channel.inport);
         for (int r = 0; r < channel.readers; ++r) {
             if (!is_done(board, channel, s, r, slot) && !stands_by(index, r)) return true;
             const Mark& mark = board.mark(channel, s, r);
             if (mark.last != slot.sequence + 1) continue;
-            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && mark.keep == kOpensAgain)) return true;
+            if (mark.keep == kCurrent || mark.keep == kHalfOpened || (!pressed && (mark.keep == kOpensAgain || inport.habits.reads_again)))
+                return true;
         }
     }
     return false;

@@ -238,10 +238,37 @@ void settle(const Board& board, int index) {
 
 }  // namespace
 
+namespace {
+
+// A step that an earlier start of the program has published already: whoever was to get it has had it, or finds it in its queue.
+void publish_again(const Board& board, SlotRecord& slot, SourceRecord& source, const PortRecord& port) {
+    slot.sequence = source.next_sequence++;  // first: it is nobody's, whether this process comes to the rest or not
+    WILKINS_FAULT_POINT("publish.again");
+    for (int k = 0; k < port.links; ++k) board.on(slot, board.channel(board.link(port, k)).place) = 0;
+    slot.published_stamp = ++board.head().publications;
+    board.head().moved_at = now_ns();
+    slot.state = SlotState::published;
+    trace::note(board, "remake", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
+                static_cast<int64_t>(slot.size.load()));
+    board.ring(source.port);
+}
+
+}  // namespace
+
+void go_back(const Board& board, int outport, int rank, uint64_t sequence) {
+    const PortRecord& port = board.port(outport);
+    SourceRecord& source = board.source(port.first_source + rank);
+    if (sequence >= source.next_sequence) return;
+    source.made = published_to(source);
+    source.next_sequence = sequence;
+    trace::note(board, "back", port.task, rank, port.pattern, "-", static_cast<int64_t>(sequence), -1);
+}
+
 void publish(const Board& board, int index) {
     SlotRecord& slot = board.slot(index);
     SourceRecord& source = board.source(slot.source);
     PortRecord& port = board.port(source.port);
+    if (makes_again(source)) return publish_again(board, slot, source, port);
     const int s = place_in_port(board, source);
     const uint64_t sequence = source.next_sequence;
     WILKINS_FAULT_POINT("publish.begun");
@@ -299,7 +326,7 @@ void repair(const Board& board) {
         // A file that was being withdrawn is (see withdraw).
         if (slot.state == SlotState::resting && slot.removed) slot.state = SlotState::published;
         // (One that was withdrawn has no number.)
-        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= source.next_sequence) settle(board, s);
+        if (slot.state == SlotState::published && !slot.removed && slot.sequence >= published_to(source)) settle(board, s);
     }
     for (int p = 0; p < head.ports; ++p) {
         const PortRecord& port = board.port(p);

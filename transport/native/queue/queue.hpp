@@ -168,6 +168,11 @@ int count_holds(const Board& board, int rank);
 // The task's program ended: holds, waits and unfinished steps of its ranks are gone; `clean`: but what rests is published.
 // Final: see docs/developers/design.md. `discarded` is told of each resting step that is not published.
 void task_started(const Board& board, int task, bool one_step = false);
+// The step that each rank of the task has opened last, since its start, comes again at the next one, as if nobody had had it. False: one
+// of them is gone.
+bool give_again(const Board& board, int task);
+// The rank's next step on the out-port has this number again: its task is started anew, and makes steps that it has published.
+void go_back(const Board& board, int outport, int rank, uint64_t sequence);
 void task_exited(const Board& board, int task, bool final, bool clean = true,
                  void (*discarded)(const Board& board, const SlotRecord& slot) = nullptr);
 

@@ -110,7 +110,7 @@ bool opens_again(const Board& board, const PortRecord& inport, const SourceRecor
 bool goes_back(const Board& board, const PortRecord& inport, const SourceRecord& source, const Mark& mark, const char* name) {
     if (source.rewrites) return false;
     const Begins next = begins_next(board, inport, source, name);
-    return next == Begins::other || (next == Begins::unknown && source.next_sequence > mark.next);
+    return next == Begins::other || (next == Begins::unknown && published_to(source) > mark.next);
 }
 
 Found find_by_name(const Board& board, int index, int reader, const char* name) {
@@ -360,10 +360,11 @@ void take(const Board& board, int index, int reader, const Found& found) {
         mark.opens = 0;
         return count_open(board, inport, channel, mark);
     }
+    const bool counted = board.on(slot, channel.place) & kCounted;  // it was had before, and comes again
     count_had(board, board.channel(board.link(inport, found.link)), slot);
     if (!is_had(board, channel, s, slot)) {
-        ++inport.steps;
-        inport.bytes += slot.size.load();
+        inport.steps += !counted;
+        inport.bytes += counted ? 0 : slot.size.load();
     } else {
         inport.in_common = 1;
     }

@@ -55,7 +55,7 @@ bool has_begun(const Board& board, const PortRecord& outport) {
     bool begun = false;
     queue::each_part(board, outport, [&](const PortRecord& out) {
         for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            begun = begun || board.source(s).next_sequence > board.source(s).first_sequence;
+            begun = begun || queue::published_to(board.source(s)) > board.source(s).first_sequence;
         each_slot_of(board, out, [&](int, const SlotRecord& slot) { begun = begun || slot.state != SlotState::free; });
     });
     return begun;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "queue/queue.hpp"
+#include "queue/parts.hpp"
 
 namespace wilkins {
 
@@ -15,7 +15,7 @@ uint64_t steps_to_keep(const Board& board, const PortRecord& inport) {
     for (int link = 0; link < inport.links; ++link) {
         const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
         for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            most = std::max(most, board.source(s).next_sequence - board.source(s).first_sequence);
+            most = std::max(most, queue::published_to(board.source(s)) - board.source(s).first_sequence);
     }
     return most;
 }

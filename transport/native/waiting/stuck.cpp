@@ -51,6 +51,22 @@ int Waiting::awaited(int rank) const {
     return record.wait == WaitFor::nothing ? board_.task(record.task).awaits - 1 : -1;
 }
 
+// Has the task of the rank yet to be started, when others have ended? Which, the launcher knows; if none of all that run can, it never is.
+bool Waiting::follows(int rank) const {
+    const TaskRecord& task = board_.task(board_.rank(rank).task);
+    return task.follows && task.state == TaskState::pending;
+}
+
+std::vector<Ranks> Waiting::started() const {
+    std::vector<Ranks> found;
+    for (int t = 0; t < board_.head().tasks; ++t) {
+        const TaskRecord& task = board_.task(t);
+        if (task.state != TaskState::ended && !(task.follows && task.state == TaskState::pending))
+            found.push_back({task.first_rank, task.first_rank + task.nprocs - 1});
+    }
+    return found;
+}
+
 Waiting::Waiting(const Board& board, bool unsure, bool yielding)
     : board_(board),
       survey_(board),
@@ -62,7 +78,7 @@ Waiting::Waiting(const Board& board, bool unsure, bool yielding)
       of_task_(static_cast<size_t>(board.head().tasks)) {
     const int ranks = board.head().ranks;
     for (int r = 0; r < ranks; ++r)
-        if (waits(r) || (!ended(r) && (awaited(r) >= 0 || leaves(r)))) add(r);
+        if (waits(r) || (!ended(r) && (awaited(r) >= 0 || leaves(r) || follows(r)))) add(r);
     // How many of the ranks below each have not ended, and how many of these wait.
     std::vector<int> alive(1), waiting(1);
     for (int r = 0; r < ranks; ++r) {
@@ -94,7 +110,8 @@ Waiting::Waiting(const Board& board, bool unsure, bool yielding)
 
 void Waiting::add(int rank) {
     std::vector<Survey::Need> needs;
-    if (const int inport = awaited(rank); inport >= 0) needs.push_back({false, survey_.producers(inport)});
+    if (follows(rank)) needs.push_back({false, started()});
+    else if (const int inport = awaited(rank); inport >= 0) needs.push_back({false, survey_.producers(inport)});
     else if (!leaves(rank)) needs = survey_.needs(rank);
     else if (std::vector<Ranks> others = staying(board_.rank(rank).task); !others.empty()) needs.push_back({true, std::move(others)});
     hopeless_[static_cast<size_t>(rank)] = static_cast<int>(needs.size());
@@ -167,6 +184,10 @@ std::string Waiting::told() const {
     };
     for (const Wait& wait : waits_) {
         if (wait.ended || !hopeless(wait.rank) || leaves(wait.rank)) continue;
+        if (follows(wait.rank)) {
+            text += (text.empty() ? "" : "; ") + who(wait.rank) + " waits, to be started, for the end of others ('after')";
+            continue;
+        }
         const RankRecord& rank = board_.rank(wait.rank);
         const int awaits = awaited(wait.rank);
         const char* what = awaits >= 0                  ? " waits, to be started, for '"

@@ -47,6 +47,8 @@ private:
     bool ended(int rank) const { return board_.task(board_.rank(rank).task).state == TaskState::ended; }
     bool waits(int rank);
     int awaited(int rank) const;
+    bool follows(int rank) const;
+    std::vector<Ranks> started() const;
     bool leaves(int rank) const { return wilkins::leaves(board_, rank); }
     std::vector<Ranks> staying(int task) const;
     void add(int rank);
