@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -96,7 +97,22 @@ def _launch(plan: Plan, options: RunOptions) -> int:
         return head.run(plan, options)
     from wilkins import launch
 
-    return launch.run(plan, options)
+    if not any(task.retries for task in plan.tasks):
+        return launch.run(plan, options).code
+    from wilkins.resume.inplace import go_back, gone_on
+
+    began, first = time.monotonic(), options
+    options = replace(options, go_back=go_back)
+    ended = launch.run(plan, options)
+    number = 1
+    while ended.goes_on:
+        number += 1
+        planned = gone_on(ended)
+        streams.show(planned.told)
+        left = None if first.timeout is None else max(0.1, first.timeout - (time.monotonic() - began))
+        folder = first.run_dir and first.run_dir.with_name(f"{first.run_dir.name}-{number}")
+        ended = launch.run(planned.plan, replace(options, resumption=planned.record, timeout=left, run_dir=folder))
+    return ended.code
 
 
 def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], runs: Path) -> int:

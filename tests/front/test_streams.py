@@ -32,7 +32,7 @@ COMMANDS = {
     "--help": 0,
     "--version": 0,
     "check bad.yaml": 2,
-    "run": 2,
+    "run": 0,
     "fly": 2,
 }
 

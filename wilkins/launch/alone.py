@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.launch.options import RunOptions
+from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
@@ -32,8 +33,8 @@ from wilkins.terminal import streams
 from wilkins.transport.board import Board, sweep
 
 
-def run(plan: Plan, options: RunOptions) -> int:
-    """Run a plan on this machine and return the exit code.
+def run(plan: Plan, options: RunOptions) -> Ended:
+    """Run a plan on this machine.
 
     Raises:
         WilkinsError: the run could not be set up.
@@ -54,13 +55,15 @@ def run(plan: Plan, options: RunOptions) -> int:
             tell_links(plan, board)
             return _run(plan, options, records, terminal, board, guard)
         except KeyboardInterrupt:  # outside the time in which signals are events
-            return 128 + signal.SIGINT
+            return Ended(128 + signal.SIGINT, records.path)
         finally:
             end_members(guard.token)
             tell_left(board.remove())
 
 
-def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, guard: Guard) -> int:
+def _run(
+    plan: Plan, options: RunOptions, records: RunDirectory, terminal: Terminal, board: Board, guard: Guard
+) -> Ended:
     ports = BoardPorts(plan)
     started = time.monotonic()
     start = Start(board, ports, guard.token, records, can_resume=plan.can_resume)
@@ -73,9 +76,13 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
             start,
             Ends(board),
             TaskTrace(board, task.index),
+            go_back=partial(options.go_back, plan, records) if options.go_back else None,
         )
         for task in plan.tasks
     ]
+    for task in plan.tasks:
+        if task.after:
+            board.task_follows(task.index)
     polls = Polls(plan)
     supervisor = Supervisor(
         crew,
@@ -86,19 +93,22 @@ def _run(plan: Plan, options: RunOptions, records: RunDirectory, terminal: Termi
         hints=lambda report: [*summary.old_names(plan, report), *polls.told(report, time.monotonic())],
         polls=polls,
         progress=Progress(plan, records.path, terminal),
+        can_resume=plan.can_resume,
     )
     code = supervisor.run()
     ends = [end_of(task) for task in crew]
     wall_s = time.monotonic() - started
-    return conclude(
-        plan, board, ends, records, terminal, supervisor.stopped, code, strict=options.strict, wall_s=wall_s
-    )
+    stop = supervisor.stopped
+    code = conclude(plan, board, ends, records, terminal, stop, code, strict=options.strict, wall_s=wall_s)
+    failures = {task.plan.index: task.failures for task in crew}
+    records.let_go()
+    return Ended(code, records.path, stop is not None and stop.goes_on, failures)
 
 
 def end_of(run: TaskRun) -> TaskEnd:
     """The launcher's part of a task's summary."""
     exit_words = str(run.exit) if run.exit else ""
-    return TaskEnd(run.starts, run.outcome or "stopped", exit_words, run.running_s, run.relisted)
+    return TaskEnd(run.starts, run.outcome or "stopped", exit_words, run.running_s, run.retries, run.relisted)
 
 
 class Start:

@@ -67,9 +67,13 @@ def placed(plan: Plan, document: Document, hosts: Sequence[Host]) -> Plan:
     """The plan with a place for each rank. Hosts of which only the names are known share the ranks evenly.
 
     Raises:
-        WorkflowError: a task asks for a host that is not there.
+        WorkflowError: a task asks for a host that is not there, or for what is not to be had on several.
         ResourceError: the hosts have too few slots.
     """
+    from wilkins.plan.order import alone_only
+
+    if refused := list(alone_only(document, "a run over hosts")):
+        raise WorkflowError(refused)
     hosts, shares = placed_tasks(document, hosts)
     tasks = tuple(replace(task, share=share) for task, share in zip(plan.tasks, shares, strict=True))
     return replace(plan, tasks=tasks, hosts=hosts)

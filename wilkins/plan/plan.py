@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import wilkins.tasks
+from wilkins.errors import WilkinsError
 from wilkins.flow.placement import Host, Rule, Share
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
@@ -46,6 +48,22 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Back:
+    """Where a task goes on after a failure, while its run goes on."""
+
+    shown: str
+    """In words: `from the beginning`."""
+    begins: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """By out-port (its index) and rank: the number of the step that it makes next."""
+    resumed: Resumed | None = None
+    """What its program is started with, if not as the first time."""
+
+
+class CannotGoBackError(WilkinsError):
+    """A task that has failed cannot be started again while its run goes on; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPlan:
     """One task instance, ready to start."""
 
@@ -76,7 +94,17 @@ class TaskPlan:
     stdin: Path | None = None
     timeout: float | None = None
     """Seconds after which the task is stopped and the run fails."""
-    on_failure: Literal["stop", "continue"] = "stop"
+    on_failure: Literal["stop", "continue", "restart"] = "stop"
+    retries: int = 0
+    """How often its program is started again when it has failed."""
+    retry_delay: float = 0.0
+    """Seconds before the first of these starts."""
+    entry: int = 0
+    """Number of its entry in the workflow file, from 0; its instances share it."""
+    spares: int = 0
+    """Instances of the entry that may fail."""
+    after: tuple[int, ...] = ()
+    """Tasks that must have ended well before it is started."""
     rerun: Literal["auto", "always", "never"] = "auto"
     strict_end: bool = False
     enough: bool = False
@@ -207,6 +235,11 @@ class Plan:
     def shown(self) -> str:
         """The workflow in a command: ``wilkins run SHOWN``."""
         return self.source.name if self.folder is None else f"--builtin {self.source.parent.name}"
+
+
+def may_read_again(task: TaskPlan) -> bool:
+    """Whether a start after a failure may be for the step at which the program has failed."""
+    return (task.restart.how == "each-step") if task.restart else task.rerun != "never"
 
 
 def started_ready_made(task: TaskPlan) -> str:

@@ -16,12 +16,17 @@ from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
 from wilkins.transport.plan_table import ReadKeys
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
-_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets")
+_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets", "after")
 _PAIRS = ("rests", "share")
 _EARLIER: dict[str, Any] = {
     "offset": 0,
     "dsets": (),
     "enough": False,
+    "retries": 0,
+    "retry_delay": 0.0,
+    "entry": 0,
+    "spares": 0,
+    "after": (),
     "looks": "wait",
     "share": (),
     "placement": asdict(Rule()),

@@ -34,6 +34,9 @@ from wilkins.transport.plan_table import Looks, ReadKeys, values_of
 if TYPE_CHECKING:
     from wilkins.plan.gpus import Machine
 
+RETRIES = 3
+RETRY_DELAY = 1.0
+"""Seconds."""
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
 _BUILD_HINT = (
@@ -107,6 +110,7 @@ def make_plan(
     notes: list[str] = []
     first_rank = 0
     closes = closing(wiring.links)
+    after = _after(document, wiring, launch, problems)
     for number, task in enumerate(workflow.tasks):
         couples = _is_coupled(task, number, wiring)
         place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
@@ -139,6 +143,11 @@ def make_plan(
                     stdin=stdin,
                     timeout=task.timeout,
                     on_failure=task.on_failure,
+                    retries=(task.retries or RETRIES) if task.on_failure == "restart" else 0,
+                    retry_delay=RETRY_DELAY if task.retry_delay is None else task.retry_delay,
+                    entry=number,
+                    spares=task.taskCount - (task.min_instances or task.taskCount),
+                    after=after.get(number, ()),
                     rerun=_rerun(task),
                     enough=task.enough,
                     strict_end=task.strict_end or ready_made(task) is not None,
@@ -212,6 +221,16 @@ def make_plan(
     from wilkins.plan.gpu_count import gpus_here
 
     return devices.place(plan, workflow, machine or gpus_here())
+
+
+def _after(document: Document, wiring: Wiring, launch: Launch, problems: list[Problem]) -> dict[int, tuple[int, ...]]:
+    """By entry of the file: tasks that must have ended before its own are started."""
+    asked = [task.after or task.on_failure == "restart" or task.min_instances for task in document.workflow.tasks]
+    if not any(asked):
+        return {}
+    from wilkins.plan import order
+
+    return order.after(document, wiring, launch, problems)
 
 
 def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:

@@ -155,6 +155,25 @@ class History:
             found.append(self._point("ended", {}, self._own(task)))
         return [] if state.unclear and how == "files" else found
 
+    def had(self, task: TaskPlan) -> dict[Joined, int]:
+        """By stream: one past the last step that a rank of the task has had."""
+        far: dict[Joined, int] = {}
+        for rank in self._tasks[task.index].ranks.values():
+            for joined, count in rank.consumed.items():
+                far[joined] = max(far.get(joined, 0), count)
+        return far
+
+    def last_step(self, task: TaskPlan) -> RestartPoint | None:
+        """Where the task was before the step that it has opened last; None: it has opened none, or nobody can tell."""
+        state = self._tasks[task.index]
+        ranks = [rank for _, rank in sorted(state.ranks.items()) if rank.before]
+        if state.unclear or not ranks:
+            return None
+        place = min(len(rank.before) for rank in ranks) - 1
+        if any(rank.before[place][0] != ranks[0].before[place][0] for rank in ranks):
+            return None
+        return self._between_steps(state, ranks[0].before[place][0], place)
+
     def loops(self, task: TaskPlan) -> bool:
         """Whether the task has read several steps in one start."""
         return self._tasks[task.index].loops
@@ -170,8 +189,12 @@ class History:
                 state.opened = 0
                 state.ended_badly = False
                 state.again = max((len(rank.before) for rank in state.ranks.values()), default=0)
-            case "publish":
+            case "publish" | "remake":
                 self._publish(event, task)
+            case "back":
+                port = self._ports.get((task, "out", event.pattern))
+                if port is not None:
+                    self._count(task, (port, event.rank), event.sequence)
             case "open":
                 self._open(event, task)
             case "skip" | "drop":
@@ -209,8 +232,9 @@ class History:
         if event.sequence < self.published.get(stream, 0):
             return  # told twice: a process was killed as it published, and another one has done what was left
         self._count(task, stream, event.sequence + 1)
-        self._names[stream].append(event.name)
-        self._who[event.name, event.sequence][port].append(stream)
+        if event.event == "publish":  # and not made again
+            self._names[stream].append(event.name)
+            self._who[event.name, event.sequence][port].append(stream)
         rule = self._plan.tasks[task].restart
         in_memory = self._plan.ports[port].mode == "memory"
         if rule and rule.files and in_memory and intersect(event.pattern, rule.files) and self._is_even(task):
@@ -328,12 +352,15 @@ class History:
             consumed = ranks[0].before[place][0]
             if not consumed or any(rank.before[place][0] != consumed for rank in ranks[1:]):
                 continue
-            published: dict[Stream, int] = {}
-            for number, rank in state.ranks.items():
-                if rank.before:
-                    published |= {stream: n for stream, n in rank.before[place][1].items() if stream[1] == number}
-            found.append(self._point("step", consumed, published))
+            found.append(self._between_steps(state, consumed, place))
         return found
+
+    def _between_steps(self, state: _Task, consumed: Mapping[Joined, int], place: int) -> RestartPoint:
+        published: dict[Stream, int] = {}
+        for number, rank in state.ranks.items():
+            if rank.before:
+                published |= {stream: n for stream, n in rank.before[place][1].items() if stream[1] == number}
+        return self._point("step", consumed, published)
 
     def _told(self, task: TaskPlan, told: Point) -> RestartPoint | None:
         consumed: dict[Joined, int] = {}

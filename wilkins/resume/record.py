@@ -70,7 +70,7 @@ def load(folder: Path) -> OldRun:
             f"--resume {folder}: no task says what it can be restarted from, so there is nothing to go back to; add "
             f"'restart:' to tasks of {plan.source.name} (`wilkins help restarting`), and run it anew"
         )
-    before, runs, loops = _before(path, plan)
+    before, runs, loops = before_of(path, plan)
     return OldRun(path, plan, trace_of(path, plan), before, [str(path), *runs], loops)
 
 
@@ -105,7 +105,9 @@ def _finished(path: Path) -> bool:
     return summary.get("exit_code") == 0
 
 
-def _before(path: Path, plan: Plan) -> tuple[list[list[RestartPoint]], list[str], list[bool]]:
+def before_of(path: Path, plan: Plan) -> tuple[list[list[RestartPoint]], list[str], list[bool]]:
+    """Of the runs that the one of a directory goes on with: the points of each task that it could have gone back to,
+    their directories, and whether each task was seen to read steps in a loop."""
     try:
         record = json.loads((path / RESUMPTION).read_text(encoding="utf-8"))
     except FileNotFoundError:

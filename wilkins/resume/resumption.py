@@ -57,7 +57,7 @@ def resume(
         raise UsageError(f"--resume {folder}: the run was launched {how}; launch this one like it")
     history = History(plan, old.events)
     told = [points.read(RunDirectory(old.path).points_path(task.name)) for task in plan.tasks]
-    kept = _kept(plan, told, history)
+    kept = kept_files(plan, told, history)
     found: list[list[RestartPoint]] = []
     notes: list[str] = []
     if _changed(plan):
@@ -71,7 +71,7 @@ def resume(
     while True:
         cut = latest_cut([[_position(point, joints) for point in of_task] for of_task in found], joints)
         broken = [
-            (task, why) for task in plan.tasks if (why := _missing(task, found[task.index][cut[task.index]], old.runs))
+            (task, why) for task in plan.tasks if (why := missing(task, found[task.index][cut[task.index]], old.runs))
         ]
         if not broken:
             break
@@ -123,7 +123,7 @@ def _position(point: RestartPoint, joints: Sequence[Joint[Stream]]) -> Position[
     return Position({(joint.channel, joint.stream): _ALL for joint in joints}, point.position.published)
 
 
-def _kept(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict[tuple[Stream, int], str]:
+def kept_files(plan: Plan, told: Sequence[Sequence[Point]], history: History) -> dict[tuple[Stream, int], str]:
     """Files that tasks have taken from memory to storage, by stream and number."""
     found: dict[tuple[Stream, int], str] = {}
     for task in plan.tasks:
@@ -150,7 +150,7 @@ def _begun_anew(
     """For each task that begins anew though it could go on from somewhere: which reader is too far behind."""
     notes = []
     for task in plan.tasks:
-        there = (point for point in found[task.index][1:] if not _missing(task, point, runs))
+        there = (point for point in found[task.index][1:] if not missing(task, point, runs))
         oldest = next(there, None) if cut[task.index] == 0 else None
         if oldest is None:
             continue
@@ -173,7 +173,7 @@ def _begun_anew(
     return notes
 
 
-def _missing(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> str:
+def missing(task: TaskPlan, point: RestartPoint, runs: Sequence[str]) -> str:
     """Why what a point is restarted from is not there, or not whole; empty if it is."""
     if not point.file:
         return ""
@@ -222,27 +222,31 @@ def _plan(old: OldRun, chosen: Sequence[RestartPoint], loops: Sequence[bool]) ->
 
 
 def _task(task: TaskPlan, point: RestartPoint, old: OldRun, loops: bool) -> TaskPlan:
+    resumed = started_from(task, point, old.runs, loops)
+    # The ranks of an ended task only stand by in one MPI job.
+    kind = "plain" if resumed.ended and old.plan.launch == "one-job" else task.kind
+    return replace(task, resumed=resumed, kind=kind)
+
+
+def started_from(task: TaskPlan, point: RestartPoint, runs: Sequence[str], loops: bool) -> Resumed:
+    """What a task is started with to go on from a point. `runs`: where its files may have second names."""
     if point.how == "start":
         # A task that tells points would take a state that it finds for the one to go on from.
-        return replace(task, resumed=Resumed(anew=True, env={CHOSEN: ""}))
+        return Resumed(anew=True, env={CHOSEN: ""})
     if point.how == "ended":
-        # Its ranks of one MPI job only stand by.
-        return replace(task, resumed=Resumed(ended=True), kind="plain" if old.plan.launch == "one-job" else task.kind)
+        return Resumed(ended=True)
     env = {CHOSEN: point.line}
     file = point.file
     if file:
-        file = str(path_of(task, point, old.runs) or task.cwd / file) if point.inode else str(task.cwd / file)
+        file = str(path_of(task, point, runs) or task.cwd / file) if point.inode else str(task.cwd / file)
         env[RESTART] = file
     rule = None if task.restart is None else task.restart.replaced(FILE, file)
-    return replace(
-        task,
-        resumed=Resumed(
-            args=rule.args if rule else None,
-            env=env,
-            hook=rule.hook if rule else (),
-            consumed=sum(point.position.consumed.values()),
-            loops=loops,
-        ),
+    return Resumed(
+        args=rule.args if rule else None,
+        env=env,
+        hook=rule.hook if rule else (),
+        consumed=sum(point.position.consumed.values()),
+        loops=loops,
     )
 
 

@@ -42,6 +42,33 @@ def of_devices(task: Task) -> Iterator[tuple[Position, str]]:
                 yield where, message
 
 
+def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
+    """What is wrong with what a task says of its failures, and where."""
+    for name in ("retries", "retry_delay"):
+        if name in task.where and task.on_failure != "restart":
+            yield (
+                task.where.of(name),
+                f"{task.label}: {name!r} goes with 'on_failure: restart', but that is {task.on_failure!r}; set it, or "
+                f"remove {name!r}",
+            )
+    if task.min_instances is None:
+        return
+    where = task.where.of("min_instances")
+    if task.taskCount == 1:
+        yield where, f"{task.label}: 'min_instances' is for an ensemble ('taskCount'); remove it"
+    elif task.min_instances > task.taskCount:
+        yield (
+            where,
+            f"{task.label}: 'min_instances' is {task.min_instances}, more than its 'taskCount' of {task.taskCount}",
+        )
+    if task.on_failure == "continue":
+        yield (
+            where,
+            f"{task.label}: 'on_failure: continue' goes on without any number of instances, 'min_instances' only "
+            "without some; remove one of them",
+        )
+
+
 def of_restart(task: Task) -> Iterator[tuple[Position, str]]:
     """What is wrong with a task's `restart`, and where."""
     rule = task.restart

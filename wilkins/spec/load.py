@@ -174,7 +174,11 @@ def _check_ready_made(reader: Reader, task: Task) -> None:
 
 def _check_task(reader: Reader, task: Task) -> None:
     _check_ready_made(reader, task)
-    for where, message in (*contradictions.of_devices(task), *contradictions.of_restart(task)):
+    for where, message in (
+        *contradictions.of_devices(task),
+        *contradictions.of_failure(task),
+        *contradictions.of_restart(task),
+    ):
         reader.problem(where, message)
     if task.nwriters is not None and task.nwriters > task.nprocs:
         reader.problem(

@@ -268,8 +268,34 @@ class Task:
         integer(1), default=None, doc="Threads per rank, given to the program as `OMP_NUM_THREADS`."
     )
     timeout: float | None = key(duration(), default=None, doc="Time after which the task is stopped and the run fails.")
-    on_failure: Literal["stop", "continue"] = key(
-        choice("stop", "continue"), default="stop", doc="What a failure of the task does to the others."
+    on_failure: Literal["stop", "continue", "restart"] = key(
+        choice("stop", "continue", "restart"),
+        default="stop",
+        doc="What a failure of the task does: `stop` ends the run; `continue` leaves the others at work, and the run "
+        "fails at its end; `restart` starts the program again while the others wait (`wilkins help surviving`).",
+    )
+    retries: int | None = key(
+        integer(1),
+        default=None,
+        doc="With `on_failure: restart`: how often a program that has failed is started again (default 3) before the "
+        "run stops. A program that is started for each step: how often for one step.",
+    )
+    retry_delay: float | None = key(
+        time_span(),
+        default=None,
+        doc="With `on_failure: restart`: time before the first such start (default 1s); twice as long before each "
+        "further one, and at most a minute or what is given here.",
+    )
+    min_instances: int | None = key(
+        integer(1),
+        default=None,
+        doc="Of an ensemble: instances that must not fail. As long as so many are left, a failed one is left out, "
+        "which is no failure of the run.",
+    )
+    after: tuple[str, ...] = key(
+        ListOf(text()),
+        default=(),
+        doc="Tasks that must have ended well before this one is started; no files need join them.",
     )
     rerun: Literal["auto", "always", "never"] = key(
         choice("auto", "always", "never"),

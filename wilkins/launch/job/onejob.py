@@ -161,7 +161,7 @@ def _joined(ranks: Sequence[dict[str, Any] | None]) -> TaskEnd:
         str(worst["outcome"]),
         str(worst["exit"]),
         sum(float(result["running_s"]) for result in known) / len(known),
-        any(result["relisted"] for result in known),
+        relisted=any(result["relisted"] for result in known),
     )
 
 

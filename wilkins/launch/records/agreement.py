@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 
+from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch.records.hosttraces import trace_of
 from wilkins.plan import planfile
 
@@ -12,14 +15,29 @@ _Step = tuple[str, int, str, int]
 
 def differences(before: Path, now: Path) -> list[str]:
     """Streams of which a step made again has another name: its program did not make the same steps."""
-    old, new = _names(before), _names(now)
+    return _told(_names(before), _names(now), "in the run before", "now")
+
+
+def remade_otherwise(trace: Path) -> list[str]:
+    """The same, where a task was started again during a run, by the trace of that."""
+    first: dict[_Step, str] = {}
+    again: dict[_Step, str] = {}
+    with contextlib.suppress(OSError, BrokenTraceError):
+        for event in read_trace(trace):
+            if event.event in ("publish", "remake"):
+                known = first if event.event == "publish" else again
+                known[event.task, event.rank, event.pattern, event.sequence] = event.name
+    return _told(first, again, "at first", "after a failure")
+
+
+def _told(old: Mapping[_Step, str], new: Mapping[_Step, str], then: str, now: str) -> list[str]:
     found: dict[_Step, str] = {}
     for step in sorted(old.keys() & new.keys(), key=lambda one: one[3]):
         task, rank, pattern, number = step
         if old[step] != new[step]:
             found.setdefault(
                 (task, rank, pattern, 0),
-                f"{task}: step {number} of {pattern!r} was {old[step]!r} in the run before, and is {new[step]!r} now: "
+                f"{task}: step {number} of {pattern!r} was {old[step]!r} {then}, and is {new[step]!r} {now}: "
                 "restarted, the program did not make the same steps again, so others may have missed some or had them "
                 "twice (`wilkins help restarting`)",
             )

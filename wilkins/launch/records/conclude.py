@@ -8,6 +8,7 @@ from typing import Any
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
+from wilkins.launch.records.agreement import remade_otherwise
 from wilkins.launch.records.crossings import Crossing, table
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.layerlog import gone_names, useful_lines
@@ -101,6 +102,8 @@ def tell_end(
     if code == 0:
         records.drop_kept()
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
+    if any(end.retries for end in ends):
+        hints += remade_otherwise(records.trace)
     told = [*hints, *unread, *datasets]
     lines = useful_lines(records.layer_log, [*told, reason or ""])
     more = further.pages([*told, *lines])
@@ -108,8 +111,9 @@ def tell_end(
         terminal.say(message)
     more_tables = [text for text in (account.table(), table(crossings, "summary.json")) if text]
     terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, more=more_tables))
-    for line in summary.how_to_go_on(plan, report, code, records.path, lost):
-        terminal.say(line)
+    if not (stop and stop.goes_on):
+        for line in summary.how_to_go_on(plan, report, code, records.path, lost):
+            terminal.say(line)
     if fails:
         terminal.say(failure)
     return 1 if fails else code

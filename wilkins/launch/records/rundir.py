@@ -87,6 +87,12 @@ class RunDirectory:
         self._lock = os.open(self.path / "plan.json", os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
+    def let_go(self) -> None:
+        """Let others see that this process looks after the run no more."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
     def make_kept(self) -> None:
         """Make room for second names of checkpoints."""
         (self.path / KEPT).mkdir()

@@ -33,6 +33,8 @@ class TaskSummary:
     computing_s: float
     waiting_s: float
     moving_s: float
+    retries: int = 0
+    """Of the starts, those after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class TaskEnd:
     outcome: str
     exit: str
     running_s: float
+    retries: int = 0
+    """Starts after a failure."""
     relisted: bool = False
     """It was started again for steps that came after its program had listed what was there."""
 
@@ -68,6 +72,7 @@ def task_summaries(report: dict[str, Any], ends: Sequence[TaskEnd]) -> list[Task
                 computing_s=max(0.0, end.running_s - waiting - moving),
                 waiting_s=waiting,
                 moving_s=moving,
+                retries=end.retries,
             )
         )
     return lines

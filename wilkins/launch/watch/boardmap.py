@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wilkins.errors import ResourceError
 from wilkins.launch.programs.environment import takes_filename
-from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
+from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, may_read_again
 from wilkins.schema.patterns import is_wild
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import Begin, BoardChannel, BoardPort, BoardTask, Mode, ReadKeys, Rest, values_of
@@ -18,6 +18,7 @@ class BoardPorts:
 
     def __init__(self, plan: Plan) -> None:
         self._told_names = {task.index for task in plan.tasks if takes_filename(task)}
+        self._read_again = {task.index for task in plan.tasks if task.retries and may_read_again(task)}
         self._coupled = [port for port in plan.ports if port.mode != "plain"]
         self._in_channels = {end for channel in plan.channels for end in (channel.outport, channel.inport)}
         listed = {port.index for port in plan.ports if port.direction == "in" and port.listing == "end"}
@@ -31,6 +32,10 @@ class BoardPorts:
     def of(self, task: int) -> list[int]:
         """Board indices of a task's coupled ports."""
         return [self._index[port.index] for port in self._coupled if port.task == task]
+
+    def by_plan(self, task: int) -> dict[int, int]:
+        """The same, by their indices in the plan."""
+        return {port.index: self._index[port.index] for port in self._coupled if port.task == task}
 
     def joined(self, task: int) -> dict[int, str]:
         """Board indices of those of a task's ports that join it to another task, and what it calls their files."""
@@ -59,6 +64,7 @@ class BoardPorts:
                 publish_dset=port.publish.dset or "",
                 looks=port.looks,
                 keep=port.keep,
+                reads_again=port.direction == "in" and port.task in self._read_again,
                 part_of=port.part_of,
                 far_host=port.far_host,
                 stands=port.stands,

@@ -59,11 +59,13 @@ class Facts:
     """It met an error that no program can mend, such as a disk that was full when its file was to be stored."""
     untouched: tuple[str, ...]
     """Patterns of memory ports no start of the task ever used."""
+    retries_left: int = 0
+    """How often it may be started again after a failure."""
 
 
 Final = Literal["done", "ended at end of stream", "ended while polling", "failed", "untouched"]
-Verdict = Literal["again"] | Final
-"""``again``: to be started once more as soon as its streams bring another step."""
+Verdict = Literal["again", "retry"] | Final
+"""``again``: to be started once more as soon as its streams bring another step; ``retry``: since it has failed."""
 
 
 def after_exit(ended: Exit, facts: Facts) -> Verdict:
@@ -72,11 +74,22 @@ def after_exit(ended: Exit, facts: Facts) -> Verdict:
         return "failed"
     if not ended.clean:
         at_end = facts.in_ports > 0 and facts.read > 0 and facts.at_end and ended.by_signal is None
-        return "ended at end of stream" if at_end and not facts.strict_end else "failed"
+        if at_end and not facts.strict_end:
+            return "ended at end of stream"
+        return "retry" if facts.retries_left else "failed"
     goes_on = facts.rerun == "always" or _had_one_step(facts) or has_read_listed(facts)
     if facts.in_ports and facts.rerun != "never" and goes_on:
         return "again"
     return after_last_exit(facts)
+
+
+_LONGEST_DELAY = 60.0
+"""Seconds."""
+
+
+def delay(first: float, failures: int) -> float:
+    """Seconds before a program is started again that has failed so many times."""
+    return min(first * 2.0 ** (failures - 1), max(first, _LONGEST_DELAY))
 
 
 def _had_one_step(facts: Facts) -> bool:

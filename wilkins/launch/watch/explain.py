@@ -26,10 +26,23 @@ def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     if run.plan.is_relay:
         return f"{_relay(run)} failed: {run.exit}; its output is in {run.log.path}"
     again = f" at its {ordinal(run.starts)} start" if run.starts > 1 else ""
-    once = again and run.plan.rerun == "auto" and not takes_filename(run.plan)
+    once = again and not run.failures and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
     return paragraphs(said, *_not_there(run, report)) if report else said
+
+
+def retried(run: TaskRun, report: dict[str, Any] | None = None) -> str:
+    """A program ended with an error, and is started again. `report`: as for `failed`."""
+    return paragraphs(
+        failed(run, report),
+        f"{run.name}: is started again in {run.next_delay:g} s (retry {run.failures} of {run.plan.retries})",
+    )
+
+
+def left_out(run: TaskRun) -> str:
+    """An instance of an ensemble has failed that is not needed."""
+    return f"{run.name}: left out: of its instances, {run.plan.spares} may fail (`min_instances`)"
 
 
 def _not_there(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from wilkins.launch.watch.decide import Verdict
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.taskrun import TaskRun
+from wilkins.plan.plan import CannotGoBackError
 from wilkins.transport.board import Board, BoardHeldError
 
 GRACE = 3.0
@@ -51,6 +52,8 @@ class Stop:
 
     code: int
     reason: str
+    goes_on: bool = False
+    """Its tasks are to go back together to where none of them misses a step, since one could not do so by itself."""
 
 
 def last_report(board: Board) -> dict[str, Any]:
@@ -141,13 +144,15 @@ class Supervisor:
         polls: Polls | None = None,
         inbox: Inbox | None = None,
         progress: Progress | None = None,
+        can_resume: bool = False,
         family: Callable[[], Iterable[int]] = _descendants,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
         when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
         finds in a report what the user should be told while the run goes on, once; `polls` finds programs that do
         nothing but ask for what will not come, which are ended; `inbox` is what another launcher of the run says;
-        `progress` tells how far the run is; `family` finds the processes of its programs."""
+        `progress` tells how far the run is; `can_resume`: another run can go on with this one; `family` finds the
+        processes of its programs."""
         self.crew = list(crew)
         self._board = board
         self._terminal = terminal
@@ -176,6 +181,7 @@ class Supervisor:
         self._polls = polls
         self._inbox = inbox
         self._progress = progress
+        self._can_resume = can_resume
         self._family = family
         self._next_polls = time.monotonic() + (polls.every_s if polls else 0.0)
         self._hinted: set[str] = set()
@@ -236,11 +242,11 @@ class Supervisor:
         """Let the crew have one more."""
         self.crew.append(run)
 
-    def stop(self, code: int, reason: str) -> None:
+    def stop(self, code: int, reason: str, *, goes_on: bool = False) -> None:
         """End everything; the first reason counts."""
         if self._stop is not None:
             return
-        self._stop = Stop(code, reason)
+        self._stop = Stop(code, reason, goes_on)
         self._terminal.say(reason)
         if self._on_stop:
             self._on_stop(self._stop)
@@ -276,7 +282,7 @@ class Supervisor:
         from wilkins.launch.watch import explain
 
         for run in self.crew:
-            if run.state != "waiting" or run.poll_at > now or self._stop is not None:
+            if run.state != "waiting" or run.poll_at > now or self._stop is not None or self._awaits_others(run):
                 continue
             try:
                 started = run.poll(now)
@@ -288,11 +294,30 @@ class Supervisor:
                 run.abandon("failed")
                 self._fail(run, explain.not_started(run, error))
                 continue
+            except CannotGoBackError as error:
+                run.abandon("failed")
+                if self._can_resume:
+                    self.stop(1, f"{error}; all tasks go back to where none of them misses a step", goes_on=True)
+                else:
+                    self._fail(run, str(error))
+                continue
             if started and run.stream is not None:
                 self._streams[run.stream.pipe] = run.stream
                 self._selector.register(run.stream.pipe, selectors.EVENT_READ, run.stream)
             elif run.outcome == "untouched":
                 self._fail(run, self._untouched(run))
+
+    def _awaits_others(self, run: TaskRun) -> bool:
+        """Whether the task comes after others that go on still. If one of them did not end well, it never starts."""
+        if run.starts or not run.plan.after:
+            return False
+        before = [other for other in self.crew if other.plan.index in run.plan.after]
+        if lost := next((one for one in before if one.lost), None):
+            run.abandon("not started")
+            self._terminal.say(f"{run.name}: not started, since {lost.name}, which it comes after, did not end well")
+            run.tell_final()
+            return True
+        return any(other.state != "ended" for other in before)
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
         quiet = not self._inherited and all(run.unjudged is None for run in self.crew)
@@ -301,7 +326,7 @@ class Supervisor:
         if self._watches_all:
             due += [self._next_stuck, self._deadline or due[0]]
         for run in self.crew:
-            if run.state == "waiting":
+            if run.state == "waiting" and not self._awaits_others(run):
                 due.append(run.poll_at)
             elif run.deadline is not None:
                 due.append(run.deadline)
@@ -374,6 +399,8 @@ class Supervisor:
 
         if verdict == "failed":
             self._fail(run, explain.failed(run, self._report()))
+        elif verdict == "retry":
+            self._terminal.say(explain.retried(run, self._report()))
         elif verdict == "untouched":
             self._fail(run, self._untouched(run))
 
@@ -389,14 +416,26 @@ class Supervisor:
         return None
 
     def _fail(self, run: TaskRun, message: str) -> None:
-        self._failed = True
+        from wilkins.launch.watch import explain
+
         if failure := self._failure():  # what the program met, in more words than its exit code has
             message = f"{failure}\n{message}"
-        if run.plan.on_failure == "stop":
+        elif self._is_spare(run):
+            run.spared = True
+            self._terminal.say(f"{message}\n{explain.left_out(run)}")
+            run.tell_final()
+            return
+        self._failed = True
+        if run.plan.on_failure != "continue":
             self.stop(1, message)
         else:
             self._terminal.say(message)
             run.tell_final()
+
+    def _is_spare(self, run: TaskRun) -> bool:
+        """Whether enough instances of an ensemble are left without this one."""
+        lost = [one for one in self.crew if one.plan.entry == run.plan.entry and (one.spared or one is run)]
+        return len(lost) <= run.plan.spares
 
     def _check(self, now: float, signals: Signals) -> None:
         while signals.received:

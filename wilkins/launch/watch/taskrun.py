@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
+from wilkins.launch.programs import process
 from wilkins.launch.programs.environment import takes_filename
+from wilkins.launch.programs.hooks import run_hook
 from wilkins.launch.programs.output import Log, Stream
 from wilkins.launch.programs.process import Program
 from wilkins.launch.watch import decide
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit, Facts, Final, Verdict
 from wilkins.launch.watch.tracing import TaskTrace
-from wilkins.plan.plan import Resumed, TaskPlan
+from wilkins.plan.plan import Back, CannotGoBackError, Resumed, TaskPlan, may_read_again
 from wilkins.transport.board import Board, EndOfStream
 
 State = Literal["waiting", "running", "ended"]
-Outcome = Final | Literal["stopped"]
+Outcome = Final | Literal["stopped", "not started"]
 Starter = Callable[[TaskPlan, "str | None"], Program]
+GoBack = Callable[[TaskPlan, bool], Back]
+"""Of a task that has failed, and whether its next start is for the step at which it has: where it goes on. Raises
+`CannotGoBackError`."""
 
 _FIRST_POLL = 0.005
 _SLOWEST_POLL = 0.05
+_ENDS_WITHIN = 5.0
+"""Seconds for which what a failed program has left is waited for."""
+
+
+def _goes_on(_task: TaskPlan, _again: bool) -> Back:
+    return Back("with what comes next")
 
 
 class Ends:
@@ -56,9 +69,11 @@ class TaskRun:
         once: bool = False,
         starts: int = 0,
         listed: bool = False,
+        go_back: GoBack | None = None,
     ) -> None:
         """`once`: it ends with its first program; whether the task goes on is for others to say. `starts`: how often
-        the task was started before; `listed`: the last time, its program read what it had listed and ended."""
+        the task was started before; `listed`: the last time, its program read what it had listed and ended.
+        `go_back`: where it goes on after a failure, if it is to be started again then; None: with what comes next."""
         self.plan = plan
         self.log = log
         self.state: State = "waiting"
@@ -76,6 +91,7 @@ class TaskRun:
         self.polls_in_vain: Final | None = None
         """The program is being ended, since it only asks again and again for what will not come: its task's end."""
         self._board = board
+        self._board_index = ports.by_plan(plan.index)
         self._in_ports = ports.inward(plan.index)
         self._ports = ports.joined(plan.index)
         self._start = start
@@ -88,6 +104,18 @@ class TaskRun:
         self._facts_at_end: Facts | None = None
         self._listed = listed
         self._told_listed = False
+        self._failed_at = 0.0
+        self._go_back = go_back or _goes_on
+        self.failures = 0
+        """Of its program, since that has ended well for the last time."""
+        self.retries = 0
+        """Starts after a failure, in all."""
+        self._retries = False
+        """The next start is one."""
+        self.spared = False
+        """It has failed, and the run goes on as if nothing were amiss."""
+        self._steps_well = False
+        """Its program has ended well, to be started again for the next step."""
 
     @property
     def name(self) -> str:
@@ -106,7 +134,9 @@ class TaskRun:
             return False
         filename: str | None = None
         named = self._takes_filename and bool(self._in_ports)
-        if self.starts or named:
+        if self._retries and not self._made_ready(now):
+            return False
+        if named or (self.starts and (self._steps_well or not self.failures)):
             awaited = self._awaited()
             try:
                 due = None not in [self._board.next_name(port) for port in awaited]
@@ -134,11 +164,58 @@ class TaskRun:
         self.state = "running"
         return True
 
+    def _made_ready(self, now: float) -> bool:
+        """Whether all is as it must be for a start after a failure; `poll_at` says when to ask again.
+
+        Raises:
+            CannotGoBackError: there is no such start.
+            BoardHeldError: not now.
+        """
+        if left := self._left_processes():
+            process.send(left, signal.SIGKILL)
+            if now < self._failed_at + _ENDS_WITHIN:
+                self.poll_at = now + _SLOWEST_POLL
+                return False
+        again = self._comes_again
+        self._board.task_failed(self.plan.index, again=again)
+        if not self._board.tell_rest():
+            self.poll_at = now + _SLOWEST_POLL
+            return False
+        back = self._go_back(self.plan, again)
+        for (port, rank), sequence in back.begins.items():
+            self._board.go_back(self._board_index[port], rank, sequence)
+        if back.resumed is not None:
+            self.plan = replace(self.plan, resumed=back.resumed)
+            if trouble := run_hook(self.plan):
+                raise CannotGoBackError(trouble)
+        self._retries = False
+        self.retries += 1
+        self.log.say(f"{self.name}: starts again {back.shown}")
+        return True
+
+    @property
+    def _comes_again(self) -> bool:
+        """The next start after a failure is for the step at which the program has failed."""
+        if not self._in_ports or not may_read_again(self.plan):
+            return False
+        per_start = self._takes_filename or self.plan.rerun == "always" or self._steps_well
+        return self.plan.restart is not None or per_start
+
+    def _left_processes(self) -> list[int]:
+        """What the failed program has left running, of those processes that the layer is in."""
+        of_run = process.members("WILKINS_RUN", str(self._board.path))
+        return [pid for pid in of_run if process.environment(pid).get("WILKINS_TASK") == str(self.plan.index)]
+
     def _tell_listed(self) -> None:
         """Say once that the task is started again for steps that came after its program had listed what was there."""
         if self._listed and not self._told_listed:
             self._told_listed = True
             self.log.say(_started_again(self.name))
+
+    @property
+    def lost(self) -> bool:
+        """It has not done its work, and that matters to the run."""
+        return self.outcome in ("failed", "untouched", "stopped", "not started") and not self.spared
 
     @property
     def relisted(self) -> bool:
@@ -177,7 +254,16 @@ class TaskRun:
         facts = self._facts_at_end or self.facts()
         self.exit, self.unjudged = Exit(self.unjudged or 0), None
         verdict = self.polls_in_vain or decide.after_exit(self.exit, facts)
+        if verdict == "retry":
+            self.failures += 1
+            self._retries = True
+            self.state = "waiting"
+            self._failed_at = time.monotonic()
+            self.poll_at = self._failed_at + self.next_delay
+            return verdict
+        self.failures = 0
         if verdict == "again":
+            self._steps_well = True
             self._listed = decide.has_read_listed(facts)
             self._tell_again()
             if self._once:
@@ -188,6 +274,11 @@ class TaskRun:
             return verdict
         self._end(verdict, facts)
         return verdict
+
+    @property
+    def next_delay(self) -> float:
+        """Seconds from its last failure to the start after it."""
+        return decide.delay(self.plan.retry_delay, self.failures)
 
     def over(self, code: int) -> Verdict | None:
         """The program has done all it will do and is about to exit with `code`, but its process waits for others.
@@ -278,6 +369,7 @@ class TaskRun:
             listed=self._board.listed(self.plan.index),
             at_end=self._board.saw_end(self.plan.index),
             met_failure=self._board.met_failure(self.plan.index),
+            retries_left=max(0, self.plan.retries - self.failures),
             # What is left of a resumed task may need none of a port; a relay's producer answers for itself.
             untouched=tuple(
                 pattern
