@@ -217,6 +217,21 @@ def of_trace(child: argparse.ArgumentParser) -> None:
     _add_output(child, TIMELINES)
 
 
+def of_report(child: argparse.ArgumentParser) -> None:
+    """Of ``wilkins report``."""
+    child.add_argument(
+        "run",
+        metavar="RUN",
+        type=Path,
+        nargs="?",
+        default=Path("wilkins-runs/latest"),
+        help="the run's directory, or its name in wilkins-runs (default: latest)",
+    )
+    child.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="default: report.html"
+    )
+
+
 def of_top(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins top``."""
     child.add_argument(

@@ -351,6 +351,13 @@ def _trace(parsed: argparse.Namespace) -> int:
     return trace(parsed.run, parsed.skip_start, file_format, parsed.output)
 
 
+def _report(parsed: argparse.Namespace) -> int:
+    from wilkins.report.page.page import written
+
+    streams.show(f"{written(parsed.run, parsed.output)}: open it in a browser; it needs no network")
+    return 0
+
+
 def _top(parsed: argparse.Namespace) -> int:
     from wilkins.report.top import top
 
@@ -467,6 +474,7 @@ COMMANDS = {
         _simulate, "predict the timeline of a workflow from the `model` of its tasks", takes.of_simulate
     ),
     "trace": Command(_trace, "show the timeline of a run as it happened", takes.of_trace),
+    "report": Command(_report, "write a page that shows a run: its graph, timeline, steps and logs", takes.of_report),
     "top": Command(_top, "show how far a run is while it goes on", takes.of_top),
     "runs": Command(_runs, "list the runs in a folder, or remove old ones", takes.of_runs),
     "schema": Command(_schema, "print the JSON Schema of workflow files, for editors", takes.of_schema),

@@ -89,6 +89,16 @@ class Run:
         """
         return timeline_of_run(self.path)
 
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write a page that shows the run, for a browser; it needs no network (`wilkins report`).
+
+        Raises:
+            UsageError: the name does not end in ``.html``, or the file cannot be written.
+        """
+        from wilkins.report.page.page import written
+
+        return written(self.path, Path(path))
+
     def log(self, task: str) -> str:
         """What a task has printed; of one with a log for each rank, all of them.
 

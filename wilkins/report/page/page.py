@@ -1,0 +1,258 @@
+"""Puts the page of a run together from its records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from wilkins.errors import UsageError, count_of
+from wilkins.flow.timeline import Timeline
+from wilkins.flow.trace import Event
+from wilkins.launch.records.rundir import named
+from wilkins.names import text_of
+from wilkins.plan import planfile
+from wilkins.plan.plan import Plan
+from wilkins.report.page.advice import Share, account, shares, told
+from wilkins.report.page.drawing import graph_of
+from wilkins.report.page.value import ACTIVITIES, packed, value_of
+from wilkins.report.pictures import output_text
+from wilkins.report.runs import events_of_run, timeline_of
+from wilkins.terminal.tables import duration, size
+
+_LAST_LINES = 200
+_LAST_BYTES = 40_000
+"""What is shown of the end of a log."""
+_MOST_LOGS = 60
+_MOST_ROWS = 500
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What a run has left."""
+
+    folder: Path
+    plan: Plan
+    summary: Mapping[str, Any]
+    """Empty of a run that goes on, or was killed."""
+    versions: Mapping[str, str]
+    events: Sequence[Event]
+    no_trace: str
+    """Why there are no events; empty if there are some."""
+
+
+def records_of(run: Path) -> Records:
+    """The records of a run: its directory, or its name among the runs here.
+
+    Raises:
+        UsageError: there is no such run, or another version of Wilkins has made it.
+    """
+    folder = named(run).resolve()
+    try:
+        plan = planfile.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    except OSError:
+        what = "holds no run's records" if folder.is_dir() else "there is no such folder"
+        raise UsageError(
+            f"{run}: {what}; give the folder of a run, or its name in wilkins-runs, such as latest"
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"{folder}: its records were made by another version of Wilkins: {error}") from error
+    events: Sequence[Event] = ()
+    why = ""
+    try:
+        events = events_of_run(folder)[1]
+    except UsageError as error:
+        why = str(error)
+    return Records(folder, plan, _json(folder / "summary.json"), _json(folder / "versions.json"), events, why)
+
+
+def written(run: Path, target: Path) -> Path:
+    """Write the page of a run, and return where it is.
+
+    Raises:
+        UsageError: there is no such run, or the file cannot be written, or is not to be a page.
+    """
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"-o {target}: the page is HTML; let the name end in .html")
+    output_text(page_of(records_of(run)), target)
+    return target
+
+
+def page_of(records: Records) -> str:
+    """The page's text."""
+    timeline = timeline_of(records.folder, records.events) if records.events else None
+    published = [event for event in records.events if event.event == "publish"]
+    spent = shares(timeline) if timeline else []
+    tasks = records.plan.tasks
+    joins = [
+        (tasks[records.plan.ports[one.outport].task].name, tasks[records.plan.ports[one.inport].task].name)
+        for one in records.plan.channels
+    ]
+    shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
+    return shape.substitute(
+        title=escape(f"{text_of(records.plan.name)}: {records.folder.name}"),
+        style=(_HERE / "page.css").read_text(encoding="utf-8"),
+        script=(_HERE / "page.js").read_text(encoding="utf-8"),
+        name=escape(text_of(records.plan.name)),
+        outcome=_outcome(records),
+        facts=_facts(records),
+        advice=_list(told(spent, joins, records.summary)) if spent or records.summary else _paragraph(records.no_trace),
+        graph=graph_of(records.plan, timeline, records.summary.get("channels", ()), _sizes(published)),
+        shares=_shares(spent),
+        chart=_chart(timeline, records.no_trace),
+        data=packed(value_of(timeline, published)) if timeline else "",
+        tasks=_tasks(records.summary),
+        channels=_channels(records.summary),
+        logs=_logs(records),
+        workflow=_workflow(records.plan),
+        versions=_table(("", ""), sorted(records.versions.items())),
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _sizes(published: Sequence[Event]) -> dict[str, float]:
+    """The mean size of a step, by task and pattern."""
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for event in published:
+        known = sums[f"{event.task}\t{event.pattern}"]
+        known[0] += event.bytes
+        known[1] += 1
+    return {key: whole / count for key, (whole, count) in sums.items()}
+
+
+def _outcome(records: Records) -> str:
+    if not records.summary:
+        return '<span class="mark unknown">goes on, or was killed</span>'
+    code = records.summary["exit_code"]
+    kind, words = ("good", "ended well") if code == 0 else ("bad", f"exit code {code}")
+    reason = records.summary.get("reason")
+    why = f'<pre class="reason">{escape(text_of(reason))}</pre>' if reason else ""
+    return f'<span class="mark {kind}">{words}</span>{why}'
+
+
+def _facts(records: Records) -> str:
+    words = [account(records.summary)] if records.summary else [count_of(len(records.plan.tasks), "task")]
+    if records.plan.hosts:
+        words.append(f"on {count_of(len(records.plan.hosts), 'host')}")
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime((records.folder / "plan.json").stat().st_mtime))
+    return escape(f"{'; '.join(words)}. Begun {began} on {records.versions.get('host', 'an unknown host')}.")
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text_of(text))}</p>"
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(text_of(line))}</li>" for line in lines) + "</ul>"
+
+
+def _shares(found: Sequence[Share]) -> str:
+    """A bar for each task, of how it spent its time."""
+    bars = []
+    for share in found[:_MOST_ROWS]:
+        parts = "".join(
+            f'<i class="a{number}" style="flex:{part:.5f}" title="{activity}: {100 * part:.1f} %"></i>'
+            for number, activity in enumerate(ACTIVITIES)
+            if (part := share.of.get(activity, 0.0)) > 0
+        )
+        said = ", ".join(f"{one} {100 * part:.0f} %" for one, part in share.of.items() if part >= 0.005)
+        bars.append(
+            f'<div class="bar"><b>{escape(text_of(share.name))}</b>'
+            f'<span role="img" aria-label="{escape(said)}">{parts}</span><em>{duration(share.seconds)}</em></div>'
+        )
+    return "".join(bars)
+
+
+def _chart(timeline: Timeline | None, why: str) -> str:
+    if timeline is None:
+        return f'<p class="none">There is no timeline: {escape(text_of(why))}</p>'
+    return (_HERE / "chart.html").read_text(encoding="utf-8")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]], numbers: frozenset[int] = frozenset()) -> str:
+    def cells(tag: str, row: Sequence[Any]) -> str:
+        return "".join(
+            f"<{tag}{' class=number' if place in numbers else ''}>{escape(text_of(str(cell)))}</{tag}>"
+            for place, cell in enumerate(row)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows[:_MOST_ROWS])
+    top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
+    more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
+    return f'<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>{more}'
+
+
+def _tasks(summary: Mapping[str, Any]) -> str:
+    if not summary:
+        return _paragraph("The run has no summary yet.")
+    head = ("task", "ranks", "starts", "end", "published", "read", "dropped", "moved", "computing", "waiting", "moving")
+    rows = [
+        (
+            task["name"],
+            task["nprocs"],
+            task["starts"],
+            task["outcome"] if task["outcome"] != "failed" else f"failed: {task['exit']}",
+            task["produced"],
+            task["consumed"],
+            task["dropped"],
+            size(task["bytes"]),
+            duration(task["computing_s"]),
+            duration(task["waiting_s"]),
+            duration(task["moving_s"]),
+        )
+        for task in summary["tasks"]
+    ]
+    return _table(head, rows, frozenset(range(1, len(head))) - {3})
+
+
+def _channels(summary: Mapping[str, Any]) -> str:
+    head = ("from", "to", "files", "published", "read", "skipped", "dropped", "let go", "not read")
+    keys = ("producer", "consumer", "files", "published", "read", "skipped", "dropped", "let_go", "unread")
+    rows = [tuple(one[key] for key in keys) for one in summary.get("channels", ())]
+    return _table(head, rows, frozenset(range(3, len(head)))) if rows else _paragraph("No files were exchanged.")
+
+
+def _logs(records: Records) -> str:
+    paths = sorted(records.folder.glob("*.log")) + sorted(records.folder.glob("hosts/*.log"))
+    parts = [_log(path, records.folder) for path in paths[:_MOST_LOGS]]
+    if len(paths) > _MOST_LOGS:
+        parts.append(_paragraph(f"and {len(paths) - _MOST_LOGS} more in {records.folder}"))
+    return "".join(parts) or _paragraph("There are none.")
+
+
+def _log(path: Path, folder: Path) -> str:
+    try:
+        whole = path.read_bytes()
+    except OSError as error:
+        return _paragraph(f"{path}: cannot be read: {error.strerror}")
+    shown = whole[-_LAST_BYTES:].decode("utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+    text = text_of("\n".join(shown))
+    cut = len(text.encode(errors="replace")) + 1 < len(whole)
+    note = f'<p class="cut">Its end; all of it is in {escape(str(path))}</p>' if cut else ""
+    name = escape(text_of(str(path.relative_to(folder))))
+    return f"<details><summary>{name} <em>{size(len(whole))}</em></summary>{note}<pre>{escape(text)}</pre></details>"
+
+
+def _workflow(plan: Plan) -> str:
+    try:
+        text = plan.source.read_bytes()
+    except OSError as error:
+        return _paragraph(f"{plan.source}: cannot be read any more: {error.strerror}")
+    changed = hashlib.sha256(text).hexdigest() != plan.digest
+    note = _paragraph(f"{plan.source} has changed since the run; this is what it says now.") if changed else ""
+    return f"{note}<pre>{escape(text_of(text.decode('utf-8', errors='replace')))}</pre>"
