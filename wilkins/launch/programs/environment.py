@@ -13,6 +13,7 @@ from wilkins.transport.points import POINTS
 
 LOCAL_RANK_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
 
+_UNBUFFERED = "GFORTRAN_UNBUFFERED_PRECONNECTED"
 _JOB_PREFIXES = (
     "PMI",
     "HYD",
@@ -119,9 +120,14 @@ def started_args(task: TaskPlan) -> tuple[str, ...]:
 
 
 def started_env(task: TaskPlan, points: Path | None) -> dict[str, str]:
-    """The task's own variables, where it may tell its restart points, and what a resumed program goes back to."""
+    """The task's own variables, where it may tell its restart points, and what a resumed program goes back to.
+
+    Programs of GNU Fortran show what they print as it comes, unless that would slow down their reading of standard
+    input, or the user has said otherwise.
+    """
     where = {POINTS: str(points)} if points else {}
-    return {**task.env, **where, **(task.resumed.env if task.resumed else {})}
+    shown = {} if task.stdin or _UNBUFFERED in os.environ else {_UNBUFFERED: "y"}
+    return {**shown, **task.env, **where, **(task.resumed.env if task.resumed else {})}
 
 
 def mpi_words(task: TaskPlan, variables: Mapping[str, str], filename: str | None) -> list[str]:
@@ -154,7 +160,8 @@ def _first_of(names: tuple[str, ...]) -> str:
 
 
 _PASS_ON_RANK = (
-    f'RANK={_first_of(RANK_VARIABLES)}; LOCAL_RANK={_first_of(LOCAL_RANK_VARIABLES)}; export RANK LOCAL_RANK; exec "$@"'
+    f"RANK={_first_of(RANK_VARIABLES)}; LOCAL_RANK={_first_of(LOCAL_RANK_VARIABLES)}; "
+    'WILKINS_RANK_PID=$$; export RANK LOCAL_RANK WILKINS_RANK_PID; exec "$@"'
 )
 
 

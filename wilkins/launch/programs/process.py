@@ -14,6 +14,9 @@ from pathlib import Path
 STARTER = "WILKINS_STARTER"
 """Tells a program's layer which process has started it."""
 
+OUTPUT = "WILKINS_OUTPUT"
+"""Tells it which pipe this process reads what it prints from, by its inode."""
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -61,7 +64,7 @@ def start(
     try:
         child = subprocess.Popen(
             list(words),
-            env={**environment, STARTER: str(os.getpid())},
+            env={**environment, STARTER: str(os.getpid()), OUTPUT: str(os.fstat(write_end).st_ino) if capture else ""},
             cwd=cwd,
             stdin=source,
             stdout=write_end if capture else None,
