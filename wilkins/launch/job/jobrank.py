@@ -229,6 +229,11 @@ class JobRank:
             self._look_at = now + _LOOK
             if os.getppid() != self._starter:  # Open MPI's mpirun ends no rank that is not in MPI when it is killed
                 self._supervisor.stop(1, "the process that started the ranks of this job was killed; the run ends")
+            elif self._leads and (killed := self._meeting.killed()):  # a rank that has left MPI may go unnoticed there
+                name = task_of(self.plan, killed[0]).name
+                self._supervisor.stop(
+                    1, f"{name}: the launcher of rank {killed[0]} of the job was killed; the run ends"
+                )
         if self._leads:
             done = min(self._meeting.ranks()) >= ENDED or now > self._results_by
         else:

@@ -2,7 +2,8 @@
 
 It is the folder of the run's board. All ranks know its name (`rank.job_key`). Only who made it writes into it as the
 first rank, or removes it. `leader` is locked by the first rank as long as that lives; others enter no folder where it
-is not, and each of them claims its number there by `rank.<number>`, which nobody else may have done.
+is not, and each of them claims its number there by `rank.<number>`, which nobody else may have done, and which it keeps
+locked as long as it lives.
 
 `job.json` appears in it when all is set up, or when that has failed. `ranks` holds two bytes per rank of the job. The
 first only grows: RUNNING, OVER (the program has done its last; the layer inside it writes this before it waits in
@@ -48,6 +49,8 @@ class Rendezvous:
         self._made = False
         self._ranks = -1
         self._leader = -1
+        self._claim = -1
+        self._unlocked: set[int] = set()
 
     def make(self, create: Callable[[Path], Board]) -> Board:
         """First rank: make the folder, with the run's board in it.
@@ -127,9 +130,9 @@ class Rendezvous:
                 return None
             self._leader = leader
             self._ranks = os.open("ranks", os.O_RDWR | os.O_CLOEXEC, dir_fd=folder)
-            os.close(
-                os.open(f"rank.{self.rank}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            )
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._claim = os.open(f"rank.{self.rank}", flags, 0o600, dir_fd=folder)
+            fcntl.flock(self._claim, fcntl.LOCK_EX)
         except FileExistsError as error:
             raise self._taken() from error
         except FileNotFoundError:  # it is being removed
@@ -150,6 +153,26 @@ class Rendezvous:
     def leader_lives(self) -> bool:
         """Other ranks: whether the first rank's launcher does."""
         return _is_locked(self._leader)
+
+    def killed(self) -> list[int]:
+        """First rank: others whose launchers have come and died before they told how they ended.
+
+        A claim may not be locked yet when it is looked at, so only what two calls find counts; a second apart will do.
+        """
+        ranks = self.ranks()
+        found = {rank for rank in range(1, self.size) if ranks[rank] < ENDED and self._has_died(rank)}
+        both, self._unlocked = found & self._unlocked, found
+        return sorted(both)
+
+    def _has_died(self, rank: int) -> bool:
+        try:
+            claim = os.open(self.path / f"rank.{rank}", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # it has yet to come
+            return False
+        try:
+            return not _is_locked(claim)
+        finally:
+            os.close(claim)
 
     def mark(self, state: int) -> None:
         """Say how far this rank is."""
