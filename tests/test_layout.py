@@ -27,6 +27,7 @@ ROOMS = {
     "schema": "errors names flow",
     "terminal": "errors",
     "tasks": "errors",
+    "tasks/dataset": "transport",
     "tasks/analysis/options": "schema tasks",
     "tasks/checkpoint/options": "schema tasks",
     "tasks/continual/options": "schema tasks",

@@ -71,6 +71,14 @@ def leave(port: int) -> None:
     _library().wilkins_steps_leave(port)
 
 
+def by_turns(pattern: str) -> None:
+    """Processes of this rank take the steps of an in-port by turns, one at a time, and mean to: the end of the run says
+    nothing of it. Outside of a run, nothing happens."""
+    index = port(pattern)
+    if index is not None:
+        _library().wilkins_steps_by_turns(index)
+
+
 def _from_port(port: int) -> Iterator[str]:
     library = _library()
     name = ctypes.create_string_buffer(_NAME_MAX)
@@ -132,6 +140,7 @@ def _library() -> ctypes.PyDLL:
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "wilkins_steps_port": (ctypes.c_int, [ctypes.c_char_p]),
         "wilkins_steps_next": (ctypes.c_int, [ctypes.c_int, ctypes.c_char_p]),
+        "wilkins_steps_by_turns": (None, [ctypes.c_int]),
         "wilkins_steps_leave": (None, [ctypes.c_int]),
         "wilkins_steps_ports": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
     }

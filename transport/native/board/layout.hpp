@@ -255,6 +255,7 @@ struct PortRecord {
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
     std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
+    std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which
     std::atomic<uint32_t> shared;    // in: times that processes of one rank got to its steps by turns
     uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
     uint32_t only_looks;   // whether all of them were looks

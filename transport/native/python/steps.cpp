@@ -68,6 +68,9 @@ WILKINS_API(int, wilkins_steps_next(int index, char* name)) {
     }
 } WILKINS_OR(errno)
 
+// Processes of the rank take the steps by turns, each of them whole before another one asks.
+WILKINS_API(void, wilkins_steps_by_turns(int index)) { process().board.port(index).by_turns = 1; } WILKINS_OR()
+
 // The program is done with the step before and asks for no other.
 WILKINS_API(void, wilkins_steps_leave(int index)) {
     Process& p = process();

@@ -34,7 +34,7 @@ void note_process(const Board& board, PortRecord& inport, int reader) {
     Asked& me = board.asked(inport, reader);
     const uint32_t process = board.self();
     if (me.process == process) return;
-    if (me.process_before == process) inport.shared.fetch_add(1);
+    if (me.process_before == process && !inport.by_turns) inport.shared.fetch_add(1);
     me.process_before = me.process;
     me.process = process;
 }

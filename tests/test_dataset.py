@@ -1,0 +1,289 @@
+"""`wilkins.tasks.StepDataset`: every sample of a stream once, over workers and ranks; shuffled, saved, resumed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from support import MPIEXEC, WILKINS, must_run, run_tree
+
+pytestmark = pytest.mark.needs("python:torch")
+
+STEPS, ROWS = 13, 7
+WRITE = f"""\
+import h5py
+import numpy as np
+for step in range({STEPS}):
+    rows = {ROWS} + step % 3
+    first = sum({ROWS} + one % 3 for one in range(step))
+    with h5py.File(f"plt{{step:04}}.h5", "w") as file:
+        file["x"] = np.arange(first, first + rows, dtype="f8")[:, None] * [1.0, 10.0]
+        file["y"] = np.arange(first, first + rows)
+"""
+TOTAL = sum(ROWS + step % 3 for step in range(STEPS))
+TRAIN = """\
+import json, os, sys
+from torch.utils.data import DataLoader
+from wilkins.tasks import StepDataset
+
+def main():
+    options = json.loads(sys.argv[1])
+    dataset = StepDataset("plt*.h5", {"x": "x", "y": "y"}, shuffle=options.pop("shuffle", 0), seed=5)
+    seen = []
+    for batch in DataLoader(dataset, batch_size=4, **options):
+        assert (batch["x"][:, 0] == batch["y"]).all() and (batch["x"][:, 1] == 10 * batch["y"]).all()
+        seen += batch["y"].tolist()
+    with open(f"seen-{os.environ['RANK']}.json", "w") as file:
+        json.dump(seen, file)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def _seen(folder: Path, ranks: int = 1, **options: object) -> list[list[int]]:
+    """What each rank's samples were, in order."""
+    (folder / "write.py").write_text(WRITE)
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "workflow.yaml").write_text(
+        'tasks:\n  - {func: write.py, outports: [{filename: "plt*.h5"}]}\n'
+        f"  - {{func: train.py, nprocs: {ranks}, threads: 1, args: [{json.dumps(json.dumps(options))}], "
+        'inports: [{filename: "plt*.h5"}]}\n'
+    )
+    done = run_tree([*WILKINS, "run"], 180, folder)
+    assert done.code == 0, done.out + done.err
+    assert "by turns" not in done.err
+    return [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def _once(parts: Sequence[Sequence[int]]) -> bool:
+    return sorted(one for part in parts for one in part) == list(range(TOTAL))
+
+
+def test_samples_come_in_order(tmp_path: Path) -> None:
+    assert _seen(tmp_path) == [list(range(TOTAL))]
+
+
+def test_samples_are_shuffled_the_same_way_each_time(tmp_path: Path) -> None:
+    runs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        runs.append(_seen(tmp_path / name, shuffle=20))
+    assert runs[0] == runs[1]
+    assert _once(runs[0])
+    assert runs[0][0] != list(range(TOTAL))
+    assert max(place - one for place, one in enumerate(runs[0][0])) < TOTAL
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.usual("3-fork", "1-spawn")
+def test_workers_share_the_steps(tmp_path: Path, workers: int, context: str) -> None:
+    assert _once(_seen(tmp_path, num_workers=workers, multiprocessing_context=context, shuffle=5))
+
+
+@pytest.mark.needs(MPIEXEC)
+@pytest.mark.parametrize(("ranks", "workers"), [(2, 0), (3, 0), (2, 2)])
+@pytest.mark.usual("2-0", "2-2")
+def test_ranks_share_the_samples(tmp_path: Path, ranks: int, workers: int) -> None:
+    options = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    parts = _seen(tmp_path, ranks, **options)
+    assert _once(parts)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    if not workers:
+        assert parts == [list(range(rank, TOTAL, ranks)) for rank in range(ranks)]
+
+
+# Without a run: files on disk.
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "write.py").write_text(WRITE)
+    must_run(tmp_path, sys.executable, "write.py")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _numbers(samples: Iterable[Any]) -> list[int]:
+    return [int(sample) for sample in samples]
+
+
+@pytest.mark.usefixtures("files")
+def test_files_on_disk() -> None:
+    from torch.utils.data import DataLoader
+
+    from wilkins.tasks import StepDataset
+
+    dataset = StepDataset("plt*.h5", "y")
+    assert _numbers(dataset) == _numbers(dataset) == list(range(TOTAL))
+    loader = DataLoader(dataset, batch_size=None, num_workers=3, multiprocessing_context="fork")
+    assert sorted(_numbers(loader)) == list(range(TOTAL))
+    parts = [_numbers(StepDataset("plt*.h5", "y", rank=rank, world_size=4)) for rank in range(4)]
+    assert parts == [list(range(rank, TOTAL, 4)) for rank in range(4)]
+
+
+@pytest.mark.usefixtures("files")
+def test_what_a_sample_is() -> None:
+    import torch
+
+    from wilkins.tasks import StepDataset
+
+    first = next(iter(StepDataset("plt*.h5", ["x", "y"])))
+    assert isinstance(first, tuple)
+    assert [tuple(one.shape) for one in first] == [(2,), ()]
+    assert first[0].dtype == torch.float64
+    own = StepDataset(
+        "plt*.h5", samples=lambda step: [float(one) + 0.5 for one in step["y"]], transform=lambda x: 2 * x
+    )
+    assert list(own) == [2 * one + 1.0 for one in range(TOTAL)]
+
+
+@pytest.mark.parametrize("shuffle", [0, 15])
+@pytest.mark.parametrize("stop", [0, 1, 6, 7, 50, TOTAL - 1])
+def test_a_state_gives_exactly_the_rest(files: Path, shuffle: int, stop: int) -> None:
+    import torch
+
+    from wilkins.tasks import StepDataset
+
+    whole = _numbers(StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3))
+    dataset = StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3)
+    samples = iter(dataset)
+    before = [int(next(samples)) for _ in range(stop)]
+    torch.save(dataset.state_dict(), files / "state.pt")
+    other = StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3)
+    other.load_state_dict(torch.load(files / "state.pt"))
+    assert before + _numbers(other) == whole
+    assert _numbers(other) == whole  # once more, from the beginning
+
+
+@pytest.mark.usefixtures("files")
+def test_what_is_wrong() -> None:
+    from torch.utils.data import DataLoader
+
+    from wilkins.tasks import StepDataset
+
+    with pytest.raises(TypeError, match="give the paths of datasets"):
+        StepDataset("plt*.h5")
+    with pytest.raises(TypeError, match="not both"):
+        StepDataset("plt*.h5", "y", samples=list)
+    with pytest.raises(ValueError, match="rank 2 is none of 2 ranks"):
+        StepDataset("plt*.h5", "y", rank=2, world_size=2)
+    with pytest.raises(ValueError, match="shuffle is -1"):
+        StepDataset("plt*.h5", "y", shuffle=-1)
+    with h5py.File("plt0000.h5", "a") as file:
+        file["z"] = np.zeros(3)
+    with pytest.raises(
+        ValueError, match=r"plt0000\.h5: the datasets have different numbers of rows: 'y' has 7, 'z' has 3"
+    ):
+        list(StepDataset("plt*.h5", ["y", "z"]))
+    with pytest.raises(KeyError, match="has no 'yy'"):
+        list(StepDataset("plt*.h5", "yy"))
+    dataset = StepDataset("plt*.h5", "y")
+    dataset.load_state_dict(dataset.state_dict())
+    with pytest.raises(RuntimeError, match="go on with num_workers=0"):
+        list(DataLoader(dataset, num_workers=1, multiprocessing_context="fork"))
+
+
+RESUMED = """\
+import os
+import torch
+from torch.utils.data import DataLoader
+from wilkins.tasks import StepDataset
+from wilkins.transport import points
+dataset, seen = StepDataset("plt*.h5", "y", shuffle=10, seed=1), []
+if point := points.chosen():
+    state = torch.load(point.file, weights_only=False)
+    dataset.load_state_dict(state["dataset"])
+    seen = state["seen"]
+for number, batch in enumerate(DataLoader(dataset, batch_size=4), start=1):
+    seen += batch.tolist()
+    if number % 3 == 0:
+        name = f"state{len(seen)}.pt"
+        torch.save({"dataset": dataset.state_dict(), "seen": seen}, name)
+        points.tell(name, consumed={"plt*.h5": dataset.state_dict()["steps"]}, file=name)
+    if len(seen) > 50 and not os.path.exists("died"):
+        open("died", "w").close()
+        os._exit(3)
+print("seen", *seen)
+"""
+
+
+def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "write.py").write_text(WRITE)
+    (tmp_path / "train.py").write_text(RESUMED)
+    (tmp_path / "workflow.yaml").write_text(
+        'tasks:\n  - {func: write.py, outports: [{filename: "plt*.h5"}]}\n'
+        '  - {func: train.py, inports: [{filename: "plt*.h5"}], restart: points}\n'
+    )
+    assert run_tree([*WILKINS, "run"], 120, tmp_path).code == 1
+    out = must_run(tmp_path, *WILKINS, "run", "--resume", "latest")
+    seen = [int(word) for word in out.partition("| seen ")[2].split()]
+    assert sorted(seen) == list(range(TOTAL))
+    (tmp_path / "again").mkdir()
+    for name in ("write.py", "train.py", "workflow.yaml"):
+        (tmp_path / "again" / name).write_text((tmp_path / name).read_text())
+    (tmp_path / "again/died").touch()
+    whole = must_run(tmp_path / "again", *WILKINS, "run")
+    assert seen == [int(word) for word in whole.partition("| seen ")[2].split()]
+
+
+TRAINERS = {
+    "lightning": """\
+import lightning
+import torch
+from torch.utils.data import DataLoader
+from wilkins.tasks import StepDataset
+seen = []
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1, dtype=torch.float64)
+    def training_step(self, batch, number):
+        seen.extend(batch["y"].tolist())
+        return self.layer(batch["x"]).square().mean() * 1e-9
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
+                            enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(Module(), DataLoader(StepDataset("plt*.h5", {"x": "x", "y": "y"}), batch_size=4))
+print("seen", *seen)
+""",
+    "transformers": """\
+import torch
+from transformers import Trainer, TrainingArguments
+from wilkins.tasks import StepDataset
+seen = []
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1, dtype=torch.float64)
+    def forward(self, x, y):
+        seen.extend(y.tolist())
+        return {"loss": self.layer(x).square().mean() * 1e-9}
+arguments = TrainingArguments("out", max_steps=STEPS, per_device_train_batch_size=4, report_to="none", use_cpu=True,
+                              save_strategy="no", disable_tqdm=True, remove_unused_columns=False)
+Trainer(Model(), arguments, train_dataset=StepDataset("plt*.h5", {"x": "x", "y": "y"})).train()
+print("seen", *seen)
+""".replace("STEPS", str(-(-TOTAL // 4))),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("trainer", [pytest.param(one, marks=pytest.mark.needs(f"python:{one}")) for one in TRAINERS])
+def test_trainers_take_the_samples(tmp_path: Path, trainer: str) -> None:
+    (tmp_path / "write.py").write_text(WRITE)
+    (tmp_path / "train.py").write_text(TRAINERS[trainer])
+    (tmp_path / "workflow.yaml").write_text(
+        'tasks:\n  - {func: write.py, outports: [{filename: "plt*.h5"}]}\n'
+        '  - {func: train.py, threads: 1, inports: [{filename: "plt*.h5"}]}\n'
+    )
+    out = must_run(tmp_path, *WILKINS, "run", timeout=180)
+    assert [int(word) for word in out.partition("| seen ")[2].split()] == list(range(TOTAL))
