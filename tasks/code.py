@@ -74,6 +74,29 @@ def problem(name: str, folders: Sequence[Path]) -> str:
     )
 
 
+def misfit(name: str, folders: Sequence[Path], ports: int, words: int) -> str:
+    """What keeps a function from being called with so many ports and further words, as far as its file's text shows."""
+    if message := problem(name, folders):
+        return message
+    place, _, path = name.rpartition(":")
+    if not place.endswith(".py"):
+        return ""
+    body = ast.parse(_found(place, folders).read_bytes()).body
+    found = [one for one in body if isinstance(one, ast.FunctionDef) and one.name == path]
+    if len(found) != 1 or found[0].decorator_list:
+        return ""
+    taken = found[0].args
+    parameters = [one.arg for one in (*taken.posonlyargs, *taken.args)]
+    least, given = len(parameters) - len(taken.defaults), ports + words
+    if least <= given and (taken.vararg or given <= len(parameters)):
+        return ""
+    shown = f"{path}({', '.join(parameters)}{', ...' if taken.vararg else ''})"
+    return (
+        f"{place}, line {found[0].lineno}: {shown} is called with the task's in-ports, its out-ports and its 'args', "
+        f"in this order, and these are {ports} and {words}; mend the one or the other"
+    )
+
+
 def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """The names that a module's statements give, also those in ``if`` and ``try``; ``*`` for all of another module."""
     for node in nodes:

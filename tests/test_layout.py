@@ -28,6 +28,7 @@ ROOMS = {
     "terminal": "errors",
     "tasks": "errors",
     "tasks/dataset": "transport",
+    "tasks/function": "tasks transport",
     "tasks/analysis/options": "schema tasks",
     "tasks/checkpoint/options": "schema tasks",
     "tasks/continual/options": "schema tasks",

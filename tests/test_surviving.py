@@ -18,7 +18,7 @@ from support import MPIEXEC, WILKINS, Finished, Tree, processes_in, run_tree, st
 from wilkins.launch.watch.decide import delay
 
 LIMIT = 120
-MOMENTS = int(os.environ.get("WILKINS_TEST_KILLS", "2"))
+MOMENTS = int(os.environ.get("WILKINS_TEST_KILLS", "1"))
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "1"))
 
 DIES = """\

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 START = Path(str(wilkins.tasks.__file__)).with_name("__main__.py")
 """What the processes of a ready-made task execute; its name is their first argument."""
 
+FUNCTION = START.with_name("function.py")
+"""What the processes of a task execute that is a Python function; that is their first argument."""
+
 Kind = Literal["plain", "mpi"]
 Launch = Literal["alone", "one-job"]
 Mode = Literal["memory", "both", "file", "plain"]

@@ -20,14 +20,14 @@ from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
 from wilkins.plan.graph import PortRef, Wiring, closing, instance_name, wire
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
-from wilkins.plan.plan import START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
+from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.plan.program import Program, has_hdf5_inside, inspect
 from wilkins.schema.patterns import intersect
 from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import INSTANCE, numbers_text
 from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
-from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
+from wilkins.spec.workflow import InPort, OutPort, Port, Task, function_of, ready_made
 from wilkins.tasks.registry import all_tasks
 from wilkins.transport.plan_table import Looks, ReadKeys, values_of
 
@@ -358,17 +358,27 @@ def _actions(
 
 
 def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
-    """What a ready-made task is told: its name, its options, the patterns of its ports, the workflow file's folder."""
+    """What a ready-made task is told: its name, its options, the patterns of its ports, the workflow file's folder. A
+    function is told all but the options."""
+    ports = [[port.pattern(instance) for port in ports] for ports in (task.inports, task.outports)]
+    if function := function_of(task):
+        return function, json.dumps([*ports, str(home)])
     name = ready_made(task)
     if name is None:
         return ()
     options = json.dumps(plain(task.sections[all_tasks()[name].key]))
-    ports = [[port.pattern(instance) for port in ports] for ports in (task.inports, task.outports)]
     return name, options.replace(INSTANCE, str(instance)), json.dumps([*ports, str(home)])
 
 
 def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) -> None:
-    """Looks for the functions that a ready-made task's options name, where the task's first instance will."""
+    """Looks for a task's function, and those that a ready-made task's options name, where its first instance will."""
+    if function := function_of(task):
+        from wilkins.tasks.code import misfit
+
+        ports = len(task.inports) + len(task.outports)
+        if message := misfit(function, folders[1:], ports, len(task.args)):
+            problems.append(Problem(task.where.of("func"), f"{task.label}: {message}"))
+        return
     name = ready_made(task)
     if name is None:
         return
@@ -421,7 +431,8 @@ def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: li
     """Finds a task's program and its launcher; reports what keeps it from being started."""
     try:
         ready = ready_made(task)
-        program, script = (Program(Path(sys.executable), "elf"), START) if ready else find_program(task, home)
+        called = START if ready else FUNCTION if function_of(task) else None
+        program, script = (Program(Path(sys.executable), "elf"), called) if called else find_program(task, home)
         for module in all_tasks()[ready].needs if ready else ():
             if not _is_installed(module):
                 raise ValueError(

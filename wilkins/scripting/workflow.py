@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,21 +69,29 @@ class Workflow:
         return found
 
     def task(
-        self, func: str, *, inports: Iterable[Given] = (), outports: Iterable[Given] = (), **keys: Any
+        self,
+        func: str | Callable[..., Any],
+        *,
+        inports: Iterable[Given] = (),
+        outports: Iterable[Given] = (),
+        **keys: Any,
     ) -> Workflow:
         """Add a task; returns the workflow, so that calls can be chained.
 
         Args:
-            func: its program.
+            func: its program; or a function of a module or script, which is called with the task's ports
+                (`wilkins help python-functions`).
             inports: files that it reads, and
             outports: that it writes.
             keys: other keys of a task, such as ``nprocs=4``, ``args=[...]``, ``taskCount=8``.
 
         Raises:
-            UsageError: a task or a port has no such key, or the workflow is that of a file.
+            UsageError: a task or a port has no such key, the workflow is that of a file, or the function is in none.
         """
         if self._file is not None:
             raise UsageError(f"{self._file}: a workflow that was read from a file gets no tasks; add them there")
+        if not isinstance(func, str):
+            func = _function(func)
         task: dict[str, Any] = {"func": func, **_known(Task, f"the task {func!r}", keys)}
         for side, kind, ports in (("inports", InPort, inports), ("outports", OutPort, outports)):
             if given := [_port(kind, f"the task {func!r}", port) for port in ports]:
@@ -237,3 +245,24 @@ def _as_yaml(value: Any) -> str:
     if isinstance(value, str):
         return value
     return yaml.safe_dump(value, default_flow_style=True, width=sys.maxsize).removesuffix("...\n").strip()
+
+
+def _function(function: Callable[..., Any]) -> str:
+    """The name by which a task finds a function again: by its file, since that need not be installed.
+
+    Raises:
+        UsageError: it is in no file, as in a notebook, or within another function.
+    """
+    import inspect
+
+    try:
+        file = inspect.getsourcefile(function)
+    except TypeError:
+        file = None
+    name = getattr(function, "__qualname__", "<lambda>")
+    if file is None or not Path(file).is_file() or not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(
+            f"the function {name} cannot be a task, since other processes cannot import it: write it into a file, at "
+            "the top of it, and import it from there"
+        )
+    return f"{Path(file).resolve()}:{name}"

@@ -220,8 +220,9 @@ class Task:
     func: str = key(
         text(),
         doc="Program: a command on PATH, or a path relative to the workflow file. `.py` runs under the "
-        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`; `wilkins.tasks.NAME` is a "
-        "ready-made task, whose options stand in the section `NAME`.",
+        "Python that runs Wilkins; `x.hx` stands for the executable `x` or `x.py`; `file.py:name` and "
+        "`module:name` are functions, called with the task's ports (`wilkins help python-functions`); "
+        "`wilkins.tasks.NAME` is a ready-made task, whose options stand in the section `NAME`.",
     )
     name: str | None = key(
         text(), default=None, doc="Name of the task; left out: the program's, without folder and suffix."
@@ -413,6 +414,8 @@ def default_name(func: str) -> str:
     """A task's name from its program: no folder, no suffix, only characters that suit file names."""
     if func.startswith(PREFIX):
         func = func.rpartition(".")[2]
+    elif _is_function(func):
+        func = func.replace(":", ".").rpartition(".")[2]
     base = text_of(func).rstrip("/").rpartition("/")[2]
     stem = base.rpartition(".")[0] or base if base.endswith((".py", ".hx", ".sh", ".exe", ".x")) else base
     name = "".join(letter if letter.isalnum() or letter in "_-.+" else "-" for letter in stem).strip(".-")
@@ -422,6 +425,17 @@ def default_name(func: str) -> str:
 def ready_made(task: Task) -> str | None:
     """The name of the ready-made task that a task is; None for a program of the user's."""
     return task.func[len(PREFIX) :] if task.func.startswith(PREFIX) and not task.func.endswith(".py") else None
+
+
+def function_of(task: Task) -> str | None:
+    """The function that a task is, as ``file.py:name`` or ``module:name``; None for a program."""
+    return task.func if _is_function(task.func) else None
+
+
+def _is_function(func: str) -> bool:
+    place, _, name = func.rpartition(":")
+    module = place.endswith(".py") or all(part.isidentifier() for part in place.split("."))
+    return module and all(part.isidentifier() for part in name.split("."))
 
 
 def _port_label(context: str, noun: str, texts: dict[str, str]) -> str:
