@@ -20,6 +20,11 @@ class PublishRule:
     dset: str | None = None
     """``write``: the dataset whose writes count; None: any."""
 
+    @property
+    def rests(self) -> bool:
+        """A file that is closed waits before it is a step."""
+        return self.when == "next" or (self.when == "close" and self.count > 1)
+
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ValueError(f"it counts from 1, not {self.count}")

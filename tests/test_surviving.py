@@ -210,6 +210,32 @@ def test_steps_on_disk_are_whole_after_a_failure(tmp_path: Path) -> None:
             assert list(file["u"][:2]) == [step, step]
 
 
+@pytest.mark.parametrize("mode", ["memory", "both"])
+@pytest.mark.parametrize("name", ["state.h5", "plt{step}.h5"])
+@pytest.mark.parametrize("death", ["before", "rests", "after"])
+def test_a_file_that_rests_when_a_checkpoint_is_written(tmp_path: Path, death: str, name: str, mode: str) -> None:
+    """It is a step only when the program turns to its next file: a checkpoint in between holds it, or is none."""
+    (tmp_path / "rests.py").write_text(
+        "import sys, h5py\nfrom dies import dies\nfirst = 0\n"
+        "if len(sys.argv) > 1:\n    with h5py.File(sys.argv[1]) as file:\n        first = int(file.attrs['step'])\n"
+        f"for step in range(first, 14):\n    dies('before', step, 'kill')\n"
+        f"    with h5py.File(f'{name}', 'w') as file:\n        file['u'] = [float(step)]\n"
+        "    if step % 5 == 4:\n        with h5py.File(f'chk{step:02}.h5', 'w') as file:\n"
+        "            file.attrs['step'] = step + 1\n    dies('rests', step, 'kill')\n"
+    )
+    pattern = name.replace("{step}", "*")
+    workflow = (
+        f'  - func: rests.py\n    outports: [{{filename: "{pattern}", mode: {mode}, publish: next}}]\n'
+        + RESTART
+        + CHECKPOINTS
+        + f'  - {{func: sink.py, args: ["{pattern}"], inports: [{{filename: "{pattern}"}}]}}\n'
+    )
+    step = {"before": "9", "rests": "9", "after": "12"}[death]
+    done = _run(tmp_path, workflow, **{f"DIE_{'before' if death == 'after' else death}": step})
+    assert done.code == 0, done.out + done.err
+    assert _got(done) == _steps(14)
+
+
 @pytest.mark.needs(MPIEXEC)
 def test_ranks_are_started_again_together(tmp_path: Path) -> None:
     """One rank of two is killed while both write files of their own."""
@@ -501,6 +527,10 @@ def test_an_order_that_waits_in_a_circle_with_files_ends(tmp_path: Path) -> None
         (
             "  - {func: /bin/true, after: 'false'}\n  - {func: /bin/false, after: 'true'}\n",
             "leads back to the task itself (true, false)",
+        ),
+        (
+            SIMULATION + FILTERED.replace('"out*.h5"', '"out*.h5", publish: next') + RESTART,
+            "with 'publish: next' a file waits after its close, and is lost if the program fails",
         ),
         (SIMULATION + READER + "    after: simulate\n", "does not go with the files that join the two tasks"),
         (SIMULATION + "    after: sink\n" + READER, "does not go with the files that join the two tasks"),

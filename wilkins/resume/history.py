@@ -108,6 +108,10 @@ class History:
         self.published: dict[Stream, int] = {}
         self.files: dict[int, int] = {}
         """By inode: the task that has written the file last that has the number."""
+        self._resting: dict[Stream, set[str]] = defaultdict(set)
+        """Names of files that wait for the program's next one, or for more closes, before they are steps."""
+        self._most: dict[Stream, int] = {}
+        """The most that was ever published of streams whose files may rest."""
         self._begins: dict[Stream, int] = {}
         for port in plan.ports:
             for rank, begin in enumerate(port.begins):
@@ -143,7 +147,7 @@ class History:
         found: list[RestartPoint] = []
         how = task.restart.how if task.restart else None
         if how == "files":
-            found = [*state.files.values(), *self._stored(task, kept)]
+            found = [point for point in (*state.files.values(), *self._stored(task, kept)) if self._holds(point)]
             found.sort(key=lambda point: sum(point.position.published.values()))
         elif how == "each-step":
             found = self._steps(task, state, each=True)
@@ -186,9 +190,15 @@ class History:
         state = self._tasks[task]
         match event.event:
             case "start":
+                for stream in [one for one in self._resting if self._plan.ports[one[0]].task == task]:
+                    self._resting[stream].clear()
                 state.opened = 0
                 state.ended_badly = False
                 state.again = max((len(rank.before) for rank in state.ranks.values()), default=0)
+            case "create":
+                port = self._ports.get((task, "out", event.pattern))
+                if port is not None and self._plan.ports[port].publish.rests:
+                    self._resting[port, event.rank].add(event.name)
             case "publish" | "remake":
                 self._publish(event, task)
             case "back":
@@ -229,6 +239,9 @@ class History:
         if port is None:
             return
         stream = port, event.rank
+        if stream in self._resting:
+            self._resting[stream].discard(event.name)
+            self._most[stream] = max(self._most.get(stream, 0), event.sequence + 1)
         if event.sequence < self.published.get(stream, 0):
             return  # told twice: a process was killed as it published, and another one has done what was left
         self._count(task, stream, event.sequence + 1)
@@ -333,7 +346,16 @@ class History:
                 state.unclear = (
                     f"rank {rank} wrote its checkpoints, and the ranks that read have read different steps then"
                 )
+        # What rests now is complete for the program: started from here, it does not make it again.
+        for stream, names in self._resting.items():
+            if names and self._plan.ports[stream[0]].task == task:
+                own[stream] = own.get(stream, 0) + len(names)
         return self._point("file", dict(consumed or {}), {**own, **more})
+
+    def _holds(self, point: RestartPoint) -> bool:
+        """Whether all that rested when a checkpoint was written has been published since, and was not lost."""
+        published = point.position.published
+        return all(published.get(stream, 0) <= self._most.get(stream, 0) for stream in self._resting)
 
     def _own(self, task: TaskPlan) -> dict[Stream, int]:
         return dict(self._tasks[task.index].published)

@@ -51,6 +51,15 @@ def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
                 f"{task.label}: {name!r} goes with 'on_failure: restart', but that is {task.on_failure!r}; set it, or "
                 f"remove {name!r}",
             )
+    again = task.on_failure == "restart" or (task.restart is not None and task.restart.how == "each-step")
+    for port in task.outports if again and task.inports else ():
+        if port.publish.rests:
+            yield (
+                port.where.of("publish"),
+                f"{task.label}, outport {port.filename!r}: with 'publish: {port.publish}' a file waits after its "
+                "close, and is lost if the program fails while it handles the next step; publish at the close, or "
+                f"remove '{'on_failure: restart' if task.on_failure == 'restart' else 'restart: each-step'}'",
+            )
     if task.min_instances is None:
         return
     where = task.where.of("min_instances")
