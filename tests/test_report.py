@@ -24,7 +24,7 @@ from wilkins.flow.timeline import Activity, RankTimeline, Segment, TaskTimeline,
 from wilkins.flow.trace import Event, line
 from wilkins.plan import planfile
 from wilkins.plan.planner import plan_file
-from wilkins.report.page.advice import Share, shares, told
+from wilkins.report.page.advice import Share, crowded, shares, told
 from wilkins.report.page.page import page_of, records_of
 from wilkins.report.page.value import ACTIVITIES, value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
@@ -211,6 +211,11 @@ def test_shares_are_those_of_the_ranks() -> None:
 )
 def test_where_the_time_went_in_words(found: list[Share], summary: dict[str, Any], words: str) -> None:
     assert words in " ".join(told(found, [("sim", "look")], summary))
+
+
+def test_more_ranks_than_cores() -> None:
+    (message,) = crowded({"few": 2, "many": 9}, 4)
+    assert message.startswith("many had 9 ranks on 4 cores: they took turns")
 
 
 # What is not there, or wrong.

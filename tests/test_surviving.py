@@ -661,3 +661,21 @@ def _all_there(folder: Path, name: str, told: str) -> None:
         assert set(handled) == set(range(12)), told
         assert len(handled) <= 12 + (name == "one"), told  # it may have been at the end of its step
     assert f"total {sum(range(12))} 12" in logs["train"], told
+
+
+def test_the_plan_tells_of_orders_and_failures(tmp_path: Path) -> None:
+    workflow = (
+        "  - {func: /bin/true, name: first, on_failure: restart, retries: 5}\n"
+        "  - {func: /bin/true, name: many, taskCount: 4, min_instances: 3, after: first}\n"
+        "  - {func: /bin/true, name: last, after: [many, first]}\n"
+    )
+    _prepared(tmp_path, workflow)
+    done = run_tree([*WILKINS, "plan"], LIMIT, tmp_path)
+    assert done.code == 0, done.err
+    for line in (
+        "first is started again up to 5 times if it fails",
+        "many[0..3] starts when first has ended well",
+        "many[0..3]: 1 of 4 may fail",
+        "last starts when many and first have ended well",
+    ):
+        assert line in done.out, done.out

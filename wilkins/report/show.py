@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +15,7 @@ from wilkins.schema.kinds import words_of
 from wilkins.spec.ensemble import braced, joins, numbers_text
 from wilkins.tasks.registry import PREFIX
 from wilkins.terminal.tables import binary_size, text_table
+from wilkins.terminal.wording import listed
 
 if TYPE_CHECKING:
     import networkx
@@ -68,6 +69,8 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
             for group in files
         ]
         parts.append(text_table(("plain files of", "port", "files"), rows))
+    if lines := list(_orders(plan)):
+        parts.append("\n".join(lines))
     if plan.can_resume:
         parts.append(_restart_table(plan))
     if plan.notes:
@@ -82,6 +85,19 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
             f"alone: wilkins run {plan.shown}\none job: mpiexec -n {plan.total_ranks} wilkins run {plan.shown}"
         )
     return "\n\n".join(parts)
+
+
+def _orders(plan: Plan) -> Iterator[str]:
+    """When tasks start that come after others, and what becomes of those that fail."""
+    for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
+        name, task = _members(plan, [task.index for task in group]), group[0]
+        if task.after:
+            before = dict.fromkeys(_base(plan, other) for other in task.after)
+            yield f"{name} starts when {listed(before)} {'has' if len(before) == 1 else 'have'} ended well"
+        if task.retries:
+            yield f"{name} is started again up to {count_of(task.retries, 'time')} if it fails"
+        if task.spares:
+            yield f"{name}: {task.spares} of {len(group)} may fail"
 
 
 def _at_once(plan: Plan, group: Sequence[PortPlan]) -> str:

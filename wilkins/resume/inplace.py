@@ -28,6 +28,7 @@ def go_back(plan: Plan, run: RunDirectory, task: TaskPlan, again: bool) -> Back:
     Raises:
         CannotGoBackError: it has no such point, or how far it was cannot be told.
     """
+    task = plan.tasks[task.index]  # as at its first start: that is what the events begin with
     inports = {channel.inport for channel in plan.channels}
     reads = any(port.task == task.index and port.index in inports for port in plan.ports)
     outports = [

@@ -182,6 +182,7 @@ def versions() -> dict[str, str]:
         "executable": sys.executable,
         "platform": "-".join([system.sysname, system.release, system.machine, "with", libc]),
         "host": system.nodename,
+        "cores": str(len(os.sched_getaffinity(0))),
         **{name: installed[name.lower()] for name in packages if name.lower() in installed},
     }
 

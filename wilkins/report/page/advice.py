@@ -61,6 +61,16 @@ def told(found: Sequence[Share], joins: Sequence[tuple[str, str]], summary: Mapp
     return messages[:_MOST_TOLD] or ["No task waited for another, or for its start, for much of its time."]
 
 
+def crowded(ranks: Mapping[str, int], cores: int) -> list[str]:
+    """What to say of tasks that had more ranks than there were cores, by name with their ranks."""
+    return [
+        f"{name} had {count} ranks on {count_of(cores, 'core')}: they took turns, and ranks of MPI spin while they "
+        "wait. Give it fewer, or more hosts."
+        for name, count in ranks.items()
+        if count > cores
+    ]
+
+
 def _pace(found: Sequence[Share], joins: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Tasks that others wait for."""
     by_name = {share.name: share for share in found}

@@ -20,7 +20,7 @@ from wilkins.launch.records.rundir import named
 from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
-from wilkins.report.page.advice import Share, account, shares, told
+from wilkins.report.page.advice import Share, account, crowded, shares, told
 from wilkins.report.page.drawing import graph_of
 from wilkins.report.page.value import ACTIVITIES, packed, value_of
 from wilkins.report.pictures import output_text
@@ -96,6 +96,7 @@ def page_of(records: Records) -> str:
         (tasks[records.plan.ports[one.outport].task].name, tasks[records.plan.ports[one.inport].task].name)
         for one in records.plan.channels
     ]
+    advice = [*_crowded(records), *told(spent, joins, records.summary)]
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return shape.substitute(
         title=escape(f"{text_of(records.plan.name)}: {records.folder.name}"),
@@ -104,7 +105,7 @@ def page_of(records: Records) -> str:
         name=escape(text_of(records.plan.name)),
         outcome=_outcome(records),
         facts=_facts(records),
-        advice=_list(told(spent, joins, records.summary)) if spent or records.summary else _paragraph(records.no_trace),
+        advice=_list(advice) if spent or records.summary else _paragraph(records.no_trace),
         graph=graph_of(records.plan, timeline, records.summary.get("channels", ()), _sizes(published)),
         shares=_shares(spent),
         chart=_chart(timeline, records.no_trace),
@@ -114,6 +115,15 @@ def page_of(records: Records) -> str:
         logs=_logs(records),
         workflow=_workflow(records.plan),
         versions=_table(("", ""), sorted(records.versions.items())),
+    )
+
+
+def _crowded(records: Records) -> list[str]:
+    cores = records.versions.get("cores", "")
+    if records.plan.hosts or not cores.isdecimal():
+        return []
+    return crowded(
+        {task.name.removesuffix(f"[{task.instance}]"): task.nprocs for task in records.plan.tasks}, int(cores)
     )
 
 
