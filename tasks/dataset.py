@@ -6,9 +6,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
@@ -224,13 +222,14 @@ class _Place:
 class _Turns:
     """Lets the processes of a rank take steps one at a time, and tells each how many samples came before its step.
 
-    By a file, since workers may be forked or spawned. It is removed with the dataset of the process that made it.
+    By a file in the run's folder, which goes with it, since workers may be forked or spawned.
     """
 
     def __init__(self) -> None:
-        descriptor, self._path = tempfile.mkstemp(prefix="wilkins-turns-")
-        os.close(descriptor)
-        weakref.finalize(self, _remove, self._path, os.getpid())
+        self._path = ""
+        if run := os.environ.get("WILKINS_RUN"):
+            descriptor, self._path = tempfile.mkstemp(prefix="turns-", dir=run)
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def of(self, place: _Place) -> Iterator[None]:
@@ -243,14 +242,3 @@ class _Turns:
             os.pwrite(file, f"{place.before:032}".encode(), 0)
         finally:
             os.close(file)
-
-    def __getstate__(self) -> dict[str, str]:
-        return {"_path": self._path}
-
-    def __setstate__(self, state: dict[str, str]) -> None:
-        self._path = state["_path"]
-
-
-def _remove(path: str, process: int) -> None:
-    if os.getpid() == process:
-        Path(path).unlink(missing_ok=True)

@@ -60,6 +60,7 @@ def _seen(folder: Path, ranks: int = 1, **options: object) -> list[list[int]]:
     done = run_tree([*WILKINS, "run"], 180, folder)
     assert done.code == 0, done.out + done.err
     assert "by turns" not in done.err
+    assert not list(Path("/dev/shm").glob("wilkins-*/turns-*"))
     return [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(ranks)]
 
 
