@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from support import started_tree, wait_for
 from wilkins.errors import ResourceError
 from wilkins.flow.publish import PublishRule
 from wilkins.launch.job.rank import Rank, hosts_key, job_key, this_rank
 from wilkins.launch.programs import environment
 from wilkins.launch.programs.ranks import ranks_left
 from wilkins.launch.watch import explain
+from wilkins.launch.watch.stacks import innermost, where
 from wilkins.plan import planfile
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan
 from wilkins.terminal import tables
@@ -197,18 +199,49 @@ def test_a_wait_for_room_proposes_the_key_and_its_value(reached: list[int], cure
     assert second.endswith(cure)
 
 
+def nobody(_pid: int) -> str:
+    """No tool can tell where a process is."""
+    return ""
+
+
 def test_the_task_that_all_wait_for_is_named_with_its_process() -> None:
     """Of tasks that wait themselves, and of ended ones, there is nothing to be seen."""
     report = report_of_waits([2, 0, 0, 0])
     report["tasks"][0]["state"] = report["tasks"][1]["state"] = "running"
-    (said,) = explain.awaited(report, {0: 11, 1: 12})
+    (said,) = explain.awaited(report, {0: 11, 1: 12}, nobody)
     assert said.startswith("  plot (process 12) has had 2 steps and waits for no task; it computes, or waits for")
     assert said.endswith(": `py-spy dump --pid 12` or `gdb -p 12` shows where")
-    assert "process" not in explain.awaited(report, {})[0]
+    assert "process" not in explain.awaited(report, {}, nobody)[0]
     report["tasks"][1]["state"] = "ended"
-    assert explain.awaited(report, {0: 11, 1: 12}) == []
+    assert explain.awaited(report, {0: 11, 1: 12}, nobody) == []
+    report["tasks"][1]["state"] = "running"
+    (said,) = explain.awaited(report, {0: 11, 1: 12}, lambda pid: f"fit (train.py:{pid})")
+    assert said.endswith("it computes, or waits for something else, in fit (train.py:12)")
     both = report_of_waits([2, 0, 0, 0], report["tasks"][0]["waits"][0])
-    assert explain.awaited(both, {}) == []
+    assert explain.awaited(both, {}, nobody) == []
+
+
+def test_the_innermost_calls_are_those_of_the_main_thread() -> None:
+    dump = (
+        'Process 7: python x.py\nPython v3.11.7 (/usr/bin/python3.11)\n\nThread 9 (active): "other"\n    run (t.py:1)\n'
+        'Thread 7 (idle): "MainThread"\n    solve (x.py:3)\n    step (x.py:9)\n    main (x.py:20)\n'
+        '    <module> (x.py:30)\nThread 8 (idle): "third"\n    wait (t.py:5)\n'
+    )
+    assert innermost(dump, 7) == "solve (x.py:3), called from step (x.py:9), called from main (x.py:20)"
+    assert innermost(dump, 9) == "run (t.py:1)"
+    assert innermost("", 7) == innermost(dump, 10) == ""
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("py-spy")
+def test_where_a_python_program_is(tmp_path: Path) -> None:
+    (tmp_path / "sleeps.py").write_text(
+        "import time\ndef rests():\n    open('there', 'w').close()\n    time.sleep(60)\nrests()\n"
+    )
+    with started_tree([sys.executable, "sleeps.py"], tmp_path) as tree:
+        wait_for((tmp_path / "there").exists, 30, "the program")
+        wait_for(lambda: where(tree.process.pid).startswith("rests (sleeps.py:4)"), 30, "the place")
+    assert where(tree.process.pid) == ""
 
 
 def test_a_reader_that_asks_for_a_name_that_nobody_wrote_is_told_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -208,11 +208,12 @@ def waiting(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def awaited(report: dict[str, Any], pids: Mapping[int, int]) -> list[str]:
-    """Of the tasks that others wait for, and that wait for none: how far each is, and how to see what it does.
+def awaited(report: dict[str, Any], pids: Mapping[int, int], where: Callable[[int], str]) -> list[str]:
+    """Of the tasks that others wait for, and that wait for none: how far each is, and what it does, or how to see that.
 
     Args:
         pids: the processes of programs, by task.
+        where: of a process, in which of its functions it is; empty: nobody can tell.
     """
     tasks = report["tasks"]
     named = {other for task in tasks for wait in task["waits"] for other, _, _ in wait["on"]}
@@ -222,10 +223,11 @@ def awaited(report: dict[str, Any], pids: Mapping[int, int]) -> list[str]:
             continue
         steps = max((port["steps"] for port in report["ports"] if port["task"] == index), default=0)
         process = f" (process {pids[index]})" if index in pids else ""
-        where = f": `py-spy dump --pid {pids[index]}` or `gdb -p {pids[index]}` shows where" if index in pids else ""
+        place = where(pids[index]) if index in pids else ""
+        tools = f": `py-spy dump --pid {pids[index]}` or `gdb -p {pids[index]}` shows where" if index in pids else ""
         lines.append(
             f"  {tasks[index]['name']}{process} has had {count_of(steps, 'step')} and waits for no task; it "
-            f"computes, or waits for something else{where}"
+            f"computes, or waits for something else{f', in {place}' if place else tools}"
         )
     return lines
 

@@ -546,8 +546,10 @@ class Supervisor:
         if moved != self._moved:
             self._moved, self._moved_at, self._explain_after = moved, now, QUIET_FOR
         elif now - self._moved_at >= self._explain_after and self._inbox is None:
+            from wilkins.launch.watch.stacks import where
+
             quiet, self._explain_after = self._explain_after, 2 * self._explain_after
-            waits = [*explain.waits(report), *explain.awaited(report, self._programs())]
+            waits = [*explain.waits(report), *explain.awaited(report, self._programs(), where)]
             if waits:
                 self._terminal.say("\n".join([f"nothing has moved for {quiet:g} s:", *waits, further.STUCK]))
 
