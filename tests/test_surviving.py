@@ -213,6 +213,7 @@ def test_steps_on_disk_are_whole_after_a_failure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["memory", "both"])
 @pytest.mark.parametrize("name", ["state.h5", "plt{step}.h5"])
 @pytest.mark.parametrize("death", ["before", "rests", "after"])
+@pytest.mark.usual("rests-state.h5-memory", "rests-plt{step}.h5-both", "after-state.h5-memory")
 def test_a_file_that_rests_when_a_checkpoint_is_written(tmp_path: Path, death: str, name: str, mode: str) -> None:
     """It is a step only when the program turns to its next file: a checkpoint in between holds it, or is none."""
     (tmp_path / "rests.py").write_text(
@@ -612,6 +613,7 @@ def _kill(tree: Tree, number: int, after_s: float) -> bool:
 @pytest.mark.timeout(900 + 60 * MOMENTS)
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
+@pytest.mark.usual("stop-filter", "continue-simulate", *(f"restart-{name}" for name in NAMES))
 def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int) -> None:
     rng = random.Random(f"{SEED} {policy} {number}")
     name, killed = NAMES[number], 0
