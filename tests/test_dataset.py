@@ -57,10 +57,12 @@ def _seen(folder: Path, ranks: int = 1, **options: object) -> list[list[int]]:
         f"  - {{func: train.py, nprocs: {ranks}, threads: 1, args: [{json.dumps(json.dumps(options))}], "
         'inports: [{filename: "plt*.h5"}]}\n'
     )
-    done = run_tree([*WILKINS, "run"], 180, folder)
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    done = run_tree([*WILKINS, "run"], 180, folder, {"TMPDIR": str(temporary)})
     assert done.code == 0, done.out + done.err
     assert "by turns" not in done.err
-    assert not list(Path("/dev/shm").glob("wilkins-*/turns-*"))
+    assert not list(temporary.iterdir())
     return [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(ranks)]
 
 
