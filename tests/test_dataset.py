@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,12 +59,11 @@ def _seen(folder: Path, ranks: int = 1, **options: object) -> list[list[int]]:
         f"  - {{func: train.py, nprocs: {ranks}, threads: 1, args: [{json.dumps(json.dumps(options))}], "
         'inports: [{filename: "plt*.h5"}]}\n'
     )
-    temporary = folder / "temporary"
-    temporary.mkdir()
-    done = run_tree([*WILKINS, "run"], 180, folder, {"TMPDIR": str(temporary)})
-    assert done.code == 0, done.out + done.err
-    assert "by turns" not in done.err
-    assert not list(temporary.iterdir())
+    with tempfile.TemporaryDirectory(prefix="ds-") as temporary:  # short: workers make sockets in it
+        done = run_tree([*WILKINS, "run"], 180, folder, {"TMPDIR": temporary})
+        assert done.code == 0, done.out + done.err
+        assert "by turns" not in done.err
+        assert not os.listdir(temporary)
     return [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(ranks)]
 
 
