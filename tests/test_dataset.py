@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -63,7 +62,7 @@ def _seen(folder: Path, ranks: int = 1, **options: object) -> list[list[int]]:
         done = run_tree([*WILKINS, "run"], 180, folder, {"TMPDIR": temporary})
         assert done.code == 0, done.out + done.err
         assert "by turns" not in done.err
-        assert not os.listdir(temporary)
+        assert not list(Path(temporary).iterdir())
     return [json.loads((folder / f"seen-{rank}.json").read_text()) for rank in range(ranks)]
 
 

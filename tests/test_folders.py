@@ -338,3 +338,85 @@ def test_a_link_that_was_made_before_the_run(tmp_path: Path, mode: str) -> None:
         ),
     )
     assert log(tmp_path, "ana") == "read 2\n"
+
+
+FOLDER_EACH = """
+import os, subprocess, sys, time, h5py
+def shell(folder):
+    subprocess.run(["mkdir", folder], check=True)
+def beneath(folder):
+    here = os.open(".", os.O_DIRECTORY)
+    os.mkdir(folder, dir_fd=here)
+    os.close(here)
+def there(folder):
+    os.makedirs(folder, exist_ok=True)
+for step in range(4):
+    {"mkdir": os.mkdir, "shell": shell, "beneath": beneath, "there": there}[sys.argv[1]](f"it{step}")
+    open(f"made{step}", "w").close()
+    time.sleep(0.2)
+    with h5py.File(f"it{step}/{sys.argv[2].format(step)}", "w") as file:
+        file["x"] = step
+"""
+
+READ_EACH = """
+import h5py, os, sys, time
+for step in range(9):
+    while step < 4 and not os.path.exists(f"made{step}"):
+        time.sleep(0.002)
+    name = f"it{step}/{sys.argv[1].format(step)}"
+    try:
+        if sys.argv[2] == "look" and not os.path.exists(name):
+            break
+        file = h5py.File(name)
+    except FileNotFoundError:
+        break
+    with file:
+        print(file["x"][()], flush=True)
+"""
+
+
+@pytest.mark.usual(
+    "look-fixed-mkdir-file", "open-fixed-shell-memory", "open-numbered-beneath-memory", "open-fixed-there-memory"
+)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("made", ["mkdir", "shell", "beneath", "there"])
+@pytest.mark.parametrize("called", ["fixed", "numbered"])
+@pytest.mark.parametrize("how", ["open", "look"])
+def test_a_folder_that_its_producer_has_just_made(tmp_path: Path, how: str, called: str, made: str, mode: str) -> None:
+    """Each step has a folder of its own, which the reader sees before a file is begun there."""
+    name, pattern = ("out.h5", "out.h5") if called == "fixed" else ("out{}.h5", "out*.h5")
+    for step in range(4 if made == "there" else 0):
+        (tmp_path / f"it{step}").mkdir()
+    write = task(tmp_path, "write", FOLDER_EACH, args=[made, name], outports=port(pattern, mode=mode))
+    run(tmp_path, write, task(tmp_path, "read", READ_EACH, args=[name, how], inports=port(pattern)))
+    assert log(tmp_path, "read").split() == ["0", "1", "2", "3"]
+
+
+ARCHIVED = """
+import os, h5py
+for step in range(3):
+    with h5py.File(f"plt{step}.h5", "w") as file:
+        file["x"] = step
+    os.makedirs("archive", exist_ok=True)
+"""
+
+ARCHIVES = """
+import os, shutil, h5py
+for step in range(3):
+    with h5py.File(f"plt{step}.h5") as file:
+        value = file["x"][()]
+    try:
+        h5py.File(f"archive/plt{step}.h5")
+    except FileNotFoundError:
+        print("not yet", value)
+    os.makedirs("archive", exist_ok=True)
+    h5py.File(f"archive/plt{step}.h5", "w")["x"] = value
+    print(h5py.File(f"archive/plt{step}.h5")["x"][()])
+"""
+
+
+def test_no_file_comes_into_a_folder_that_its_producer_has_made(tmp_path: Path) -> None:
+    """Who looks there is not held up once all wait for each other, and what it makes there itself is its own."""
+    write = task(tmp_path, "write", ARCHIVED, outports=port("plt*.h5"))
+    run(tmp_path, write, task(tmp_path, "read", ARCHIVES, inports=port("plt*.h5", queue=1)))
+    assert log(tmp_path, "read").splitlines() == ["not yet 0", "0", "not yet 1", "1", "not yet 2", "2"]

@@ -55,7 +55,8 @@ any number of folders, also for none. Datasets do not matter for this unless bot
 
 An out-port's pattern holds in any folder. An in-port's holds in the folders in which its producers start or put their
 files, and in that in which its task starts, with the pattern's own folders below: `plt*.h5` does not match a copy
-`archive/plt0001.h5`, `*/plt*.h5` and `**/plt*.h5` do. A file that a task has made itself is its own, whatever its name.
+`archive/plt0001.h5`, `*/plt*.h5` and `**/plt*.h5` do. Where a producer makes a folder while it runs, who opens a name
+in it waits for the first file there. A file that a task has made itself is its own, whatever its name.
 
 - An in-port that no task writes is an error; with `mode: file` it is a file that is on disk already.
 - An out-port that no task reads is written to disk, as without Wilkins.

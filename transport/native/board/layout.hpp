@@ -13,7 +13,7 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 29;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 30;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -152,6 +152,7 @@ struct RankRecord {
     uint32_t more_members;  // than there is room for
     Member members[kMembers];
     uint32_t leaving;      // the process in which the rank's program is in MPI_Finalize; kNobody: no process of the rank is left; 0: neither
+    std::atomic<uint32_t> makes_folder;  // the process that is just making one; 0: none
     int64_t flush_since;  // ns, monotonic: in a flush that the layer makes after a write, of a file of this port; 0: in none
     int32_t flush_port;
     int32_t flush_pid;
@@ -215,6 +216,7 @@ struct PortRecord {
     NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
     NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
     NameSet folders;                  // in: where its producers have begun files, each above the pattern's own folders
+    NameSet made_folders;             // in: folders that their programs have made in this run: files may be begun there yet
     std::atomic<uint32_t> elsewhere;  // in: the log says of a name in another folder where its step is
     std::atomic<uint32_t> begun;      // out: files that its programs have begun
     char begun_in[kNameMax];          // out: the folder that they have come to last

@@ -148,6 +148,8 @@ private:
     X(execvpe, int(const char*, char* const*, char* const*))                            \
     X(fexecve, int(int, char* const*, char* const*))                                    \
     X(execveat, int(int, const char*, char* const*, char* const*, int))                 \
+    X(mkdir, int(const char*, mode_t))                                                  \
+    X(mkdirat, int(int, const char*, mode_t))                                           \
     X(chdir, int(const char*))                                                          \
     X(fchdir, int(int))                                                                 \
     X(posix_spawn_file_actions_init, int(posix_spawn_file_actions_t*))                  \

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/patterns.hpp"
+#include "board/past_names.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
@@ -62,17 +63,6 @@ int inport_of(const Process& p, const char* name) {
     return found;
 }
 
-// Does a look at a file in it wait?
-bool waits_for(const Process& p, int index) {
-    const PortRecord& inport = p.board.port(index);
-    if (inport.habits.looks == Looks::now || !may_read(p.board, index, p.context.rank) || before_first(p, index)) return false;
-    for (int k = 0; inport.habits.looks != Looks::always && k < inport.links; ++k) {
-        const ChannelRecord& channel = p.board.channel(p.board.link(inport, k));
-        if (channel.when_full != WhenFull::block && p.board.port(channel.outport).steps > 0) return false;
-    }
-    return true;
-}
-
 // Can a producer still make the folder? Those that have begun files have theirs; but where the pattern's folders have wildcards, further ones come.
 bool may_be_made(const Board& board, int index) {
     const PortRecord& inport = board.port(index);
@@ -101,6 +91,47 @@ bool await(Process& p, int inport, const char* name, Board::Lock& lock) {
 
 }  // namespace
 
+bool awaits_folders(const Process& p, int index, Purpose purpose) {
+    const PortRecord& inport = p.board.port(index);
+    if (!may_read(p.board, index, p.context.rank) || before_first(p, index)) return false;
+    if (purpose == Purpose::read) return true;
+    for (int k = 0; inport.habits.looks != Looks::always && k < inport.links; ++k) {
+        const ChannelRecord& channel = p.board.channel(p.board.link(inport, k));
+        if (channel.when_full != WhenFull::block && p.board.port(channel.outport).steps > 0) return false;
+    }
+    return inport.habits.looks != Looks::now;
+}
+
+FolderMaking::FolderMaking() : active_(false) {
+    const Process& p = process();
+    if (!p.context.active || p.rank_index < 0 || passing_through()) return;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        active_ = active_ || (port.task == p.context.task && port.direction == Direction::out && port.links > 0);
+    }
+    if (active_) p.me().makes_folder = p.board.self();
+}
+
+FolderMaking::~FolderMaking() {
+    if (active_) process().me().makes_folder = 0;
+}
+
+void FolderMaking::done(const char* name) {
+    if (!active_) return;
+    const Process& p = process();
+    const Folder folder = identify(name);
+    if (folder.none()) return;
+    Board::Lock lock(p.board);
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& out = p.board.port(i);
+        if (out.task != p.context.task || out.direction != Direction::out) continue;
+        for (int k = 0; k < out.links; ++k) {
+            PortRecord& inport = p.board.port(p.board.channel(p.board.link(out, k)).inport);
+            if (inport.task != out.task) past::add(p.board, inport.made_folders, key_of(folder).text);
+        }
+    }
+}
+
 bool await_folder(const char* name) {
     Process& p = process();
     char clean[kNameMax];
@@ -109,7 +140,7 @@ bool await_folder(const char* name) {
     bool there = false;
     if (const int inport = inport_of(p, clean); inport >= 0) {
         Board::Lock lock(p.board);
-        if (waits_for(p, inport)) {
+        if (awaits_folders(p, inport, Purpose::look)) {
             there = await(p, inport, clean, lock);
             if (!there) note_vain(p.board, inport, p.context.rank, clean, false);
         }

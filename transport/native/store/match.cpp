@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -59,21 +60,6 @@ void folder_above(const char* name, int n, FolderName& out) {
     memcpy(out, name, length);
     out[length] = 0;
     if (length == 0) strcpy(out, ".");
-}
-
-// A folder, or a file in it, as sets of names keep it: without digits, which they take for numbers.
-struct Key {
-    char text[49];
-};
-
-Key key_of(const Folder& folder, const char* file = "") {
-    const uint64_t words[] = {folder.device, folder.inode, hash_text(file)};
-    Key key;
-    char* at = key.text;
-    for (uint64_t word : words)
-        for (int k = 0; k < 16; ++k, word >>= 4) *at++ = static_cast<char>('a' + (word & 15));
-    *at = 0;
-    return key;
 }
 
 // A name from the root on, without symbolic links in its folder, if that is there: names that are compared as a whole are spelled so.
@@ -193,8 +179,43 @@ Held holds_below(const Process& p, int index, const Folder (&folders)[kDeepest])
     return held;
 }
 
+constexpr int kFirstPause = 10;  // ms between looks at the disk, and then more and more
+constexpr int kLastPause = 250;
+
+// A producer has made one of the folders, or is just making one, and may yet begin a file there.
+bool may_begin_there(const Process& p, int index, const Folder (&folders)[kDeepest]) {
+    const Board& board = p.board;
+    const PortRecord& inport = board.port(index);
+    bool may = false;
+    for (const Folder& folder : folders) may = may || (!folder.none() && past::knows(board, inport.made_folders, key_of(folder).text));
+    for (int k = 0; !may && k < inport.links; ++k) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
+        const TaskRecord& task = board.task(out.task);
+        for (int r = task.first_rank; out.task != inport.task && r < task.first_rank + task.nprocs; ++r) {
+            const uint32_t process = board.rank(r).makes_folder.load();
+            may = may || (process != 0 && !board.is_over(process));
+        }
+    }
+    return may && queue::can_produce(board, index);
+}
+
+// Whether the in-port comes to hold in folders that a producer has made, before the disk has a file of the name. Call with the lock held.
+bool comes_to_hold(Process& p, int index, const char* name, const char* folder, const Folder (&folders)[kDeepest], Board::Lock& lock) {
+    Wait wait(p, WaitFor::data, index, folder, WaitKind::gives_up);
+    for (int pause = kFirstPause; may_begin_there(p, index, folders); pause = std::min(2 * pause, kLastPause)) {
+        if (holds_below(p, index, folders) == Held::yes) return true;
+        lock.release();
+        const int saved = errno;
+        const bool there = raw::access(name) == 0;
+        errno = saved;
+        lock.acquire();
+        if (there || wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return false;
+    }
+    return holds_below(p, index, folders) == Held::yes;
+}
+
 // `waits`: until it is known.
-bool holds(Process& p, int index, const char* name, bool waits) {
+bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose = Purpose::ask) {
     const PortRecord& inport = p.board.port(index);
     const Called wanted = called(inport);
     if (p.board.task(inport.task).folder.inode == 0 || wanted.pattern[0] == '/' || led_step(name)) return true;
@@ -224,6 +245,7 @@ bool holds(Process& p, int index, const char* name, bool waits) {
         if (wait.is_in_vain(lock) || wait.nap(lock) != 0) break;
         held = holds_below(p, index, where);
     }
+    if (held == Held::no && waits && awaits_folders(p, index, purpose) && comes_to_hold(p, index, name, folder, where, lock)) held = Held::yes;
     if (held == Held::yes) known.store(place, std::memory_order_relaxed);
     return held == Held::yes;
 }
@@ -302,7 +324,7 @@ bool is_read(Process& p, int index, Match* match, Purpose purpose) {
     const bool produces = match->outport >= 0;
     if (purpose == Purpose::create && !produces) return !makes_own(p, index, match->name, &match->made);
     const bool waits = purpose == Purpose::read || (!produces && (purpose == Purpose::look || purpose == Purpose::update));
-    if (holds(p, index, match->name, waits)) return true;
+    if (holds(p, index, match->name, waits, purpose)) return true;
     if (waits) explain_elsewhere(p, index, match->name);
     return false;
 }
@@ -331,6 +353,16 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
 }
 
 }  // namespace
+
+Key key_of(const Folder& folder, const char* file) {
+    const uint64_t words[] = {folder.device, folder.inode, hash_text(file)};
+    Key key;
+    char* at = key.text;
+    for (uint64_t word : words)
+        for (int k = 0; k < 16; ++k, word >>= 4) *at++ = static_cast<char>('a' + (word & 15));
+    *at = 0;
+    return key;
+}
 
 bool make_whole(const char* name, char (&out)[kNameMax]) {
     char text[PATH_MAX + kNameMax];

@@ -38,6 +38,15 @@ bool make_whole(const char* name, char (&out)[kNameMax]);
 // A file of the out-port is begun: its readers know where it is. `folder`: that of the name.
 void note_begun(const Process& p, int outport, const char* name, const Folder& folder);
 
+// A folder, or a file in it, as sets of names keep it: without digits, which they take for numbers.
+struct Key {
+    char text[49];
+};
+Key key_of(const Folder& folder, const char* file = "");
+
+// Does the program, for what it says a name, wait until a producer has begun files in its folder? Call with the lock held.
+bool awaits_folders(const Process& p, int inport, Purpose purpose);
+
 // A rank beyond the port's readers has no mark to move.
 bool may_read(const Board& board, int inport, int rank);
 

@@ -103,6 +103,21 @@ void forget_made(const char* name);
 // The process has changed its folder.
 void note_moved();
 
+// While the program makes a folder. Its files there are steps from the first one on; until that is begun, readers that open one by name wait for it.
+class FolderMaking {
+public:
+    FolderMaking();
+    ~FolderMaking();
+    FolderMaking(const FolderMaking&) = delete;
+    FolderMaking& operator=(const FolderMaking&) = delete;
+
+    // It is there now.
+    void done(const char* name);
+
+private:
+    bool active_;
+};
+
 // False only if no port of this task has a name that ends like this one. Costs a comparison of last components.
 bool could_match(const char* name);
 
