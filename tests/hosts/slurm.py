@@ -34,6 +34,7 @@ SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={0}/state
 SlurmdSpoolDir={0}/spool-%n
+TmpFS={0}/tmp-%n
 SlurmctldPidFile={0}/slurmctld.pid
 SlurmdPidFile={0}/slurmd-%n.pid
 ProctrackType=proctrack/linuxproc
@@ -76,6 +77,8 @@ class Slurm:
         for path in (state / "munge", state / "munge/key"):
             shutil.chown(path, "munge", "munge")
         (state / "munge/key").chmod(0o400)
+        for name in self.rig.names:  # PMIx's folders have one name on all nodes
+            (state / f"tmp-{name}").mkdir()
         (state / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         (state / "slurm.conf").write_text(_CONFIGURATION.format(state, ",".join(self.rig.names)))
 

@@ -131,7 +131,7 @@ def workflow(folder: Path, programs: Programs, hosts: int) -> None:
 def temporary() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="here-") as folder:  # Open MPI's daemons each make folders of one name
         rsh = {"WILKINS_RSH": str(HERE), "WILKINS_TEST_TEMPORARY": folder}
-        yield {**os.environ, **rsh, "OMPI_MCA_btl": "tcp,self"}
+        yield {**os.environ, **rsh, "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
 def on_this_machine(folder: Path, hosts: int, limit: float) -> Finished:

@@ -248,6 +248,30 @@ def test_job_steps_are_the_ranks_of_a_run(slurm: Slurm, tmp_path: Path, placemen
     nothing_is_left(slurm)
 
 
+@pytest.mark.needs("mpicc.openmpi")
+def test_job_steps_of_open_mpi(slurm: Slurm, tmp_path: Path) -> None:
+    """Its ranks meet by PMIx."""
+    mixed(tmp_path, "once", "openmpi")
+    words = ["srun", "-N3", "-n5", "-K1", "--mpi=pmix", *WILKINS, "run", "workflow.yaml"]
+    said = slurm.run(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "sum:0 | total 126" in said.stdout
+    nothing_is_left(slurm)
+
+
+@pytest.mark.needs("mpicc.openmpi")
+@pytest.mark.usual("openmpi")
+@pytest.mark.parametrize("family", ["pypi", "openmpi"])
+def test_a_task_on_any_one_node_of_an_allocation(slurm: Slurm, tmp_path: Path, family: str) -> None:
+    """Its mpiexec finds a Slurm that would start its ranks on the first node."""
+    mixed(tmp_path, "once", family)
+    words = ["salloc", "-N3", "--ntasks-per-node=2", *WILKINS, "run", "--timeout", "40", "workflow.yaml"]
+    said = slurm.run(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "sum  | total 126" in said.stdout
+    nothing_is_left(slurm)
+
+
 @pytest.mark.nightly
 def test_a_rank_that_fails_ends_the_job_step(slurm: Slurm, tmp_path: Path) -> None:
     write_program(tmp_path / "fails.py", "from mpi4py import MPI\nif MPI.COMM_WORLD.rank == 2: raise SystemExit(7)\n")
