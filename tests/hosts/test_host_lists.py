@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from support import write_program
 from wilkins.errors import UsageError
 from wilkins.flow.placement import Host
-from wilkins.plan.hosts import expanded, from_allocation, from_file, from_words
+from wilkins.plan.hosts import expanded, flux_resources, from_allocation, from_file, from_words
 
 
 def test_words() -> None:
@@ -59,6 +60,48 @@ def test_slurms_lists() -> None:
     assert expanded("node[0-2,7],login1") == ["node0", "node1", "node2", "node7", "login1"]
     assert expanded("c[08-10]-x") == ["c08-x", "c09-x", "c10-x"]
     assert expanded("r[0-1]n[0-1]") == ["r0n0", "r0n1", "r1n0", "r1n1"]
+
+
+FLUX = """{{"version": 1, "execution": {{"R_lite": {entries}, "nodelist": {names},
+"starttime": 0.0, "expiration": 0.0}}}}"""
+"""As ``flux resource R`` prints it (Flux RFC 20; sets of numbers as in RFC 22, of names as in RFC 29)."""
+
+
+def in_flux(entries: str, names: str) -> tuple[Host, ...]:
+    return from_allocation({"FLUX_URI": "local:///run/flux/local"}, lambda: FLUX.format(entries=entries, names=names))
+
+
+def test_allocations_of_flux() -> None:
+    all_alike = """[{"rank": "0-2", "children": {"core": "0-15", "gpu": "0-3"}}]"""
+    assert in_flux(all_alike, """["corona[171,200-201]"]""") == (
+        *(Host("corona171", 16), Host("corona200", 16), Host("corona201", 16)),
+    )
+    assert in_flux(all_alike, """["i-09b9,i-008f", "i-028d"]""") == (
+        *(Host("i-09b9", 16), Host("i-008f", 16), Host("i-028d", 16)),
+    )
+    mixed = """[{"rank": "0,2", "children": {"core": "0-3,8"}}, {"rank": "1", "children": {"core": "7"}}]"""
+    assert in_flux(mixed, """["a[0-2]"]""") == (Host("a0", 5), Host("a1", 1), Host("a2", 5))
+    assert in_flux(mixed, """["one,one,one"]""") == (Host("one", 5),), "brokers of a test on one machine"
+
+
+def test_flux_where_it_gives_no_hosts() -> None:
+    """In a job's tasks, whose ranks the job starts; and where its variable has come along, but not its command."""
+    inside = {"FLUX_URI": "local:///run/flux/local"}
+    assert from_allocation(inside | {"FLUX_TASK_RANK": "0"}, lambda: "not asked") == ()
+    assert from_allocation(inside, lambda: "") == ()
+    for said in ("nonsense", "{}", FLUX.format(entries='[{"rank": "0-1", "children": {"core": "0"}}]', names='["a"]')):
+        with pytest.raises(UsageError, match="give --hosts"):
+            from_allocation(inside, lambda said=said: said)
+
+
+def test_flux_is_asked_by_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert flux_resources() == ""
+    write_program(tmp_path / "flux", '#!/bin/sh\necho "$@"\n')
+    assert flux_resources() == "resource R\n"
+    write_program(tmp_path / "flux", '#!/bin/sh\necho "flux-resource: ERROR: [Errno 111] refused" >&2\nexit 1\n')
+    with pytest.raises(UsageError, match=r"fails: flux-resource: ERROR: \[Errno 111\] refused; give --hosts"):
+        flux_resources()
 
 
 def test_allocations(tmp_path: Path) -> None:

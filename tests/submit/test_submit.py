@@ -239,7 +239,7 @@ def test_what_a_script_cannot_say(site: Site) -> None:
 def test_a_job_gets_the_nodes_it_asks_for(site: Site) -> None:
     dry = site.submit("heat.yaml", "--scheduler", "slurm", "--nodes", "3", "--dry-run")
     assert "#SBATCH --nodes=3\n" in dry.out
-    assert "leave --nodes away" in site.told("heat.yaml", "--scheduler", "flux", "--nodes", "2", code=2)
+    assert "# flux: --nodes=2\n" in site.submit("heat.yaml", "--scheduler", "flux", "--nodes", "2", "--dry-run").out
 
 
 def test_a_job_gets_the_gpus_of_its_tasks(site: Site) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from wilkins.errors import UsageError
@@ -13,6 +15,9 @@ _HOST = re.compile(r"(?P<name>[^\s:=,]+)(?::(?P<count>\d+))?")
 _SLOTS = re.compile(r"(?:slots|max[-_]slots)\s*=\s*(?P<count>\d+)")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _GROUP = re.compile(r"((?:[^,\[]|\[[^\]]*\])+)(?:,|$)")
+_IDS = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+))?")
+_FLUX_S = 20.0
+"""Seconds for Flux to answer."""
 _REPEATED = re.compile(r"(?P<count>\d+)(?:\(x(?P<times>\d+)\))?")
 
 
@@ -62,12 +67,64 @@ def from_file(path: Path) -> tuple[Host, ...]:
     return _checked(_joined(found), str(path))
 
 
-def from_allocation(environment: Mapping[str, str]) -> tuple[Host, ...]:
-    """Hosts that a scheduler has given to this process: Slurm's, PBS's or LSF's; none outside of an allocation.
+def flux_resources() -> str:
+    """What Flux says of the resources of the instance in which this process is; empty: its command is not here.
+
+    Raises:
+        UsageError: it does not answer.
+    """
+    words = ["flux", "resource", "R"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_FLUX_S, check=True)
+    except FileNotFoundError:
+        return ""
+    except subprocess.TimeoutExpired:
+        reason = f"it does not answer within {_FLUX_S:g} s"
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = (getattr(error, "stderr", "") or str(error)).strip()
+    else:
+        return done.stdout
+    raise UsageError(f"{' '.join(words)}, which tells the hosts of this Flux job, fails: {reason}; give --hosts")
+
+
+def from_flux(text: str) -> tuple[Host, ...]:
+    """Hosts of a resource set as ``flux resource R`` prints it (Flux RFC 20), each with as many slots as it has cores.
+
+    Raises:
+        UsageError: the text is something else.
+    """
+    try:
+        told = json.loads(text)["execution"]
+        cores = {
+            rank: len(list(_ids(entry["children"]["core"]))) for entry in told["R_lite"] for rank in _ids(entry["rank"])
+        }
+        names = [name for group in told["nodelist"] for name in expanded(group)]
+        slots: dict[str, int] = {}
+        for rank, name in zip(sorted(cores), names, strict=True):
+            slots[name] = max(slots.get(name, 0), cores[rank])  # several brokers may be on one host
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"flux resource R says {text.strip()[:200]!r}, and no hosts with cores; give --hosts"
+        ) from error
+    return _checked([Host(*pair) for pair in slots.items()], "flux resource R")
+
+
+def _ids(text: str) -> Iterator[int]:
+    """The numbers of a set as Flux writes it: ``0-2,7``."""
+    for match in _IDS.finditer(text):
+        yield from range(int(match["first"]), int(match["last"] or match["first"]) + 1)
+
+
+def from_allocation(environment: Mapping[str, str], resources: Callable[[], str] = flux_resources) -> tuple[Host, ...]:
+    """Hosts that a scheduler has given to this process: Flux's, Slurm's, PBS's or LSF's; none outside of an allocation.
+
+    `resources`: asks Flux, which runs inside the allocations of others, too.
 
     Raises:
         UsageError: what the scheduler says cannot be understood.
     """
+    if environment.get("FLUX_URI") and "FLUX_TASK_RANK" not in environment and (said := resources()):
+        return from_flux(said)
     if nodes := environment.get("SLURM_JOB_NODELIST"):
         counts = environment.get("SLURM_TASKS_PER_NODE") or environment.get("SLURM_JOB_CPUS_PER_NODE") or ""
         names = expanded(nodes)

@@ -85,8 +85,6 @@ def _flux(job: JobRequest) -> Iterator[str]:
 
 
 def _flux_lacks(job: JobRequest) -> str:
-    if job.nodes > 1:
-        return "a run cannot find the nodes of a Flux job by itself; leave --nodes away, or submit a script of your own"
     return "Flux does not deal memory out; leave --memory away" if job.memory else ""
 
 

@@ -40,9 +40,9 @@ MPIEXEC_DEFAULTS = {
     "OMPI_MCA_ras": _NO_SCHEDULER,
     "OMPI_MCA_plm": _NO_SCHEDULER,
 }
-"""What an mpiexec finds unless the user says otherwise: it starts ranks as its children, and asks no scheduler. Within an
-allocation it would ask for a job step, and the step of one task would wait until that of another has ended; on any node
-but the first, Open MPI's would start the ranks on the first one, and MPICH's would divide by zero."""
+"""What an mpiexec finds unless the user says otherwise: it starts ranks as its children, and asks no scheduler. Within
+an allocation it would ask for a job step, and the step of one task would wait until that of another has ended; on any
+node but the first, Open MPI's would start the ranks on the first one, and MPICH's would divide by zero."""
 
 
 def without_mpi_job(environment: Mapping[str, str]) -> dict[str, str]:
