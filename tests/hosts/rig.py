@@ -137,10 +137,17 @@ class Rig:
 
     def traffic(self, host: str) -> tuple[int, int]:
         """Bytes that a host has sent and received, with all headers."""
+        return self._counts(host, "tx_bytes", "rx_bytes")
+
+    def sent(self, host: str) -> tuple[int, int]:
+        """Bytes that a host has sent, with all headers, and packets (of up to 64 KiB, with bare acknowledgements)."""
+        return self._counts(host, "tx_bytes", "tx_packets")
+
+    def _counts(self, host: str, one: str, other: str) -> tuple[int, int]:
         folder = "/sys/class/net/e0/statistics"
-        words = self.on(host, "cat", f"{folder}/tx_bytes", f"{folder}/rx_bytes")
-        sent, received = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
-        return int(sent), int(received)
+        words = self.on(host, "cat", f"{folder}/{one}", f"{folder}/{other}")
+        first, second = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        return int(first), int(second)
 
     def signal(self, host: str, pattern: str, number: int) -> None:
         """Send a signal to the programs on a host whose command line matches."""

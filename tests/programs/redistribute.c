@@ -1,5 +1,8 @@
-/* A matrix that ranks write by rows and others read by columns: redistribute write STEPS ROWS COLUMNS, redistribute read STEPS.
-   Element (i, j) of step s is s + i + j / 2^20. */
+/* A matrix that ranks write by rows and others read by columns:
+
+       redistribute write STEPS TRANSFER ROWS COLUMNS FILL        redistribute read STEPS TRANSFER
+
+   TRANSFER is "collective" or "independent", FILL "value" or "never". Element (i, j) of step s is s + i + j / 2^20. */
 #include <hdf5.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -21,19 +24,25 @@ static void share(hsize_t total, hsize_t* first, hsize_t* count) {
     *count = total * (hsize_t)(rank + 1) / (hsize_t)size - *first;
 }
 
-static void do_step(int step, int writes, hsize_t rows, hsize_t columns) {
+static int writes, collective, filled;
+
+static void do_step(int step, hsize_t rows, hsize_t columns) {
     char name[32];
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), transfer = H5Pcreate(H5P_DATASET_XFER), file, data, space, memory;
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), transfer = H5Pcreate(H5P_DATASET_XFER);
+    hid_t create = H5Pcreate(H5P_DATASET_CREATE), file, data, space, memory;
     hsize_t extent[2] = {rows, columns}, first[2] = {0, 0}, count[2], i, j;
+    const double fill = -1;
     double* values;
     H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL);
-    H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE);
+    if (collective) H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE);
     snprintf(name, sizeof(name), "matrix%d.h5", step);
     file = writes ? H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, access) : H5Fopen(name, H5F_ACC_RDONLY, access);
     need(file >= 0, "cannot open");
     if (writes) {
         space = H5Screate_simple(2, extent, NULL);
-        data = H5Dcreate2(file, "x", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        if (filled) H5Pset_fill_value(create, H5T_NATIVE_DOUBLE, &fill);
+        else H5Pset_fill_time(create, H5D_FILL_TIME_NEVER);
+        data = H5Dcreate2(file, "x", H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, create, H5P_DEFAULT);
     } else {
         data = H5Dopen2(file, "x", H5P_DEFAULT);
         space = H5Dget_space(data);
@@ -56,18 +65,22 @@ static void do_step(int step, int writes, hsize_t rows, hsize_t columns) {
     H5Sclose(memory);
     H5Sclose(space);
     H5Dclose(data);
+    H5Pclose(create);
     H5Pclose(transfer);
     H5Pclose(access);
     need(H5Fclose(file) >= 0, "cannot close");
 }
 
 int main(int argc, char** argv) {
-    int step, steps, writes;
+    int step, steps;
     MPI_Init(&argc, &argv);
-    writes = argc > 4 && strcmp(argv[1], "write") == 0;
+    need(argc > 3, "what is to be done?");
+    writes = argc > 6 && strcmp(argv[1], "write") == 0;
     steps = atoi(argv[2]);
+    collective = strcmp(argv[3], "collective") == 0;
+    filled = writes && strcmp(argv[6], "value") == 0;
     for (step = 0; step < steps; ++step)
-        do_step(step, writes, writes ? (hsize_t)atol(argv[3]) : 0, writes ? (hsize_t)atol(argv[4]) : 0);
+        do_step(step, writes ? (hsize_t)atol(argv[4]) : 0, writes ? (hsize_t)atol(argv[5]) : 0);
     MPI_Finalize();
     return 0;
 }
