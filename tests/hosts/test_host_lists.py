@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_flux_where_it_gives_no_hosts() -> None:
     assert from_allocation(inside, lambda: "") == ()
     for said in ("nonsense", "{}", FLUX.format(entries='[{"rank": "0-1", "children": {"core": "0"}}]', names='["a"]')):
         with pytest.raises(UsageError, match="give --hosts"):
-            from_allocation(inside, lambda said=said: said)
+            from_allocation(inside, partial(str, said))
 
 
 def test_flux_is_asked_by_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
