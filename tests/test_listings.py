@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from streams import Streams, steps
 
-from support import MPIEXEC, WAITS, must_run, wait_for, write_program
+from support import MPIEXEC, WAITS, Finished, must_run, wait_for, write_program
 from wilkins.transport.board import Board
 from wilkins.transport.plan_table import BoardChannel, BoardPort, BoardTask
 
@@ -416,9 +416,8 @@ class TestWholeSeries:
         )
         assert streams.got("count") == ["12 plt0000.h5"]
 
-    @pytest.mark.one_host("what waits to be listed takes memory on the reader's host, which has no files of it")
-    def test_memory_that_the_series_outgrows(self, tmp_path: Path) -> None:
-        """The run stops with an error that names the remedy, which is one."""
+    def outgrown(self, tmp_path: Path, more: str, code: int = 0) -> tuple[Streams, Finished]:
+        """A run with steps that take more than the port's memory together."""
         streams = Streams(tmp_path)
         streams.program("average.py", AVERAGE)
         streams.program(
@@ -427,13 +426,21 @@ class TestWholeSeries:
             "        file['step'] = n\n        file['x'] = numpy.zeros(100_000)\n",
         )
         tasks = (
-            "- {func: ./large.py, nprocs: 1, outports: [{filename: 'plt*.h5', memory: 4MiBMODE}]}\n"
+            f"- {{func: ./large.py, nprocs: 1, outports: [{{filename: 'plt*.h5', memory: 4MiB{more}}}]}}\n"
             "- {func: ./average.py, nprocs: 1, inports: [{filename: 'plt*.h5', listing: end}]}\n"
         )
-        ran = streams.run(tasks.replace("MODE", ""), code=1)
+        return streams, streams.run(tasks, code=code)
+
+    @pytest.mark.one_host("it ends when the programs of all hosts have waited for each other a while")
+    def test_memory_that_the_series_outgrows(self, tmp_path: Path) -> None:
+        """The run stops with an error that names the remedy."""
+        _, ran = self.outgrown(tmp_path, "", code=1)
         assert "mode: both" in ran.err
         assert "listing: end" in ran.err
-        streams.run(tasks.replace("MODE", ", mode: both"))
+
+    def test_a_series_that_waits_on_disk(self, tmp_path: Path) -> None:
+        """It is that remedy. On a reader's host without the disk it takes memory, and is not held up for that."""
+        streams, _ = self.outgrown(tmp_path, ", mode: both")
         assert streams.got("average") == ["5.5 12"]
 
 

@@ -310,13 +310,21 @@ def _half(plan: Plan, relay: Relay, what: str, tasks: list[TaskPlan], ports: lis
             direction="in" if direction == "in" else "out",
             pattern=outport.pattern,
             mode=outport.mode if direction == "in" else "memory",
-            cap_bytes=outport.cap_bytes if direction == "out" else 0,
+            cap_bytes=_cap(plan, relay, outport) if direction == "out" else 0,
             part_of=_part_of(plan, outport) if direction == "out" else 0,
             far_host=other + 1,
             origin=outport.origin,
         )
     )
     return len(ports) - 1
+
+
+def _cap(plan: Plan, relay: Relay, outport: PortPlan) -> int:
+    """What steps may take on the reader's host. None there is on disk: so what would wait on the producer's disk, to be
+    listed together, may take all that it needs."""
+    inports = (plan.ports[plan.channels[channel].inport] for channel in relay.channels)
+    waits_on_disk = outport.mode == "both" and any(inport.listing == "end" for inport in inports)
+    return 0 if waits_on_disk else outport.cap_bytes
 
 
 def _carried(plan: Plan, relay: Relay) -> str:
