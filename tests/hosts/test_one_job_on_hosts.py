@@ -101,6 +101,10 @@ def test_mpi_tasks_and_a_plain_one(rig: Rig, tmp_path: Path, family: str, hosts:
     assert log(tmp_path, "each") == "1 of 2\n21 of 2\n41 of 2\n"
     assert log(tmp_path, "sum.0") == "total 126\n"
     assert "sum:0 | total 126" in finished.out
+    logs = (tmp_path / "wilkins-runs/latest").rglob("*.log")
+    assert {path.name for path in logs if path.name.startswith(("sim.", "sum."))} == {
+        *("sim.0.log", "sim.1.log", "sum.0.log", "sum.1.log")
+    }, "as on one host"
 
 
 @pytest.mark.nightly

@@ -73,6 +73,9 @@ class _World(Spanning):
         place = next(place for place in self.whole if number in self.numbers(place))
         return place, number - self.numbers(place).start
 
+    def prints_elsewhere(self, task: TaskPlan) -> bool:
+        return env.joins_world(task) or super().prints_elsewhere(task)
+
     def starts(self, task: TaskPlan) -> bool:
         return env.joins_world(task) and task.index not in self._started
 

@@ -144,6 +144,10 @@ class Spanning:
         span.write_settings(path, env.merged(base, self.own_variables(task), layer), task.cwd)
         self._settings.append(path)
 
+    def prints_elsewhere(self, task: TaskPlan) -> bool:
+        """Is what the task prints not for this host alone to write?"""
+        return task.is_part and not self.leads(task.index)
+
     def starts(self, task: TaskPlan) -> bool:
         """Is it not for this host alone to start the task's program?"""
         return task.is_part
@@ -331,7 +335,12 @@ class Keeper:
                         task,
                         board,
                         ports,
-                        Log(task.name, self._records(task).log_path(task.name), terminal),
+                        Log(
+                            task.name,
+                            self._records(task).log_path(task.name),
+                            terminal,
+                            spare=self._spanning.prints_elsewhere(task),
+                        ),
                         start,
                         _Ends(board, self._spanning, self._control),
                         TaskTrace(board, task.index),

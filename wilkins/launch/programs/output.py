@@ -129,13 +129,16 @@ class Terminal:
 class Log:
     """A task's log file, which goes on over its starts.
 
+    `spare`: others write what the task prints, so that nothing stays of it if nothing is written.
+
     Raises:
         ResourceError: it cannot be made.
     """
 
-    def __init__(self, name: str, path: Path, terminal: Terminal) -> None:
+    def __init__(self, name: str, path: Path, terminal: Terminal, *, spare: bool = False) -> None:
         self.name = name
         self.path = path
+        self._spare = path if spare else None
         self._terminal = terminal
         self._shown = True
         try:
@@ -145,6 +148,8 @@ class Log:
 
     def close(self) -> None:
         """Close the file."""
+        if self._spare is not None and os.fstat(self._file).st_size == 0:
+            self._spare.unlink(missing_ok=True)
         os.close(self._file)
 
     def write(self, data: bytes) -> None:
