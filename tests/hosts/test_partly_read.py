@@ -66,7 +66,7 @@ def test_a_reader_of_a_part_moves_that_part(tmp_path: Path, parts: int) -> None:
     pseudo.programs(tmp_path)
     crossing = run(tmp_path, pair(12, 16_000_000, parts), "a:1,b:1")
     assert crossing["steps"] == 12
-    assert 1 / parts <= crossing["moved"] / crossing["bytes"] <= 1.1 / parts
+    assert 0.999 / parts <= crossing["moved"] / crossing["bytes"] <= 1.1 / parts
 
 
 def test_a_step_that_nobody_reads_stays_where_it_was_made(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@
 namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
-inline constexpr uint32_t kLayout = 30;                 // raised whenever a record changes
+inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
+inline constexpr uint32_t kLayout = 31;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -352,7 +353,6 @@ struct SourceRecord {
     uint64_t replaced_steps;  // how many these are
     char cwd[kNameMax];       // the process's folder when the last file was named
     uint64_t cwds;            // how often that has changed
-    char lends_at[kNameMax];  // of a relay: where the host that makes its steps gives what is absent of one that is lent (address:port)
     uint64_t came_to;         // of a relay: Origin::stamp of its last step
     std::atomic<uint64_t> left;   // bytes of its steps that have not come
     std::atomic<uint64_t> asked;  // messages for those that have come afterwards
@@ -366,13 +366,22 @@ struct Origin {
     uint64_t before;  // offset of uint64_t[ports whose steps come from that host]: the stamp of each one's newest step up to there
 };
 
-// A step that was made on another host: blocks of it may be absent here until they are read (see store/lent.hpp).
+// Why bytes of a published step may be absent here until they are read.
+enum class Absence : uint32_t {
+    none,
+    lent,       // it was made on another host (see store/lent.hpp)
+    scattered,  // ranks on other hosts have written them (see store/homes.hpp)
+};
+
+// A step of which bytes are on other hosts.
 struct Lent {
-    uint32_t is;
-    int32_t slot;                  // on that host's board
-    uint64_t stamp;                // there
-    std::atomic<uint64_t> absent;  // blocks
-    SharedLock bringing;           // held by the process that brings some
+    Absence is;
+    int32_t slot;                   // on the board of the host that has made it
+    uint64_t stamp;                 // there
+    std::atomic<uint64_t> absent;   // sectors, of a published one
+    std::atomic<uint64_t> sectors;  // entries of its table of homes that may be set
+    std::atomic<uint32_t> pinned;   // its program has a descriptor of the arena: all its bytes have to be there
+    SharedLock bringing;            // held by the process that changes that table
 };
 
 // A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".

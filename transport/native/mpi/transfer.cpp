@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/raw.hpp"
 #include "board/arena.hpp"
@@ -92,8 +94,24 @@ int write_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
     return error != 0 ? error : gathered.flush();
 }
 
+// What is going to be read comes from other hosts in one go.
+void bring_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsigned char* buffer, int64_t end) {
+    std::vector<ByteRange> ranges;
+    const auto note = [&](int64_t place, unsigned char*, int64_t length) {
+        const int64_t last = std::min(place + length, end);
+        if (place >= last) return false;
+        const auto from = static_cast<uint64_t>(place), to = static_cast<uint64_t>(last);
+        if (!ranges.empty() && ranges.back().end == from) ranges.back().end = to;
+        else ranges.push_back({from, to});
+        return true;
+    };
+    for_each_piece(std::move(file), disp, std::move(memory), buffer, note);
+    step.bring(ranges);
+}
+
 void read_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsigned char* buffer, int64_t* bytes) {
     const auto end = static_cast<int64_t>(step.eof());
+    if (step.may_lack()) bring_pieces(step, file, disp, memory, buffer, end);
     const auto move = [&](int64_t place, unsigned char* at, int64_t length) {
         const int64_t there = std::min(length, end - place);
         if (there <= 0) return false;

@@ -99,18 +99,19 @@ int open_match(const Match& match, int flags, Opener by) {
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
     }
-    if (file && file->is_far()) file = borrow_far(file, &error);
+    const bool writable = (flags & O_ACCMODE) != O_RDONLY;
+    // What is only read does not go back: others may write it meanwhile.
+    if (file && file->is_far()) file = writable ? borrow_far(file, &error) : private_copy(file, &error);
     if (!file) {
         errno = error;
         return -1;
     }
-    const bool writable = (flags & O_ACCMODE) != O_RDONLY;
     if (plan.empty) error = file->set_eof(0);
     int fd = -1;
     KernelFile* kernel_file = nullptr;
     const bool is_new = !error && plan.pending != OpenStep::Pending::update && file->eof() == 0;
     if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
-    else if (!error) fd = reopen(file->descriptor(), O_RDONLY | (flags & O_CLOEXEC));
+    else if (!error) fd = reopen(descriptor_to_read(file), O_RDONLY | (flags & O_CLOEXEC));
     if (fd < 0 && !error) error = errno;
     auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, flags, by, kernel_file);
     if (!error && !step) error = ENOMEM;

@@ -19,6 +19,7 @@
 #include "queue/origins.hpp"
 #include "queue/queue.hpp"
 #include "store/kept_elsewhere.hpp"
+#include "store/homes.hpp"
 #include "store/lent.hpp"
 #include "store/parts.hpp"
 #include "waiting/wait.hpp"
@@ -44,8 +45,8 @@ struct Ask {
     uint64_t ranges;
 };
 
-// No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before) and the ranges that are
-// brought follow, and then those bytes.
+// No name: the stream has ended. The folder, the name, what else was published before it there (see queue::before), the ranges that are
+// brought and where others are follow, and then those bytes.
 struct Head {
     uint32_t folder;  // bytes of the folder in which its producer named the step
     uint32_t name;    // of that name
@@ -55,6 +56,8 @@ struct Head {
     uint64_t published;  // its place in the order of publication, on its host
     uint64_t before;
     uint64_t ranges;
+    uint64_t hosts;  // that have bytes of it, which this one has not: their addresses follow the ranges, after that of the host on which it was made,
+    uint64_t runs;   // and then who has which
 };
 
 // Moves so many bytes by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an exception to raise.
@@ -115,23 +118,27 @@ int take_next(int index, StepFile** step, char* name, char* folder, std::vector<
     return error;
 }
 
-// What there is of these ranges in a step.
-std::vector<lent::Range> inside(const std::vector<lent::Range>& asked, uint64_t size) {
-    std::vector<lent::Range> found;
+// What there is here of these ranges in a step.
+std::vector<homes::Range> inside(const StepFile& step, const std::vector<homes::Range>& asked) {
+    const uint64_t size = step.eof();
+    if (step.state->lent) return homes::here_among(step.state->slot, asked, size);
+    std::vector<homes::Range> found;
     if (size <= kSmall) return {{0, size}};
-    for (const lent::Range& range : asked)
+    for (const homes::Range& range : asked)
         if (range.begin < size) found.push_back({range.begin, std::min(range.end, size)});
     return found;
 }
 
 int send_step(int wire, const StepFile& step, const char* name, const char* folder, const std::vector<uint64_t>& before,
-              const std::vector<lent::Range>& asked) {
+              const std::vector<homes::Range>& asked) {
     const uint64_t size = step.eof();
-    const std::vector<lent::Range> brought = inside(asked, size);
+    const std::vector<homes::Range> brought = inside(step, asked);
+    const std::vector<homes::Host> hosts = step.state->lent ? homes::hosts(step.state->slot) : std::vector<homes::Host>();
+    const std::vector<homes::Run> runs = step.state->lent ? homes::runs_of(step.state->slot, 0, size) : std::vector<homes::Run>();
     const StepToken token = step.token();
     const uint64_t number = process().board.slot(token.slot).sequence;
     const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, number, token, step.state->published,
-                       before.size(), brought.size()};
+                       before.size(), brought.size(), hosts.size(), runs.size()};
     std::vector<char> text;
     const auto add = [&text](const void* from, size_t count) {
         text.insert(text.end(), static_cast<const char*>(from), static_cast<const char*>(from) + count);
@@ -140,9 +147,12 @@ int send_step(int wire, const StepFile& step, const char* name, const char* fold
     add(folder, head.folder);
     add(name, head.name);
     add(before.data(), before.size() * sizeof(uint64_t));
-    add(brought.data(), brought.size() * sizeof(lent::Range));
+    add(brought.data(), brought.size() * sizeof(homes::Range));
+    if (!hosts.empty()) add(homes::lead(step.state->slot), kAddressMax);
+    for (const homes::Host& host : hosts) add(host.where, kAddressMax);
+    add(runs.data(), runs.size() * sizeof(homes::Run));
     if (const int error = transmit(wire, text.data(), text.size(), brought.empty() || size == 0 ? 0 : MSG_MORE)) return error;
-    for (const lent::Range& range : brought) {
+    for (const homes::Range& range : brought) {
         const int flags = range.end == brought.back().end ? 0 : MSG_MORE;
         if (const int error = transmit(wire, step.data() + range.begin, range.end - range.begin, flags)) return error;
     }
@@ -165,7 +175,7 @@ StepFile* sent = nullptr;  // stays until the next one is asked for: if it has t
 // where is not known any more; ECONNRESET: the receiver has left; EINTR: the run is being stopped, or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_send(int index, int wire, char* name, char* folder)) {
     Ask ask{};
-    std::vector<lent::Range> asked;
+    std::vector<homes::Range> asked;
     std::vector<uint64_t> before;
     name[0] = 0;
     if (const int error = receive(wire, &ask, sizeof(ask))) return error;
@@ -188,35 +198,55 @@ KeptElsewhere& kept() {
 }
 
 // What the next step is to bring along: what was read of the last one of which that is known.
-std::vector<lent::Range> wanted() {
+std::vector<homes::Range> wanted() {
     const Process& p = process();
     const bool lends = p.board.port(p.first_port).habits.mode == Mode::memory && kept().count() < kMostLent;
-    return lends ? lent::last_used() : std::vector<lent::Range>{{0, UINT64_MAX}};
+    return lends ? lent::last_used() : std::vector<homes::Range>{{0, UINT64_MAX}};
 }
 
-bool are_sound(const std::vector<lent::Range>& ranges, uint64_t size) {
+bool are_sound(const std::vector<homes::Range>& ranges, uint64_t size) {
     uint64_t end = 0;
-    for (const lent::Range& range : ranges) {
-        if (range.begin < end || range.begin % kBlock != 0 || range.end > size || (range.end % kBlock != 0 && range.end != size)) return false;
+    for (const homes::Range& range : ranges) {
+        if (range.begin < end || range.begin % homes::kSector != 0 || range.end > size || (range.end % homes::kSector != 0 && range.end != size)) return false;
         end = range.end;
     }
     return true;
 }
 
-// The step's bytes come, or some of them: the others stay at `lender`.
-int fill(int wire, const StepFile& step, const Head& head, const std::vector<lent::Range>& brought, const char* lender) {
+// Where bytes are that the sender has not. Returns 0 or an errno.
+int receive_elsewhere(int wire, const Head& head, lent::Elsewhere* elsewhere) {
+    if (head.hosts > homes::kMostHosts) return EPROTO;
+    *elsewhere = {};
+    if (const int error = head.hosts > 0 ? receive(wire, elsewhere->lead, kAddressMax) : 0) return error;
+    for (uint64_t k = 0; k < head.hosts; ++k) {
+        homes::Host host = {};
+        if (const int error = receive(wire, host.where, kAddressMax)) return error;
+        host.where[kAddressMax - 1] = 0;
+        elsewhere->hosts.push_back(host);
+    }
+    elsewhere->lead[kAddressMax - 1] = 0;
+    if (const int error = receive_list(wire, head.runs, &elsewhere->runs)) return error;
+    const auto known = [&](const homes::Run& run) { return run.host <= head.hosts; };
+    return std::all_of(elsewhere->runs.begin(), elsewhere->runs.end(), known) ? 0 : EPROTO;
+}
+
+// The step's bytes come, or some of them: the others stay at `lender`, and at hosts that have parts. Of what was asked for, they come from there, too.
+int fill(int wire, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked, const std::vector<homes::Range>& brought,
+         const lent::Elsewhere& elsewhere, const char* lender) {
     uint64_t count = 0;
-    for (const lent::Range& range : brought) {
+    for (const homes::Range& range : brought) {
         if (const int error = receive(wire, step.data() + range.begin, range.end - range.begin)) return error;
         count += range.end - range.begin;
     }
     if (count == head.size) return 0;
     int error = 0;
-    std::unique_ptr<FarFile> keeps = FarFile::open(lender, head.token, Use::keep, step.name(), &error);
+    std::unique_ptr<FarFile> keeps = FarFile::open(lender, head.token, Use::keep, step.name(), "", &error);
     if (!keeps) return error;
-    lent::lend(step, brought, head.token, lender);
+    if ((error = lent::lend(step, brought, head.token, lender, elsewhere))) return error;
     kept().add(step.token().slot, step.token().stamp, std::move(keeps));
-    return 0;
+    if (elsewhere.hosts.empty()) return 0;
+    PythonUnlocked python;
+    return homes::bring(step.state, asked.data(), asked.size(), homes::kUnread);
 }
 
 int note_origin(const StepFile& step, uint64_t published, const std::vector<uint64_t>& before) {
@@ -225,11 +255,13 @@ int note_origin(const StepFile& step, uint64_t published, const std::vector<uint
     return queue::note_origin(board, board.slot(step.state->slot), published, before) ? 0 : EPROTO;
 }
 
-int receive_step(int wire, const char* name, const Head& head, const char* lender) {
+int receive_step(int wire, const char* name, const Head& head, const std::vector<homes::Range>& asked, const char* lender) {
     std::vector<uint64_t> before;
-    std::vector<lent::Range> brought;
+    std::vector<homes::Range> brought;
+    lent::Elsewhere elsewhere;
     if (const int error = receive_list(wire, head.before, &before)) return error;
     if (const int error = receive_list(wire, head.ranges, &brought)) return error;
+    if (const int error = receive_elsewhere(wire, head, &elsewhere)) return error;
     Match match;
     if (!are_sound(brought, head.size) || !match_name(name, &match, Purpose::create) || match.outport < 0) return EPROTO;
     int error = 0;
@@ -238,7 +270,7 @@ int receive_step(int wire, const char* name, const Head& head, const char* lende
     process().board.slot(step->token().slot).numbered = head.number + 1;
     error = note_origin(*step, head.published, before);
     if (!error) error = step->prepare_write(0, head.size, true);
-    if (!error) error = fill(wire, *step, head, brought, lender);
+    if (!error) error = fill(wire, *step, head, asked, brought, elsewhere, lender);
     if (error) discard_step(step);
     else close_step(step);
     return error;
@@ -250,13 +282,13 @@ int receive_step(int wire, const char* name, const Head& head, const char* lende
 // what is absent (address:port). Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped,
 // or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_receive(int wire, const char* lender, char* name, char* folder)) {
-    const std::vector<lent::Range> wants = wanted();
+    const std::vector<homes::Range> wants = wanted();
     const Ask ask = {wants.size()};
     Head head{};
     char above[kNameMax] = {};
     name[0] = 0;
     if (const int error = transmit(wire, &ask, sizeof(ask), wants.empty() ? 0 : MSG_MORE)) return error;
-    if (const int error = transmit(wire, wants.data(), wants.size() * sizeof(lent::Range), 0)) return error;
+    if (const int error = transmit(wire, wants.data(), wants.size() * sizeof(homes::Range), 0)) return error;
     if (const int error = receive(wire, &head, sizeof(head))) return error;
     if (!head.name) return kEnd;
     if (head.name >= kNameMax || head.folder >= kNameMax) return EPROTO;
@@ -267,7 +299,7 @@ WILKINS_API(int, wilkins_relay_receive(int wire, const char* lender, char* name,
         if (chdir(above) != 0) return errno;
         strcpy(folder, above);
     }
-    return receive_step(wire, name, head, lender);
+    return receive_step(wire, name, head, wants, lender);
 } WILKINS_OR(errno)
 
 // No step will come any more, and the task's readers may know. Waits until they can read no step of which bytes are absent. Returns 0, or EINTR: the

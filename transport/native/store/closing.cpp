@@ -12,6 +12,7 @@
 #include "queue/resting.hpp"
 #include "store/actions.hpp"
 #include "store/disk.hpp"
+#include "store/homes.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 
@@ -49,6 +50,15 @@ int settle_on_disk(const StepFile* file) {
     return error;
 }
 
+// Ranks on other hosts have bytes of the file: they stay there until readers ask for them, or come now, if others than readers may want them.
+int settle_elsewhere(const StepFile* file) {
+    StepFile::State* const state = file->state;
+    const Habits* const habits = habits_of(file);
+    const bool stay = habits->mode == Mode::memory && !rests(*habits) && !takes_snapshots(*habits) && !actions::keeps_back();
+    const homes::Range all = {0, file->eof()};
+    return stay && homes::scatter(state) ? 0 : homes::bring(state, &all, 1);
+}
+
 // The arena becomes exactly the file: no stale byte below its end, nothing behind it.
 int complete(StepFile* file) {
     Process& p = process();
@@ -60,6 +70,12 @@ int complete(StepFile* file) {
     if (int error = slot.broken.load()) return error;
     const uint64_t size = file->eof();
     const uint64_t blocks = (size + kBlock - 1) / kBlock;
+    const bool scattered = slot.lent.is == Absence::none && homes::any(slot);
+    if (scattered) {
+        if (int error = file->reserve(size)) return error;
+        if (int error = open_to(file->state->mapping, slot.reserved.load())) return error;
+        if (int error = settle_elsewhere(file)) return error;
+    }
     bool stale = slot.reserved.load() < size;
     for (uint64_t b = 0; b < blocks && !stale; ++b) stale = file->state->mapping.blocks[b].load() < kValid;
     if (stale) {

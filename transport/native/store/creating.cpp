@@ -212,7 +212,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     if (!*error) {
         // The table first: if this process dies in between, the next writer empties it again.
         SlotRecord& slot = board.slot(index);
-        lent::note_use(slot, mapping.blocks);
+        lent::note_use(index, mapping.blocks);
         memset(static_cast<void*>(mapping.blocks), 0, slot.touched.load());
         WILKINS_FAULT_POINT("create.emptied");
         slot.touched.store(0);
@@ -253,6 +253,8 @@ StepFile* continue_own(const Match& match, int* error) {
     if (file) {
         const uint64_t size = old->eof();
         *error = file->reserve(size);
+        old->prepare_read(0, size);
+        if (!*error) *error = old->settle();
         if (!*error) *error = file->write(0, old->data(), size);
         if (*error) {
             discard_step(file);

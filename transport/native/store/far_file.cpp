@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "base/raw.hpp"
 #include "store/far_wire.hpp"
+#include "store/homes.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins {
@@ -23,6 +25,8 @@ namespace {
 // while the other one does.
 constexpr size_t kMostAsked = 256;
 constexpr size_t kUnsent = 1 << 16;
+// Of fewer bytes, to say where they are costs more than to send them.
+constexpr uint64_t kWorthKeeping = 8 * homes::kSector;
 
 int connect_to(const std::string& address, const std::string& port, int* error) {
     addrinfo wanted{};
@@ -68,7 +72,7 @@ const char* served_at() {
     return where != nullptr ? where : "";
 }
 
-std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, int* error) {
+std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error) {
     const std::string place = where;
     const size_t colon = place.rfind(':');
     if (colon == std::string::npos) {
@@ -82,11 +86,17 @@ std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token
     hello.token = token;
     hello.use = use;
     strncpy(hello.name, name, sizeof(hello.name) - 1);
+    strncpy(hello.address, address, sizeof(hello.address) - 1);
     file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
     file->push();
     far::Opened opened{};
     *error = file->receive(&opened, sizeof(opened)) ? static_cast<int>(opened.error) : file->error_;
     file->token_ = opened.token;
+    int unkept = 0;
+    if (opened.number != 0 && (file->part_ = Part::open(where, opened.token.slot, true, &unkept)) != nullptr) {
+        file->number_ = opened.number;
+        file->part_->begin(opened.token.stamp, address);
+    }
     return *error == 0 ? std::move(file) : nullptr;
 }
 
@@ -156,31 +166,121 @@ void FarFile::collect() {
     push();
     const std::vector<Asked> asked = std::move(asked_);
     asked_.clear();
+    std::vector<Elsewhere> elsewhere;
     for (const Asked& one : asked) {
-        uint64_t nothing = 0;
-        if (const int error = answer(&nothing)) {
+        uint64_t runs = 0;
+        if (const int error = answer(&runs)) {
             fail(error);
             return;
         }
-        if (!receive(one.memory, one.length)) return;
+        if (!collect_one(one, runs, &elsewhere)) return;
     }
+    if (!elsewhere.empty()) read_elsewhere(elsewhere);
+}
+
+// The answer to one that was asked for. False: the connection is broken.
+bool FarFile::collect_one(const Asked& asked, uint64_t count, std::vector<Elsewhere>* elsewhere) {
+    if (count == 0) return receive(asked.memory, asked.length);
+    if (count > asked.length) {
+        fail(EPROTO);
+        return false;
+    }
+    std::vector<homes::Run> runs(count);
+    if (!receive(runs.data(), count * sizeof(homes::Run))) return false;
+    const uint64_t last = asked.place + asked.length;
+    for (uint64_t at = asked.place, k = 0; k < count; at = runs[k++].end) {
+        if (runs[k].end <= at || runs[k].end > last) {
+            fail(EPROTO);
+            return false;
+        }
+        const size_t length = runs[k].end - at;
+        unsigned char* const memory = asked.memory + (at - asked.place);
+        if (runs[k].host == homes::kHere) {
+            if (!receive(memory, length)) return false;
+        } else if (runs[k].host == number_) {
+            memcpy(memory, part_->bytes() + at, length);
+        } else {
+            elsewhere->push_back({{at, memory, length}, runs[k].host});
+        }
+    }
+    return true;
+}
+
+FarFile* FarFile::other(uint64_t host) {
+    std::unique_ptr<FarFile>& file = others_[host];
+    if (file) return file.get();
+    char address[kAddressMax] = {};
+    uint64_t nothing = 0;
+    send(far::host, static_cast<int32_t>(host), 0, 0, nullptr, 0);
+    push();
+    int error = answer(&nothing);
+    if (error == 0 && receive(address, sizeof(address))) file = open(address, token_, Use::part, "", where_.c_str(), &error);
+    if (!file) fail(error != 0 ? error : EPROTO);
+    return file.get();
+}
+
+void FarFile::read_elsewhere(const std::vector<Elsewhere>& pieces) {
+    for (const Elsewhere& piece : pieces) {
+        FarFile* const from = other(piece.host);
+        if (from == nullptr) return;
+        from->read(piece.bytes.place, piece.bytes.memory, piece.bytes.length);
+    }
+    for (const auto& [host, from] : others_)
+        if (const int error = from->settle()) fail(error);
+}
+
+// Of bytes that are written, keeps those on this host; false: it has no memory for them.
+bool FarFile::keep(uint64_t begin, uint64_t end, const unsigned char* bytes) {
+    if (part_->hold(begin, end) != 0) return false;
+    memcpy(part_->bytes() + begin, bytes, end - begin);
+    send(far::put, 0, begin, end - begin, nullptr, 0);
+    return true;
 }
 
 void FarFile::write(uint64_t place, const void* memory, size_t length) {
     if (error_ != 0) return;
     if (!asked_.empty()) collect();
     writes_ = true;
-    send(far::write, 0, place, length, memory, length);
+    const auto* const bytes = static_cast<const unsigned char*>(memory);
+    const uint64_t last = place + length;
+    const uint64_t begin = (place + homes::kSector - 1) / homes::kSector * homes::kSector, end = last / homes::kSector * homes::kSector;
+    if (part_ == nullptr || end < begin + kWorthKeeping || !keep(begin, end, bytes + (begin - place))) {
+        send(far::write, 0, place, length, bytes, length);
+        return;
+    }
+    if (begin > place) send(far::write, 0, place, begin - place, bytes, begin - place);
+    if (last > end) send(far::write, 0, end, last - end, bytes + (end - place), last - end);
 }
 
 void FarFile::read(uint64_t place, void* memory, size_t length) {
     if (error_ != 0) return;
     send(far::read, 0, place, length, nullptr, 0);
-    asked_.push_back({memory, length});
+    asked_.push_back({place, static_cast<unsigned char*>(memory), length});
     if (asked_.size() == kMostAsked) collect();
 }
 
+void FarFile::gather(std::vector<ByteRange> ranges, unsigned char* memory) {
+    if (error_ != 0 || ranges.empty()) return;
+    send(far::gather, 0, 0, ranges.size(), ranges.data(), ranges.size() * sizeof(ByteRange));
+    push();
+    gathered_ = std::move(ranges);
+    gathers_to_ = memory;
+}
+
+void FarFile::collect_gathered() {
+    const std::vector<ByteRange> ranges = std::move(gathered_);
+    gathered_.clear();
+    uint64_t nothing = 0;
+    if (const int error = answer(&nothing)) {
+        fail(error);
+        return;
+    }
+    for (const ByteRange& range : ranges)
+        if (!receive(gathers_to_ + range.begin, range.end - range.begin)) return;
+}
+
 int FarFile::settle() {
+    if (!gathered_.empty()) collect_gathered();
     if (!asked_.empty()) collect();
     if (writes_ && error_ == 0) {
         uint64_t nothing = 0;

@@ -12,10 +12,13 @@ enum What : uint32_t {
     write,   // `length` bytes follow, for `place`
     settle,  // asks whether all writes so far have been done
     read,    // asks for `length` bytes from `place` on
+    gather,  // asks for the bytes of `length` ranges, which follow
     eof,     // asks for the file's size
     lock,    // takes the file (`kind`: F_RDLCK, F_WRLCK) or gives it back (F_UNLCK)
     cut,     // sets the file's size to `length`
     publish, // publishes it as it is now
+    put,     // says that the rank's host has these bytes now
+    host,    // asks where the server of a host is that has some (`kind`: its number)
     close,   // lets go of the step
 };
 
@@ -29,7 +32,8 @@ struct Request {
     uint64_t length;
 };
 
-// To all but writes; the bytes that were read follow.
+// To all but `write` and `put`. To `read`: so many runs follow, that say where the bytes are, and then the bytes of runs without a host; or, if there
+// are none, all. To `gather`: all bytes. To `host`: its address.
 struct Answer {
     int64_t error;
     uint64_t value;
@@ -40,11 +44,14 @@ struct Hello {
     StepToken token;   // one that a rank of the host has open; with slot -1, the task's own file of that name
     Use use;
     char name[kNameMax];
+    char address[kAddressMax];  // to write: where the server of the rank's host is, which can have bytes of the step; of a part: where that of the
+                                // host is on which the step was made
 };
 
 struct Opened {
     int64_t error;
     StepToken token;
+    uint64_t number;  // of the rank's host; 0: what it writes has to come here
 };
 
 }  // namespace wilkins::far

@@ -1,32 +1,35 @@
-// Steps that are lent: they were made on another host, and blocks of them are absent here until somebody reads them.
+// Published steps of which bytes are absent here until somebody reads them: they were made on another host, or ranks on others have written
+// them.
 //
-// The relay that publishes such a step says where its bytes are, and keeps it there (store/kept_elsewhere.hpp). A reader that comes to
-// an absent block gets it from there, into the arena, for all readers of its host.
+// The relay that publishes a step from another host says where its bytes are, and keeps it there (store/kept_elsewhere.hpp). A reader that
+// comes to absent bytes gets them from there, into the arena, for all readers of its host. Which are absent, a table tells (store/homes.hpp);
+// of blocks of which nothing is, the arena's own table does.
 #pragma once
 
 #include <vector>
 
-#include "store/step_file.hpp"
+#include "store/homes.hpp"
 
 namespace wilkins::lent {
 
-// Whole blocks of a file, in bytes.
-struct Range {
-    uint64_t begin;
-    uint64_t end;  // UINT64_MAX: to the end of the file, however long that is
+// Brings what is absent of these bytes. Returns 0 or an errno, which the handle keeps.
+int bring(StepFile::State* state, const homes::Range* ranges, size_t count);
+
+// Whose bytes a step has where its lender has none of them.
+struct Elsewhere {
+    char lead[kAddressMax];          // where the server of the host is on which the step was made
+    std::vector<homes::Host> hosts;  // those that have parts of it, by number from 1 on
+    std::vector<homes::Run> runs;    // none: the lender has all
 };
 
-// Brings what is absent of these bytes. Returns 0 or an errno, which the handle keeps.
-int bring(StepFile::State* state, uint64_t offset, uint64_t count);
-
 // Lends a step that is being written and that has memory for all its bytes: only those in `here` have come. `where`: its host gives
-// the others, and calls it `token`.
-void lend(const StepFile& step, const std::vector<Range>& here, const StepToken& token, const char* where);
+// the others, and calls it `token`. Returns 0 or an errno.
+int lend(const StepFile& step, const std::vector<homes::Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere);
 
 // The slot is about to hold another step: what was read of the last one is known now, if that was lent.
-void note_use(SlotRecord& slot, const std::atomic<uint8_t>* blocks);
+void note_use(int slot, const std::atomic<uint8_t>* blocks);
 
 // What was read of the last such step of this process.
-const std::vector<Range>& last_used();
+const std::vector<homes::Range>& last_used();
 
 }  // namespace wilkins::lent

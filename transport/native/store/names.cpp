@@ -188,7 +188,9 @@ int rename_step(const Match& from, const Match& to) {
     StepFile* file = create(to, false, &error);
     if (file) {
         const uint64_t size = old->eof();
-        error = file->write(0, old->data(), size);
+        old->prepare_read(0, size);
+        error = old->settle();
+        if (!error) error = file->write(0, old->data(), size);
         WILKINS_FAULT_POINT("rename.written");
         if (error) discard_step(file);
         else close_step(file);

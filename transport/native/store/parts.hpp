@@ -88,6 +88,9 @@ StepFile* reread_own(const Match& match, int* error);
 // Turns a reader's step into memory of its own, which it may change.
 StepFile* private_copy(StepFile* from, int* error);
 
+// A descriptor by which the file can be read as it is now; -1 with errno. Owned by the store, as `descriptor` is.
+int descriptor_to_read(StepFile* file);
+
 // Says in the run's log that a file rested and is not going to be published.
 void log_discarded(const Board& board, const SlotRecord& slot);
 

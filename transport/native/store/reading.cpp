@@ -92,7 +92,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     Process& p = process();
     WILKINS_FAULT_POINT("open.before-map");
     Mapping mapping;
-    const bool lent = p.board.slot(index).lent.is != 0;
+    const bool lent = p.board.slot(index).lent.is != Absence::none;
     *error = p.arenas->map(index, lent, &mapping);
     WILKINS_FAULT_POINT("open.mapped");
     // Where address space is limited, a mapping may be shorter than a step.
@@ -291,6 +291,23 @@ StepFile* private_copy(StepFile* from, int* error) {
     return file;
 }
 
+int descriptor_to_read(StepFile* file) {
+    StepFile::State* const state = file->state;
+    if (state->fd >= 0 || state->role != Role::own_copy) return file->descriptor();
+    const int fd = memfd_create("wilkins-copy", MFD_CLOEXEC);
+    for (uint64_t done = 0; fd >= 0 && done < state->size;) {
+        const ssize_t n = raw::write(fd, state->mapping.bytes + done, state->size - done);
+        if (n >= 0) {
+            done += static_cast<uint64_t>(n);
+        } else if (const int error = errno; error != EINTR) {
+            raw::close(fd);
+            errno = error;
+            return -1;
+        }
+    }
+    return state->fd = fd;
+}
+
 StepFile* borrow_far(StepFile* far, int* error) {
     *error = 0;
     StepFile* const file = copy_of(far, error);
@@ -352,7 +369,7 @@ StepFile* attach_far(const char* where, const StepToken& token, bool writable, c
         Board::Lock lock(p.board);
         ++p.me().files;
     }
-    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable ? Use::write : Use::read, said, error);
+    std::unique_ptr<FarFile> far = FarFile::open(where, token, writable ? Use::write : Use::read, said, token.slot >= 0 ? served_at() : "", error);
     if (!far) return nullptr;
     StepFile* const file = make_file(Role::far, -1, {}, (1ull << 63) | hash_text(where, far->token().stamp), match.name);
     if (!file) {

@@ -9,6 +9,7 @@
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
+#include "store/homes.hpp"
 #include "store/lent.hpp"
 #include "store/reclaim.hpp"
 #include "waiting/wait.hpp"
@@ -196,7 +197,29 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
     }
     grow_to(slot.size, end);
     slot.changes.fetch_add(1, std::memory_order_relaxed);
+    return homes::any(slot) ? homes::take(state, offset, count, without_gaps) : 0;
+}
+
+int StepFile::put(uint64_t offset, uint64_t count, uint64_t host) {
+    if (!writable()) return EBADF;
+    if (count == 0) return 0;
+    if (state->failed) return state->failed;
+    const uint64_t end = offset + count;
+    if (end < offset) return EFBIG;
+    if (int error = reserve(end)) return error;
+    SlotRecord& slot = slot_of(state);
+    grow_to(slot.touched, (end - 1) / kBlock + 1);
+    if (int error = homes::put(state, host, offset, count)) return fail(state, error);
+    grow_to(slot.size, end);
+    slot.changes.fetch_add(1, std::memory_order_relaxed);
     return 0;
+}
+
+bool StepFile::may_lack() const { return state->lent || (state->slot >= 0 && homes::any(slot_of(state))); }
+
+void StepFile::bring(const std::vector<ByteRange>& ranges) {
+    if (state->lent) lent::bring(state, ranges.data(), ranges.size());
+    else if (state->slot >= 0 && writable()) homes::bring(state, ranges.data(), ranges.size());
 }
 
 int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
@@ -213,7 +236,7 @@ int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
 
 void StepFile::prepare_read(uint64_t offset, uint64_t count) {
     if (state->lent) {
-        lent::bring(state, offset, count);
+        bring({{offset, offset + count}});
         return;
     }
     if (state->slot < 0) reserve(state->size);
@@ -227,6 +250,7 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
         return;
     }
     for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b, reserved);
+    if (may_lack()) bring({{offset, offset + count}});
 }
 
 void StepFile::read(uint64_t offset, void* buffer, size_t count) {
@@ -241,7 +265,10 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
     if (inside < count) memset(to + inside, 0, count - inside);
     if (inside == 0) return;
     Timed timed(inside);
-    if (state->lent && lent::bring(state, offset, inside) != 0) return;
+    if (may_lack()) {
+        bring({{offset, offset + inside}});
+        if (state->failed) return;
+    }
     if (state->slot < 0 || !writable()) {
         if (state->slot < 0 && reserve(state->size) != 0) return;
         memcpy(to, state->mapping.bytes + offset, inside);
@@ -288,6 +315,9 @@ int StepFile::set_eof(uint64_t size) {
         const uint64_t cut = size / kBlock;
         const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
         const uint64_t cut_end = (cut + 1) * kBlock < reserved ? (cut + 1) * kBlock : reserved;
+        if (may_lack()) {
+            if (const int error = homes::cut(state, size)) return error;
+        }
         if (size < cut_end && state->mapping.blocks[cut].load() == kValid) memset(state->mapping.bytes + size, 0, cut_end - size);
     }
     slot.size.store(size, std::memory_order_release);
@@ -298,17 +328,25 @@ int StepFile::set_eof(uint64_t size) {
 bool StepFile::is_far() const { return state->far != nullptr; }
 
 int StepFile::settle() {
-    if (state->lent) return state->failed;
-    if (!state->far) return 0;
+    if (!state->far) return may_lack() ? state->failed : 0;
     if (!state->failed) state->failed = state->far->settle();
     return state->failed;
 }
+
+namespace {
+
+int arena_descriptor(const StepFile::State* state) {
+    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, state->role != Role::reader);
+    return state->fd;
+}
+
+}  // namespace
 
 int StepFile::lock(short kind) {
     if (state->far) return state->far->lock(kind);
     int rc = 0;
     do {
-        rc = raw::lock(descriptor(), kind);
+        rc = raw::lock(arena_descriptor(state), kind);
     } while (rc != 0 && errno == EINTR);
     return rc == 0 ? 0 : errno;
 }
@@ -316,9 +354,13 @@ int StepFile::lock(short kind) {
 unsigned char* StepFile::data() const { return state->mapping.bytes; }
 
 int StepFile::descriptor() const {
-    if (state->lent && (errno = lent::bring(state, 0, eof())) != 0) return -1;
-    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, writable());
-    return state->fd;
+    const ByteRange all = {0, eof()};
+    if (state->lent && (errno = lent::bring(state, &all, 1)) != 0) return -1;
+    if (state->slot >= 0 && writable()) {
+        slot_of(state).lent.pinned.store(1);
+        if (may_lack() && (errno = homes::bring(state, &all, 1)) != 0) return -1;
+    }
+    return arena_descriptor(state);
 }
 
 uint64_t StepFile::identity() const { return state->identity; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "board/process.hpp"
 #include "store/far_file.hpp"
@@ -35,9 +36,9 @@ struct StepFile::State {
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes
     uint64_t published = 0;       // place of the step that is read in the order of publication; 0: none is
-    std::unique_ptr<FarFile> lender;  // of a step that is lent: where absent blocks come from, for the process `lent_to`
+    std::vector<std::unique_ptr<FarFile>> lenders;  // where absent bytes come from, by number of the host, for the process `lent_to`
     uint32_t lent_to = 0;
-    bool lent = false;
+    bool lent = false;            // reads a step of which bytes may be absent
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;

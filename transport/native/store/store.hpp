@@ -41,6 +41,12 @@ struct StepToken {
     uint64_t stamp;
 };
 
+// Bytes of a file.
+struct ByteRange {
+    uint64_t begin;
+    uint64_t end;
+};
+
 // One open step: a kept mapping of its arena, and the role this process plays for it.
 class StepFile {
 public:
@@ -62,6 +68,11 @@ public:
     int prepare_write(uint64_t offset, uint64_t count, bool without_gaps);
     void prepare_read(uint64_t offset, uint64_t count);
     unsigned char* data() const;
+    // May bytes of it be on other hosts? Then those that are going to be read come faster if all are told of at once.
+    bool may_lack() const;
+    void bring(const std::vector<ByteRange>& ranges);
+    // Ranks on another host have written these bytes, whole sectors, and have them there (see store/homes.hpp). Returns 0 or an errno.
+    int put(uint64_t offset, uint64_t count, uint64_t host);
 
     // Is the step in another host's memory? Then the copies of `read` and `write` may be under way until `settle`, which returns 0 or the
     // errno of the first that failed; there is no `data`, and no descriptor.

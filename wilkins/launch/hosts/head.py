@@ -76,6 +76,8 @@ class Host:
     report: dict[str, Any] | None = None
     """What its board says, when the head asked for it last."""
     clock: Clock | None = None
+    stays: bool = False
+    """Its programs have ended, and others may yet read what is in its memory."""
     ended: dict[str, Any] | None = None
     gone: bool = False
 
@@ -250,6 +252,9 @@ class Head:
             for other in self.hosts:
                 if other is not host and message["over"] in other.part.tasks and not other.over:
                     self.tell(other, over=message["over"], clean=message["clean"])
+        elif "stays" in message:
+            host.stays = True
+            self._let_leave()
         elif "stop" in message:
             self._end(Stop(message["stop"], f"{host.name}: {self._spoken(message['reason'])}"), said=True)
         elif "failed" in message:
@@ -258,6 +263,14 @@ class Head:
         elif "ended" in message:
             host.ended = message
             host.report = message["report"] or host.report
+            self._let_leave()
+
+    def _let_leave(self) -> None:
+        """Where no host has programs any more, nobody reads what some have in memory."""
+        rest = [host for host in self.hosts if not host.over]
+        if all(host.stays for host in rest):
+            for host in rest:
+                self.tell(host, leave=True)
 
     def _lost(self, host: Host) -> None:
         """The keeper is gone, or is not heard any more."""

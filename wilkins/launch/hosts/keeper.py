@@ -201,6 +201,11 @@ class Spanning:
         own = process.descendants(os.getpid())
         return [*own, *process.members(reach.PART, reach.part_of(self._run, self._name))] if self.tasks else own
 
+    @property
+    def serves(self) -> bool:
+        """May other hosts want bytes that ranks here have written, also when all programs here have ended?"""
+        return bool(self._servers)
+
     def ended_server(self) -> tuple[int, Exit] | None:
         """Which server has ended, without which ranks on other hosts wait for ever."""
         ended = process.reap(server.pid for server in self._servers.values())
@@ -256,6 +261,8 @@ class Keeper:
         """By the head: how far all is."""
         self._beat: tuple[int, int] | None = None
         self._stop_asked = False
+        self._leaves = False
+        """All hosts have done their parts."""
         self.run = Path(told["run"])
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
         self.part: Part = next(part for part in parts(plan) if part.host == told["host"])
@@ -368,6 +375,7 @@ class Keeper:
                 except BoardHeldError as error:
                     terminal.say(f"there is no account of {self.name}: {error}")
                 ends = [end_of(run) for run in crew]
+                self._stay()
                 self._spanning.end()  # before the head believes that all is over here
                 self._control.send(
                     **self._echo(),
@@ -381,6 +389,18 @@ class Keeper:
                 self._spanning.end()
                 end_members(guard.token)
                 board.remove()
+
+    def _stay(self) -> None:
+        """Serve files until nobody on another host reads what ranks here have written."""
+        if not self._spanning.serves or self._stop_asked:
+            return
+        self._control.send(stays=True)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control.reads, selectors.EVENT_READ)
+            while not self._leaves and not self._stop_asked:
+                if selector.select(BEAT) and not self.notice():
+                    return
+                self._tick()
 
     def _records(self, task: TaskPlan) -> RunDirectory:
         """Where the log of a task goes: a program's among those of the run."""
@@ -405,6 +425,8 @@ class Keeper:
         for message in messages:
             if "stop" in message:
                 self._stop(Stop(message["stop"], message["reason"]))
+            elif "leave" in message:
+                self._leaves = True
             elif "over" in message:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "beat" in message:
@@ -455,6 +477,7 @@ class Keeper:
             self._control.send(beat=self._state(), steps=self._steps(), report=self._report(), **self._echo())
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
             self._supervisor.stop(1, self._not_served(*ended))
+            self._stop_asked = True
         return None
 
     def _report(self) -> dict[str, Any] | None:
