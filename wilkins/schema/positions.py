@@ -115,6 +115,8 @@ def compose(text: str, name: str, first_line: int = 1) -> yaml.Node:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if "nesting depth" in str(error.problem):  # since 6.0.4, found before the event above
+            raise fail(mark, f"nested deeper than {MAX_DEPTH} levels; no workflow file needs that") from error
         if error.context_mark and error.problem == "could not find expected ':'":
             mark = error.context_mark  # the line that lacks it; the other is where the search ended
         context = f" ({error.context})" if error.context else ""
