@@ -9,12 +9,13 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
 from wilkins.tasks.errors import TaskError
 
-_DYNAMIC = {"globals", "exec", "__getattr__"}
+_DYNAMIC = {"globals", "locals", "vars", "setattr", "exec", "__getattr__"}
 """What a module makes names with that its text does not show."""
 
 
@@ -45,28 +46,34 @@ def load(name: str, key: str, folders: Sequence[Path]) -> Callable[..., Any]:
     return function
 
 
-def problem(name: str, folders: Sequence[Path]) -> str:
-    """What keeps ``file.py:name`` from being loaded, as far as the text of the file shows it; nothing is executed.
+def problem(name: str, folders: Sequence[Path], path: Sequence[str] = (), *, elsewhere: bool = False) -> str:
+    """What keeps a function from being loaded, as far as the text of its file shows it; nothing is executed.
 
-    Nothing is said of ``module:name``, which only an import could find.
+    Args:
+        name: as `load` takes it.
+        folders: as `load` takes them.
+        path: folders in which the task's Python looks for modules before those in which this one does.
+        elsewhere: the task may see other modules than this process, as in a container; so one that is missing here is
+            not told.
     """
-    place, _, path = name.rpartition(":")
-    if not place.endswith(".py"):
-        return ""
     try:
-        file = _found(place, folders)
-        tree = ast.parse(file.read_bytes())
+        file = _source(name, folders, path, elsewhere)
+        tree = ast.parse(file.read_bytes()) if file else None
     except TaskError as error:
         return str(error)
     except OSError as error:
-        return f"{place} cannot be read: {error.strerror}; mend its rights"
+        return f"{name.rpartition(':')[0]} cannot be read: {error.strerror}; mend its rights"
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         return f"{file} is not valid Python{line}: {error.args[0]}; mend it"
+    if file is None or tree is None:
+        return ""
     names = set(_names(tree.body))
-    first = path.partition(".")[0]
+    first = name.rpartition(":")[2].partition(".")[0]
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    if first in names or "*" in names or (used | names) & _DYNAMIC:
+    if first in names or "*" in names or (used | names) & _DYNAMIC or _replaces_itself(file):
+        return ""
+    if file.name == "__init__.py" and _spec(first, [str(file.parent)]):
         return ""
     there = sorted(one for one in names if not one.startswith("_"))
     return f"{file} has no {first!r}" + (
@@ -74,15 +81,25 @@ def problem(name: str, folders: Sequence[Path]) -> str:
     )
 
 
-def misfit(name: str, folders: Sequence[Path], ports: int, words: int) -> str:
-    """What keeps a function from being called with so many ports and further words, as far as its file's text shows."""
-    if message := problem(name, folders):
+def misfit(
+    name: str,
+    folders: Sequence[Path],
+    ports: int,
+    words: int,
+    path: Sequence[str] = (),
+    *,
+    elsewhere: bool = False,
+) -> str:
+    """What keeps a function from being called with so many ports and further words, as far as its file's text shows;
+    the other arguments are those of `problem`."""
+    if message := problem(name, folders, path, elsewhere=elsewhere):
         return message
-    place, _, path = name.rpartition(":")
-    if not place.endswith(".py"):
+    file = _source(name, folders, path, elsewhere)
+    if file is None:
         return ""
-    body = ast.parse(_found(place, folders).read_bytes()).body
-    found = [one for one in body if isinstance(one, ast.FunctionDef) and one.name == path]
+    called = name.rpartition(":")[2]
+    body = ast.parse(file.read_bytes()).body
+    found = [one for one in body if isinstance(one, ast.FunctionDef) and one.name == called]
     if len(found) != 1 or found[0].decorator_list:
         return ""
     taken = found[0].args
@@ -90,11 +107,58 @@ def misfit(name: str, folders: Sequence[Path], ports: int, words: int) -> str:
     least, given = len(parameters) - len(taken.defaults), ports + words
     if least <= given and (taken.vararg or given <= len(parameters)):
         return ""
-    shown = f"{path}({', '.join(parameters)}{', ...' if taken.vararg else ''})"
+    shown = f"{called}({', '.join(parameters)}{', ...' if taken.vararg else ''})"
+    place = name.rpartition(":")[0]
     return (
-        f"{place}, line {found[0].lineno}: {shown} is called with the task's in-ports, its out-ports and its 'args', "
-        f"in this order, and these are {ports} and {words}; mend the one or the other"
+        f"{place if place.endswith('.py') else file}, line {found[0].lineno}: {shown} is called with the task's "
+        f"in-ports, its out-ports and its 'args', in this order, and these are {ports} and {words}; mend the one or "
+        "the other"
     )
+
+
+def _source(name: str, folders: Sequence[Path], path: Sequence[str], elsewhere: bool) -> Path | None:
+    """The file with the text of a function's module; None: it has none, or only an import could find it.
+
+    Raises:
+        TaskError: there is no such file or module.
+    """
+    place = name.rpartition(":")[0]
+    if place.endswith(".py"):
+        return _found(place, folders)
+    searched = [*path, *sys.path, *(str(folder.resolve()) for folder in folders)]
+    above: Path | None = None
+    is_open = False  # a package whose modules cannot be known before it is imported
+    for number, part in enumerate(place.split(".")):
+        spec = _spec(part, searched, first=not number)
+        if spec is None:
+            if elsewhere or is_open:
+                return None
+            within = [Path(one) for one in searched] if number else list(folders)
+            there = {one.stem for folder in within for one in folder.glob("*.py") if one.stem != "__init__"}
+            raise TaskError(
+                f"there is no module {place!r}"
+                + (_near(part, sorted(there)) or "; install it, or name a file: 'file.py:name'")
+            )
+        searched = list(spec.submodule_search_locations or ())
+        above = Path(spec.origin) if spec.has_location and str(spec.origin).endswith(".py") else None
+        is_open = _replaces_itself(above) if above else spec.origin is not None
+    return above
+
+
+def _spec(part: str, searched: Sequence[str], *, first: bool = False) -> ModuleSpec | None:
+    """Where the import system finds a module in the folders, and a first one also elsewhere (built in, frozen, by
+    finders of editable installations). Called with the last part of a module's name, it imports none above it."""
+    finders = [one for one in sys.meta_path if first and one is not PathFinder]
+    for finder in finders:
+        if hasattr(finder, "find_spec") and (spec := finder.find_spec(part, None)):
+            return spec
+    return PathFinder.find_spec(part, list(searched))
+
+
+def _replaces_itself(file: Path) -> bool:
+    """Whether a module changes how it, or what is in it, is found as it is imported."""
+    text = file.read_bytes()
+    return b"sys.modules" in text or b"__path__" in text
 
 
 def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pytest
 import wilkins
 from support import MPIEXEC, WILKINS, Finished, must_run, run_tree
 from wilkins.errors import UsageError
+from wilkins.tasks.code import problem
 
 ANALYSIS = """\
 import os
@@ -108,11 +109,17 @@ def test_an_error_of_the_function_is_its_own(tmp_path: Path) -> None:
         ("analysis.py:Kinds.show", ", args: [1]", ""),
         ("analysis.py:produce", ", args: [1, 2, 3]", "and these are 1 and 3"),
         ("broken.py:show", "", "is not valid Python in line 1"),
+        ("analysis:twice", "", "analysis.py, line 10: twice(steps, doubled) is called with the task's in-ports"),
+        ("elsewhere:one", "", "there is no module 'elsewhere'"),
+        ("elsewhere:one", ", env: {PYTHONPATH: more}", ""),
+        ("nothing:show", ", prefix: [env]", ""),
     ],
 )
 def test_what_is_wrong_is_told_before(tmp_path: Path, func: str, more: str, message: str) -> None:
     (tmp_path / "analysis.py").write_text(ANALYSIS)
     (tmp_path / "broken.py").write_text("def show(:\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/elsewhere.py").write_text("def one(steps):\n    pass\n")
     (tmp_path / "workflow.yaml").write_text(
         f'tasks:\n  - {{func: "{func}", outports: [{{filename: "u*.h5"}}]{more}}}\n'
     )
@@ -121,8 +128,40 @@ def test_what_is_wrong_is_told_before(tmp_path: Path, func: str, more: str, mess
     assert message in " ".join(done.err.split())
 
 
-def test_a_module_that_is_not_there(tmp_path: Path) -> None:
-    done = _run(tmp_path, 'tasks:\n  - {func: "nothing:show"}\n')
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        ("analysis:shwo", "analysis.py has no 'shwo'; did you mean 'show'?"),
+        ("anaylsis:show", "there is no module 'anaylsis'; did you mean 'analysis'?"),
+        ("nothing:show", "there is no module 'nothing'; install it, or name a file: 'file.py:name'"),
+        ("parts.inner:one", ""),
+        ("parts.inner:two", "inner.py has no 'two'; it has one; name one of its own"),
+        ("parts.iner:one", "there is no module 'parts.iner'; did you mean 'inner'?"),
+        ("parts:inner.one", ""),
+        ("bare.deeper.module:one", ""),
+        ("bare.deeper.modul:one", "there is no module 'bare.deeper.modul'; did you mean 'module'?"),
+        ("hidden:two", ""),
+        ("other:two", ""),
+        ("os.path:join", ""),
+        ("math:sqrt", ""),
+        ("numpy.linalg:norm", ""),
+    ],
+)
+def test_modules_are_looked_at_and_not_executed(tmp_path: Path, func: str, message: str) -> None:
+    (tmp_path / "analysis.py").write_text(ANALYSIS)
+    bad = "raise RuntimeError('this module must not be executed')\n"
+    for name in ("parts/__init__", "parts/inner", "bare/deeper/module"):
+        (tmp_path / f"{name}.py").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(f"{bad}def one(steps):\n    pass\n")
+    (tmp_path / "hidden.py").write_text(f"{bad}def __getattr__(name):\n    pass\n")
+    (tmp_path / "other.py").write_text("import math, sys\nsys.modules[__name__] = math\n")
+    told = problem(func, [tmp_path])
+    assert message in told
+    assert bool(told) == bool(message)
+
+
+def test_a_module_that_is_not_there_where_the_task_runs(tmp_path: Path) -> None:
+    done = _run(tmp_path, 'tasks:\n  - {func: "nothing:show", prefix: [env]}\n')  # in a container it may be there
     assert done.code == 1
     assert "'func: nothing:show': there is no module 'nothing'; install it, or name a file" in done.out
 

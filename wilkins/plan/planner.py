@@ -372,11 +372,14 @@ def _ready_words(task: Task, instance: int, home: Path) -> tuple[str, ...]:
 
 def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) -> None:
     """Looks for a task's function, and those that a ready-made task's options name, where its first instance will."""
+    entries = _python_path(task.env or {}).replace(INSTANCE, "0").split(os.pathsep)
+    path = [str(folders[0] / entry) for entry in entries if entry]
     if function := function_of(task):
         from wilkins.tasks.code import misfit
 
         ports = len(task.inports) + len(task.outports)
-        if message := misfit(function, folders[1:], ports, len(task.args)):
+        words, elsewhere = len(task.args), bool(task.prefix)
+        if message := misfit(function, folders[1:], ports, words, path, elsewhere=elsewhere):
             problems.append(Problem(task.where.of("func"), f"{task.label}: {message}"))
         return
     name = ready_made(task)
@@ -387,7 +390,7 @@ def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) 
     ready = all_tasks()[name]
     options = task.sections[ready.key]
     for key, code in ready.code(options):
-        if found := code_problem(code.replace(INSTANCE, "0"), folders):
+        if found := code_problem(code.replace(INSTANCE, "0"), folders, path, elsewhere=bool(task.prefix)):
             message = f"{task.label}, {ready.key}: '{key}: {code}': {found}"
             problems.append(Problem(options.where.of(key), message))
 
