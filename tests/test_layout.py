@@ -55,7 +55,7 @@ ROOMS = {
     "tasks/continual/metrics tasks/continual/options tasks/continual/rehearsal transport",
     "tasks/continual": "tasks/continual/errors tasks/continual/learner tasks/continual/rehearsal",
     "tasks/inference": "tasks tasks/analysis tasks/continual/options tasks/continual/task transport",
-    "spec": "errors names schema flow tasks transport workflows",
+    "spec": "atomic errors names schema flow tasks transport workflows",
     "plan": "errors names schema spec flow tasks transport",
     "launch/programs": "errors transport terminal plan",
     "launch/watch": "atomic errors flow transport schema terminal plan launch/programs",
@@ -72,7 +72,7 @@ ROOMS = {
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
-    "wilkins": "errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
+    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
     "launch/hosts launch/hostjob doctor report scripting record resume submit",
 }
 WIDTH = 100

@@ -267,6 +267,7 @@ def of_runs(child: argparse.ArgumentParser) -> None:
 def of_schema(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins schema``."""
     child.add_argument("--format", choices=("json", "markdown"), default="json", help="markdown: the reference")
+    child.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it to a file instead")
 
 
 def of_ckpt(child: argparse.ArgumentParser) -> None:

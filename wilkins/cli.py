@@ -388,7 +388,18 @@ def _runs(parsed: argparse.Namespace) -> int:
 def _schema(parsed: argparse.Namespace) -> int:
     from wilkins.spec import reference
 
-    streams.show(reference.reference() if parsed.format == "markdown" else reference.json_text(), end="")
+    text = reference.reference() if parsed.format == "markdown" else reference.json_text()
+    if parsed.output is None:
+        streams.show(text, end="")
+        return 0
+    from wilkins import atomic
+    from wilkins.errors import refused
+
+    try:
+        atomic.put(parsed.output, text)
+    except OSError as error:
+        raise refused(parsed.output, "be written", error) from error
+    streams.show(f"wrote {parsed.output}")
     return 0
 
 
@@ -440,10 +451,11 @@ def _init(parsed: argparse.Namespace) -> int:
 
             builtin.copy(parsed.source, path)
         else:
+            from wilkins.spec.editors import MODELINE, put_schema
             from wilkins.spec.starter import STARTER
 
             with path.open("x", encoding="utf-8") as file:
-                file.write(STARTER)
+                file.write((MODELINE if put_schema(path.parent) else "") + STARTER)
     except FileExistsError:
         raise UsageError(f"{path} exists already; give another name: wilkins init other.yaml") from None
     except OSError as error:

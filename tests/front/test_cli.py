@@ -124,6 +124,30 @@ def test_schema_is_json_and_accepts_the_starter(tmp_path: Path) -> None:
     assert all(key in known for task in data["tasks"] for key in task)
 
 
+def test_editors_find_the_schema_that_a_new_workflow_file_names(tmp_path: Path) -> None:
+    """As the YAML language server reads the line: the file is looked for beside the workflow file."""
+    (tmp_path / "here").mkdir()
+    wilkins("init", folder=tmp_path)
+    wilkins("init", "--from", "pipeline", "here/mine", folder=tmp_path)
+    for folder in (tmp_path, tmp_path / "here/mine"):
+        word, name = (folder / "workflow.yaml").read_text().splitlines()[0].split("=")
+        assert word == "# yaml-language-server: $schema"
+        schema = json.loads((folder / name).read_text())
+        assert schema == reference.json_schema()
+    assert schema["$defs"]["Task"]["properties"]["nprocs"]["default"] == 1
+    assert schema["$defs"]["Task"]["properties"]["on_failure"]["default"] == "stop"
+    path = tmp_path / "wilkins.schema.json"
+    path.write_text(json.dumps({**schema, "title": "an older one"}))
+    wilkins("init", "second.yaml", folder=tmp_path)
+    assert json.loads(path.read_text()) == schema
+    path.write_text("my own")
+    wilkins("init", "third.yaml", folder=tmp_path)
+    assert path.read_text() == "my own"
+    assert "language-server" not in (tmp_path / "third.yaml").read_text()
+    assert wilkins("schema", "-o", "other.json", folder=tmp_path).stdout == "wrote other.json\n"
+    assert json.loads((tmp_path / "other.json").read_text()) == schema
+
+
 def test_reference_is_up_to_date() -> None:
     page = (ROOT / "docs" / "reference" / "workflow-file.md").read_text(encoding="utf-8")
     again = "print it anew: wilkins schema --format markdown > docs/reference/workflow-file.md"

@@ -13,6 +13,7 @@ from wilkins.record.run import Command, record
 from wilkins.record.show import told
 from wilkins.record.task import begun, extended, indent_of, task_text
 from wilkins.schema.patterns import intersect
+from wilkins.spec.editors import put_schema
 from wilkins.spec.load import load
 from wilkins.terminal import streams
 
@@ -53,7 +54,7 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
     if output is None:
         streams.show(f"\n{task}", end="")
         return 0
-    whole = extended(begun(output) if text is None else text, task)
+    whole = extended(begun(output, put_schema(home)) if text is None else text, task)
     _write(output, text, whole)
     streams.show(f"\n{'wrote' if text is None else 'added the task to'} {output}:\n{task}", end="")
     if text is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wilkins.record.ports import Port
 from wilkins.record.run import Command
+from wilkins.spec.editors import MODELINE
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _WIDTH = 100
@@ -87,9 +88,9 @@ def extended(text: str, task: str) -> str:
     return text + ("" if text.endswith("\n") else "\n") + task
 
 
-def begun(file: Path) -> str:
-    """The head of a new workflow file."""
-    return _HEAD.format(file=file.name)
+def begun(file: Path, has_schema: bool) -> str:
+    """The head of a new workflow file. `has_schema`: the schema is beside it."""
+    return (MODELINE if has_schema else "") + _HEAD.format(file=file.name)
 
 
 def indent_of(text: str) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import wilkins.workflows
 from wilkins.errors import UsageError, suggest
+from wilkins.spec.editors import MODELINE, put_schema
 from wilkins.spec.load import load
 from wilkins.spec.parameters import described
 from wilkins.spec.workflow import Workflow, ready_made
@@ -65,6 +66,9 @@ def copy(name: str, folder: Path) -> None:
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for path in folder.rglob("*"):
         path.chmod(path.stat().st_mode | 0o200)  # a package may be installed read-only
+    if put_schema(folder):
+        file = folder / _FILE
+        file.write_text(MODELINE + file.read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def _home() -> Path:

@@ -21,6 +21,9 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (Parameter, "What is left to the user: `parameters`"),
 )
 
+SCHEMA_ID = "urn:wilkins:workflow-file"
+"""Names the schema, wherever its file is."""
+
 _INTRODUCTION = """\
 # The workflow file
 
@@ -29,7 +32,7 @@ _INTRODUCTION = """\
 A YAML file that says which programs run on how many ranks, and which files connect them. Paths are relative to the
 file. Texts may hold `${VAR}` and `${VAR:-default}` from the environment; `$${VAR}` stands for the text itself. YAML
 anchors, aliases and `<<` may be used. `wilkins check FILE` reports all errors with their places; `wilkins schema`
-prints a JSON Schema for editors; `--set task.key=value` changes a value for one run. `${name}` of one of the file's
+prints a JSON Schema for editors ([install](../install.md#editors)); `--set task.key=value` changes a value for one run. `${name}` of one of the file's
 `parameters` stands for its value. An unknown key is an error.
 
 ```yaml
@@ -102,6 +105,7 @@ def json_schema() -> dict[str, Any]:
         definitions |= {section.__name__: _object_schema(section) for section in _with_parts(task.options)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
         "title": "Wilkins workflow file",
         **definitions.pop("Workflow"),
         "$defs": definitions,
@@ -114,7 +118,7 @@ def json_text() -> str:
 
 
 def _object_schema(section: type) -> dict[str, Any]:
-    properties = {key_of(item): {**kind_of(item).schema(), "description": _meaning(item)} for item in keys_of(section)}
+    properties = {key_of(item): {**kind_of(item).schema(), **_about(item)} for item in keys_of(section)}
     docs = {task.key: task.doc for task in all_tasks().values()}
     for name, options in more_sections(section).items():
         properties[name] = {"$ref": f"#/$defs/{options.__name__}", "description": docs[name]}
@@ -151,6 +155,12 @@ def _row(item: Any) -> tuple[str, str, str, str]:
     else:
         default = f"`{scalar_text(item.default)}`"
     return f"`{key_of(item)}`", meaning, default, _meaning(item)
+
+
+def _about(item: Any) -> dict[str, Any]:
+    """What a key means, and what it is if it is left out."""
+    has_default = isinstance(item.default, (bool, int, float, str)) and item.default != ""
+    return {"description": _meaning(item)} | ({"default": item.default} if has_default else {})
 
 
 def _meaning(item: Any) -> str:
