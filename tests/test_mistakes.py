@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from support import OWN_MOUNTS, WILKINS, must_run, run_tree, write_program
+from support import MPIEXEC, OWN_MOUNTS, WILKINS, must_run, run_tree, write_program
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "mistakes.md"
 WRITE = """\
@@ -61,18 +62,18 @@ WORKFLOWS = {
     ),
     "a reader that polls for a misspelt name": pair(reader="./polls.py", inports=SLOW),
     "a producer that never writes": pair(writer="./never.py"),
-    "more ranks than cores": pair().replace("outports", "nprocs: 10000, outports"),
+    "more ranks than cores": pair().replace("inports", "nprocs: 2, inports"),
 }
 COMMANDS = {
     "a reader that sleeps, or computes for ever": [*WILKINS, "run", "--timeout", "3"],
-    "more ranks than cores": [*WILKINS, "check"],
+    "more ranks than cores": ["taskset", "--cpu-list", f"{min(os.sched_getaffinity(0))}", *WILKINS, "run"],
     "too little `/dev/shm`": [
         *OWN_MOUNTS, "sh", "-c", 'mount -t tmpfs -o size=4m none /dev/shm && exec "$@"', "sh", *WILKINS, "run",
     ],
 }  # fmt: skip
 GOOD = {"a `publish:` that does not fit the program", "more ranks than cores"}
 """They are told of, and nothing fails."""
-NEEDS = {"a static executable": "cc", "too little `/dev/shm`": "tmpfs"}
+NEEDS = {"a static executable": "cc", "too little `/dev/shm`": "tmpfs", "more ranks than cores": MPIEXEC}
 
 
 def quoted() -> dict[str, str]:

@@ -28,6 +28,7 @@ from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Supervisor
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
+from wilkins.plan.cores import cores, crowded
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.terminal import streams
 from wilkins.transport.board import Board, sweep
@@ -46,7 +47,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
     make_folders(plan)
     run_hooks(plan)
     terminal = Terminal([task.name for task in plan.tasks], quiet=options.quiet)
-    for note in plan.notes:
+    for note in (*plan.notes, *crowded(plan, cores())):
         terminal.say(note)
     with Guard() as guard:
         board = create_board(plan, records.layer_log, records.trace, can_resume=plan.can_resume)

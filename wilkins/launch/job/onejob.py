@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -26,6 +27,7 @@ from wilkins.launch.watch.boardmap import create_board
 from wilkins.launch.watch.leftfiles import tell_left_files
 from wilkins.launch.watch.links import tell_links
 from wilkins.plan import planfile
+from wilkins.plan.cores import crowded
 from wilkins.terminal.reporting import report
 from wilkins.transport.board import Board, sweep
 
@@ -124,7 +126,7 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
     code = 1
     try:
         rank = JobRank(plan, setting, meeting, board, guard)
-        for note in plan.notes:
+        for note in (*plan.notes, *crowded(plan, os.cpu_count() or 1)):  # this rank may be bound to one
             rank.terminal.say(note)
         code = rank.run()
         code = _sum_up(rank, meeting, board, records, time.monotonic() - started, strict=options.strict)
