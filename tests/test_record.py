@@ -244,6 +244,22 @@ class TestRecorded:
         assert steps(tmp_path) == {"sim": (2, 0), "ana": (0, 2)}
         assert log(tmp_path, "ana").replace(str(tmp_path) + "/", "") == alone + "\n"
 
+    def test_an_input_of_the_first_program(self, tmp_path: Path) -> None:
+        """The file runs as it comes out; the task that writes the input, if there is one after all, joins them."""
+        text = "import h5py\nx = h5py.File('grid.hdf5')['x'][()]\nprint(x)\nh5py.File('out.h5', 'w')['y'] = x + 1\n"
+        write_program(tmp_path / "mid.py", text)
+        write_program(tmp_path / "make.py", "import h5py\nh5py.File('grid.hdf5', 'w')['x'] = 7\n")
+        write_program(tmp_path / "ana.py", "import h5py\nprint(h5py.File('out.h5')['y'][()])\n")
+        must_run(tmp_path, sys.executable, "make.py")
+        record(tmp_path, "--", "mid.py")
+        record(tmp_path, "--", "ana.py")
+        assert (tmp_path / "wf.yaml").read_text().count("mode: file") == 1
+        assert steps(tmp_path) == {"mid": (1, 0), "ana": (0, 1)}
+        record(tmp_path, "--", "make.py")
+        assert "mode" not in (tmp_path / "wf.yaml").read_text()
+        assert steps(tmp_path) == {"mid": (1, 1), "ana": (0, 1), "make": (1, 0)}
+        assert log(tmp_path, "ana").strip() == "8"
+
     @pytest.mark.needs("h5cc")
     @pytest.mark.parametrize("option", ["-shlib", "-noshlib"])
     def test_c_with_hdf5_beside_and_inside_in_a_folder_below(self, tmp_path: Path, option: str) -> None:
@@ -332,6 +348,27 @@ class TestRecorded:
         record(tmp_path, "--", "openmm_writes.py")
         record(tmp_path, "--", "mdtraj_reads.py")
         assert steps(tmp_path) == {"openmm_writes": (3, 0), "mdtraj_reads": (0, 3)}
+
+    @pytest.mark.nightly
+    @pytest.mark.needs("python:pyfr", "gcc", "header:libxsmm.h")
+    def test_pyfr(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It writes each file in two parts under a name of its own, and then renames it; its mesh is on disk."""
+        foreign, pyfr = ROOT / "tests" / "foreign", Path(sys.executable).parent / "pyfr"
+        for name in ("pyfr_vortex.ini", "pyfr_reads.py"):
+            shutil.copy(foreign / name, tmp_path)
+        whole = ["-Wl,--whole-archive", "-lxsmm", "-lxsmmnoblas", "-Wl,--no-whole-archive", "-lpthread", "-lm", "-ldl"]
+        must_run(tmp_path, "gcc", "-shared", "-fPIC", foreign / "pyfr_xsmm.c", "-o", "libxsmm.so", *whole)
+        monkeypatch.setenv("PYFR_LIBRARY_PATH", str(tmp_path))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        must_run(tmp_path, sys.executable, foreign / "pyfr_mesh.py")
+        must_run(tmp_path, pyfr, "import", "box.msh", "box.pyfrm")
+        record(tmp_path, "--", pyfr, "run", "-b", "openmp", "box.pyfrm", "pyfr_vortex.ini")
+        alone = record(tmp_path, "--", "pyfr_reads.py")
+        for path in tmp_path.glob("*.pyfrs"):
+            path.unlink()
+        assert steps(tmp_path) == {"pyfr": (6, 0), "pyfr_reads": (0, 6)}
+        assert log(tmp_path, "pyfr_reads").strip() == alone.strip()
+        assert not list(tmp_path.glob("*.pyfrs"))
 
 
 OPEN = "import h5py\nfor {}:\n    with h5py.File(f'{}') as file: print(file.filename, {})\n"

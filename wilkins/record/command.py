@@ -11,7 +11,7 @@ from wilkins.record.habits import FileHabits, habits_of
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
 from wilkins.record.show import told
-from wilkins.record.task import begun, extended, indent_of, task_text
+from wilkins.record.task import begun, extended, indent_of, joined, own_name, task_text
 from wilkins.schema.patterns import intersect
 from wilkins.spec.editors import put_schema
 from wilkins.spec.load import load
@@ -54,7 +54,8 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
     if output is None:
         streams.show(f"\n{task}", end="")
         return 0
-    whole = extended(begun(output, put_schema(home)) if text is None else text, task)
+    written = [own_name(port.pattern, cwd) for port in ports if port.direction == "out"]
+    whole = extended(begun(output, put_schema(home)) if text is None else joined(text, written), task)
     _write(output, text, whole)
     streams.show(f"\n{'wrote' if text is None else 'added the task to'} {output}:\n{task}", end="")
     if text is None:

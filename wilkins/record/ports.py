@@ -12,6 +12,10 @@ from wilkins.record.habits import FileHabits, Habits, folder_of
 from wilkins.schema.patterns import is_wild
 
 
+FROM_DISK = "no other task here writes it, so it is read from disk"
+"""Why an in-port is not joined; a task that comes later may make it untrue (`wilkins.record.task.joined`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key of a port, and why it is there."""
@@ -44,7 +48,7 @@ def ports_of(
     Args:
         is_hdf5: whether a file is one that ports are for.
         written_as: the pattern under which another task of the workflow writes a file; None if none does. Left
-            out: there is no workflow yet.
+            out: there is no workflow yet, and what a program that only reads is given will be written by a task.
     """
     files = [one for one in habits.files.values() if is_hdf5(one)]
     found = []
@@ -65,8 +69,8 @@ def ports_of(
         group = [habits.files[name] for name in names]
         listed = habits.listed[folder_of(names[0])]
         keys = tuple(_reading(pattern, group, listed))
-        if written_as and pattern not in joined:
-            keys = (Key("mode", "file", "no other task here writes it, so it is read from disk"),)
+        if (written_as or found) and pattern not in joined:
+            keys = (Key("mode", "file", FROM_DISK),)
         found.append(Port("in", pattern, tuple(group), listed, keys))
     return found
 

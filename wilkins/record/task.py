@@ -9,8 +9,11 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.record.ports import Port
+import yaml
+
+from wilkins.record.ports import FROM_DISK, Port
 from wilkins.record.run import Command
+from wilkins.schema.patterns import intersect
 from wilkins.spec.editors import MODELINE
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
@@ -86,6 +89,23 @@ def own_name(pattern: str, cwd: Path) -> str:
 def extended(text: str, task: str) -> str:
     """A workflow file with one more task at the end of `tasks:`."""
     return text + ("" if text.endswith("\n") else "\n") + task
+
+
+def joined(text: str, patterns: Sequence[str]) -> str:
+    """A workflow file in which in-ports that were read from disk, as no task wrote their files, are no longer so where
+    a task now writes files of these patterns."""
+    kept: list[str] = []
+    lines = iter(text.splitlines(keepends=True))
+    filename = ""
+    for line in lines:
+        if found := re.match(r"\s*- filename: (.*)", line):
+            filename = str(yaml.safe_load(found[1]))
+        if line.strip() == f"# {FROM_DISK}" and any(intersect(filename, pattern) for pattern in patterns):
+            line = next(lines, "")
+            if line.strip() == "mode: file":
+                continue
+        kept.append(line)
+    return "".join(kept)
 
 
 def begun(file: Path, has_schema: bool) -> str:
