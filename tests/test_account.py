@@ -438,6 +438,45 @@ for step in range(2):
         assert "dsets" not in self.run(workflow, "/g", "/g/den*", "x")
 
 
+class TestAskedInVain:
+    """Of what a program asked a step for and did not find, the end of the run says program, file and path."""
+
+    def run(self, workflow: Workflow, read: str | list[str | Path], code: int = 0) -> str:
+        """What is said where the producer writes g/density."""
+        writes = "import h5py\nfor step in range(3):\n    h5py.File(f'u{step}.h5', 'w')['g/density'] = [1.0] * 5\n"
+        workflow.task("sim", writes, outports=[{"filename": "u*.h5"}])
+        workflow.task("ana", read, inports=[{"filename": "u*.h5"}])
+        return said(workflow.run(code))
+
+    def test_by_a_program_that_fails(self, workflow: Workflow) -> None:
+        told = self.run(workflow, "import h5py\nh5py.File('u0.h5')['g']['desnity']\n", 1)
+        assert (
+            "ana: failed after it had asked 'u0.h5' for '/g/desnity', which was not there; did you mean '/g/density'?"
+            in told
+        )
+        assert "the last step has '/g/density'" in told
+
+    def test_a_program_that_asks_and_goes_on_is_not_named(self, workflow: Workflow) -> None:
+        read = (
+            "import h5py\nfor step in range(3):\n    with h5py.File(f'u{step}.h5') as file:\n"
+            "        assert file.get('rho') is None and 'g/density' in file and file['g'].get('x') is None\n"
+        )
+        assert "asked" not in self.run(workflow, read)
+
+    @pytest.mark.needs("h5cc")
+    def test_by_a_program_that_heeds_no_errors(self, workflow: Workflow) -> None:
+        (workflow.folder / "ana.c").write_text(
+            '#include <hdf5.h>\n#include <stdio.h>\nint main(void) {\n    for (int k = 0; k < 3; ++k) {\n'
+            '        char name[16];\n        snprintf(name, sizeof name, "u%d.h5", k);\n'
+            "        hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);\n"
+            '        H5Dopen2(file, "rho", H5P_DEFAULT);\n        H5Fclose(file);\n    }\n    return 0;\n}\n'
+        )
+        must_run(workflow.folder, "h5cc", "-shlib", "ana.c", "-o", "ana-c")
+        told = self.run(workflow, ["./ana-c"])
+        assert "ana: asked 'u2.h5' for '/rho', which was not there (2 more such questions before)" in told
+        assert "the last step has '/g/density'" in told
+
+
 def test_what_the_layer_had_to_say_is_in_the_report_once(workflow: Workflow) -> None:
     """A file that the out-port publishes at a flush, of which there is none."""
     writer(workflow, "state{}.h5", 4, publish="flush")

@@ -425,7 +425,10 @@ class Board:
                     "again": bool,                               # its only step was opened again, and no other came
                     "only_looks": bool, "asked": name,           # all of these were looks; the last one's, or
                                                                  # that of an open that `first` has answered
-                    "begun_in": folder}],                        # out: where its files have come to be last
+                    "begun_in": folder,                          # out: where its files have come to be last
+                    "not_found", "not_found_printed",            # objects of its steps that were not there, and those
+                                                                 # for which HDF5 printed an error
+                    "not_found_path", "not_found_in"}],          # the last of these, in the file of this name
          "channels": [{"outport", "inport", "queued",
                        "next": name,                             # of the first that is queued; none has had it
                        "waits": bool,                            # its producer waits when it is full

@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 31;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 32;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -263,6 +263,10 @@ struct PortRecord {
     uint32_t in_vain;      // in: opens and looks that found nothing while the task had had no step, and
     uint32_t only_looks;   // whether all of them were looks
     char vain_name[kNameMax];  // ... of which the last was for this name, or the first one that `first` answered
+    uint32_t not_found;    // in: objects of its steps that its programs opened by their paths and that were not there, and
+    uint32_t not_found_printed;     // those for which HDF5 printed an error
+    char not_found_path[kNameMax];  // the path of the last of those, or of the last of all
+    char not_found_in[kNameMax];    // in the file of this name
     uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store/reading.cpp)
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here

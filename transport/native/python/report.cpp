@@ -62,6 +62,8 @@ struct Port {
     bool only_looks;
     std::string asked;
     std::string begun_in;
+    uint64_t not_found, not_found_printed;
+    std::string not_found_path, not_found_in;
 };
 
 struct Channel {
@@ -120,7 +122,8 @@ Facts take_facts(const Board& board) {
             brought += board.source(s).asked.load();
         }
         facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
-                               port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in});
+                               port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in,
+                               port.not_found, port.not_found_printed, port.not_found_path, port.not_found_in});
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
@@ -262,6 +265,12 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     append_json(out, port.asked.c_str());
     out += ",\"begun_in\":";
     append_json(out, port.begun_in.c_str());
+    field(out, "not_found", port.not_found);
+    field(out, "not_found_printed", port.not_found_printed);
+    out += ",\"not_found_path\":";
+    append_json(out, port.not_found_path.c_str());
+    out += ",\"not_found_in\":";
+    append_json(out, port.not_found_in.c_str());
     out += "}";
 }
 

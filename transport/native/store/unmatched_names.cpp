@@ -98,4 +98,14 @@ void note_in_vain(const Process& p, int inport, const char* name, bool looks) {
     strcpy(port.vain_name, name);
 }
 
+void note_not_found(const Process& p, int inport, const char* file, const char* path, bool printed) {
+    Board::Lock lock(p.board);
+    PortRecord& port = p.board.port(inport);
+    ++port.not_found;
+    if (!printed && port.not_found_printed > 0) return;
+    port.not_found_printed += printed;
+    strcpy(port.not_found_path, path);
+    strcpy(port.not_found_in, file);
+}
+
 }  // namespace wilkins

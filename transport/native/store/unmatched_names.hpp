@@ -13,6 +13,9 @@ void note_unmatched(const Process& process, const char* name);
 // Call with the board's lock held.
 void note_in_vain(const Process& process, int inport, const char* name, bool looks);
 
+// The rank has opened an object of a step of the in-port by a path at which there is none. `printed`: HDF5 has printed an error.
+void note_not_found(const Process& process, int inport, const char* file, const char* path, bool printed);
+
 // Are a pattern and a name alike: do they begin with the same letter, and differ, without numbers and wildcards, in no more than two?
 bool alike(const char* pattern, const char* name);
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from wilkins.launch.programs.output import Terminal
@@ -10,7 +11,7 @@ from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
 from wilkins.launch.records.agreement import remade_otherwise
 from wilkins.launch.records.crossings import Crossing, table
-from wilkins.launch.records.datasets import missing_datasets
+from wilkins.launch.records.datasets import held, missing_datasets, not_found
 from wilkins.launch.records.layerlog import gone_names, useful_lines
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
@@ -41,10 +42,11 @@ def conclude(
     try:
         report = last_report(board)
         datasets = [] if stop else missing_datasets(plan, board)
+        there = held(plan, board, report)
     except BoardHeldError as error:
         terminal.say(f"there is no summary: {error}")
         return code or 1
-    return tell_end(plan, report, datasets, ends, records, terminal, stop, code, strict=strict, wall_s=wall_s)
+    return tell_end(plan, report, datasets, ends, records, terminal, stop, code, strict=strict, wall_s=wall_s, there=there)
 
 
 def tell_end(
@@ -62,6 +64,7 @@ def tell_end(
     crossings: Sequence[Crossing] = (),
     traces: Sequence[Trace] = (),
     lost: Collection[str] = (),
+    there: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> int:
     """Record and tell what a run did, all of whose programs have ended.
 
@@ -75,6 +78,7 @@ def tell_end(
         crossings: what crossed from one host to another.
         traces: those of the hosts, if there are several.
         lost: hosts that are lost.
+        there: by in-port, the datasets of a step.
 
     Returns:
         What it exits with.
@@ -104,7 +108,7 @@ def tell_end(
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
     if any(end.retries for end in ends):
         hints += remade_otherwise(records.trace)
-    told = [*hints, *unread, *datasets]
+    told = [*hints, *unread, *datasets, *not_found(report, outcomes, there)]
     lines = useful_lines(records.layer_log, [*told, reason or ""])
     more = further.pages([*told, *lines])
     for message in (*told, *map(paragraphs, lines), *([more] if more else [])):

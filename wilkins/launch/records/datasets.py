@@ -1,11 +1,13 @@
-"""Finds datasets that the workflow file names and that no step had."""
+"""Finds datasets that no step had: those that the workflow file names, and those that programs asked for."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from wilkins.errors import count_of, suggest
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan, PortPlan
 from wilkins.schema.patterns import is_wild
@@ -42,6 +44,54 @@ def missing_datasets(plan: Plan, board: Board) -> list[str]:
     return list(found.values())[:_MOST_TOLD]
 
 
+def held(plan: Plan, board: Board, report: Mapping[str, Any]) -> dict[int, list[str]]:
+    """By in-port, of those in whose steps programs did not find something: the datasets of the last step that is still
+    in memory.
+
+    Raises:
+        BoardHeldError: the board could not be asked.
+    """
+    ports = BoardPorts(plan)
+    found: dict[int, list[str]] = {}
+    for channel in plan.channels:
+        reads, writes = (ports.index_of(plan.ports[port]) for port in (channel.inport, channel.outport))
+        if reads is not None and writes is not None and report["ports"][reads]["not_found"] and not found.get(reads):
+            last = next((path for path, size in board.last_steps(writes) if size), None)
+            found[reads] = list(_datasets(last)) if last else []
+    return found
+
+
+def not_found(report: Mapping[str, Any], outcomes: Sequence[str], there: Mapping[int, Sequence[str]]) -> list[str]:
+    """A message for each in-port in whose steps a program asked for what was not there, if it failed, or let HDF5 print
+    an error: many programs ask for what may or may not be there, expect either, and print nothing.
+
+    Args:
+        outcomes: how the tasks have ended.
+        there: by in-port, the datasets of a step.
+    """
+    said = []
+    for place, port in enumerate(report["ports"]):
+        failed = outcomes[port["task"]] == "failed"
+        if not port["not_found"] or not (failed or port["not_found_printed"]):
+            continue
+        name, path, file = report["tasks"][port["task"]]["name"], port["not_found_path"], port["not_found_in"]
+        others = port["not_found"] - 1
+        known = [f"/{one}" for one in there.get(place, ())]
+        said.append(
+            paragraphs(
+                f"{name}: {'failed after it had asked' if failed else 'asked'} {file!r} for {path!r}, which was not "
+                f"there{suggest(path, known) if path not in known else ''}"
+                + (f" ({count_of(others, 'more such question')} before)" if others else ""),
+                *([f"the last step has {_some(known)}"] if known else []),
+            )
+        )
+    return said[:_MOST_TOLD]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:6]) + (f" and {len(names) - 6} more" if names[6:] else "")
+
+
 def _can_be_told(path: str) -> bool:
     return not is_wild(path) and bool(path.strip("/"))
 
@@ -65,13 +115,10 @@ def _may_hold(step: Path, size: int, path: str) -> bool:
 def _message(plan: Plan, port: PortPlan, source: PortPlan, path: str, step: Path) -> str:
     task, writer = plan.tasks[port.task].name, plan.tasks[source.task].name
     there = list(_datasets(step))
-    shown = ", ".join(repr(name) for name in there[:6]) + (f" and {len(there) - 6} more" if there[6:] else "")
-    from wilkins.errors import suggest
-
     return paragraphs(
         f"{task}: `dsets` of its {port.direction}-port {port.pattern!r} names {path!r}, and no step that "
         f"{writer} published has such a dataset{suggest(path.strip('/'), there)}",
-        *([f"the last step has {shown}"] if there else []),
+        *([f"the last step has {_some(there)}"] if there else []),
     )
 
 
