@@ -8,6 +8,8 @@ import pytest
 from programs.build import build, serial_c
 from streams import Streams
 
+from support import write_program
+
 WRITE = r"""
 #include <hdf5.h>
 #include <stdio.h>
@@ -91,3 +93,26 @@ def test_programs_under_valgrind(tmp_path: Path, static: bool, mode: str) -> Non
     )
     for task in ("ana", "change"):
         assert [line for line in streams.log(task).splitlines() if line.startswith("read ")] == EXPECTED
+
+
+MANY = 90
+"""Files of names of their own: each may be read again, so that each has memory of its own, up to some sixty."""
+
+
+@pytest.mark.needs("valgrind", "h5cc")
+def test_many_steps_under_valgrind(tmp_path: Path) -> None:
+    """It leaves programs few addresses, of which each step may take a part only."""
+    source = tmp_path / "many.c"
+    source.write_text(
+        "#include <hdf5.h>\n#include <stdio.h>\nint main(void) {\n"
+        f"  for (int i = 0; i < {MANY}; ++i) {{\n    char name[32];\n"
+        '    snprintf(name, sizeof(name), "s%03d.h5", i);\n'
+        "    if (H5Fclose(H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) < 0) return 1;\n  }\n  return 0;\n}\n"
+    )
+    program = build(str(source), *serial_c(static=False))
+    reader = write_program(tmp_path / "read.py", f"import h5py\nfor i in range({MANY}): h5py.File(f's{{i:03}}.h5')\n")
+    Streams(tmp_path).run(
+        f"  - {{name: sim, func: {program}, prefix: valgrind, outports: [{{filename: 's*.h5'}}]}}\n"
+        f"  - {{name: ana, func: {reader}, inports: [{{filename: 's*.h5'}}]}}\n",
+        timeout=120,
+    )

@@ -81,18 +81,42 @@ int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
     return 0;
 }
 
-}  // namespace
+constexpr uint64_t kAmple = 1ull << 40;
 
-int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out) {
-    const uint64_t least = std::max(needed, std::min<uint64_t>(length, 64u << 20));
-    int error = ENOMEM;
-    for (; error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
-    return error;
+bool has_addresses(uint64_t length) {
+    void* const bytes = mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED) return false;
+    munmap(bytes, length);
+    return true;
 }
+
+// Are there fewer addresses than a processor has, although nobody has set a limit? So it is under valgrind, which has 128 GB of them.
+bool addresses_are_scarce() {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY && !has_addresses(kAmple);
+}
+
+// Of those that are left, as many as one step of a hundred may take.
+uint64_t fair_share() {
+    uint64_t left = kAmple;
+    while (left > (1u << 30) && !has_addresses(left)) left /= 2;
+    return std::max<uint64_t>(left / 16, 512u << 20);
+}
+
+}  // namespace
 
 void unmap(const Mapping& mapping) {
     munmap(mapping.bytes, mapping.length);
     delete mapping.open;
+}
+
+int map_most(int fd, uint64_t length, uint64_t needed, bool writable, Mapping* out) {
+    static const bool scarce = addresses_are_scarce();
+    if (scarce) length = std::min(length, std::max(fair_share(), needed));
+    const uint64_t least = std::max(needed, std::min<uint64_t>(length, 64u << 20));
+    int error = ENOMEM;
+    for (; error && length >= least; length /= 2) error = map_closed(fd, length, writable, out);
+    return error;
 }
 
 int open_further(const Mapping& mapping, uint64_t size) {
