@@ -71,12 +71,16 @@ def main() -> None:
         from .restarts import main as restarts
 
         restarts(arguments)
+    elif name == "tracing":
+        from .tracing import main as tracing
+
+        tracing(arguments)
     elif name == "gpu":
         from .gpu import main as gpu
 
         gpu(arguments)
     else:
-        known = "rate, speed, channels, scaling, restarts, flow-control and gpu"
+        known = "rate, speed, channels, scaling, restarts, tracing, flow-control and gpu"
         sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known}")
 
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
+#include <climits>
 #include <cstring>
 
 #include "base/fault.hpp"
@@ -20,25 +20,45 @@ namespace wilkins::trace {
 
 namespace {
 
-// A line on its way to the ring. It is there with its last store.
+constexpr size_t kNumbers = 160;  // the longest that the columns of numbers and the event can be
+constexpr size_t kLongestLine = sizeof(TaskRecord::name) + 2 * PATH_MAX + kNumbers;
+
+// A line on its way to the ring. It is there with the last store of `end`.
 class Line {
 public:
-    explicit Line(BoardRecord& head) : head_(head), end_(head.events_end.load(std::memory_order_relaxed)) {}
-    void put(const char* text) {
-        for (; *text; ++text) head_.events[end_++ % kTraceRoom] = *text;
+    explicit Line(BoardRecord& head) : head_(head) {}
+    void put(char letter) { text_[length_++] = letter; }
+    void put(const char* text, size_t length) {
+        memcpy(text_ + length_, text, length);
+        length_ += length;
     }
     // No name can break the lines and columns of the file.
-    void put_clean(const char* text) {
-        for (; *text; ++text) head_.events[end_++ % kTraceRoom] = static_cast<unsigned char>(*text) < 0x20 ? '?' : *text;
+    void put_clean(const char* text, size_t length) {
+        for (size_t k = 0; k < length; ++k) text_[length_ + k] = static_cast<unsigned char>(text[k]) < 0x20 ? '?' : text[k];
+        length_ += length;
+    }
+    void put_number(int64_t value) {
+        char digits[20];  // as many as any has
+        int n = 0;
+        uint64_t rest = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+        do digits[n++] = static_cast<char>('0' + rest % 10);
+        while (rest /= 10);
+        if (value < 0) put('-');
+        while (n) put(digits[--n]);
     }
     void end(bool urgent) {
-        if (urgent) head_.events_urgent.store(end_, std::memory_order_relaxed);
-        head_.events_end.store(end_, std::memory_order_release);
+        const uint64_t begin = head_.events_end.load(std::memory_order_relaxed), end = begin + length_;
+        const size_t first = begin % kTraceRoom, room = std::min<size_t>(length_, kTraceRoom - first);
+        memcpy(head_.events + first, text_, room);
+        memcpy(head_.events, text_ + room, length_ - room);
+        if (urgent) head_.events_urgent.store(end, std::memory_order_relaxed);
+        head_.events_end.store(end, std::memory_order_release);
     }
 
 private:
     BoardRecord& head_;
-    uint64_t end_;
+    size_t length_ = 0;
+    char text_[kLongestLine];
 };
 
 // Is all of it there?
@@ -70,6 +90,7 @@ bool append(const Board& board, const struct iovec* parts, int count) {
 // Must it be on disk before anybody can act on it, in a run that may be gone on with? What others did before it is there by then,
 // too: events are written in their order. So a step that somebody opens can wait for what comes of it.
 bool is_urgent(const char* event) {
+    if (event[0] == 'o' || event[0] == 'c') return false;  // open, close, create: of each step
     for (const char* urgent : {"publish", "remake", "back", "file", "start", "end", "done"})
         if (strcmp(event, urgent) == 0) return true;
     return false;
@@ -104,25 +125,31 @@ void note(const Board& board, const char* event, int task, int rank, const char*
           int64_t bytes, int64_t time_ns) {
     BoardRecord& head = board.head();
     if (!head.trace_file[0] || head.trace_stopped) return;
-    constexpr size_t kNumbers = 160;  // the longest that the columns of numbers and the event can be
     const TaskRecord& record = board.task(task);
-    const size_t most = strlen(record.name) + strlen(pattern) + strlen(name) + kNumbers;
+    const size_t of_task = strlen(record.name), of_pattern = strlen(pattern), of_name = strlen(name);
+    const size_t most = of_task + of_pattern + of_name + kNumbers;
+    if (most > kLongestLine) return;  // no name on the board is so long
     if (head.events_end.load() + most > head.events_written.load() + kTraceRoom) {  // a step for thousands of channels
         if (head.trace_at_once) head.trace_stopped = 1;
         return;
     }
-    char numbers[kNumbers];
     Line line(head);
-    snprintf(numbers, sizeof(numbers), "%lld\t%s\t", static_cast<long long>(time_ns), event);
-    line.put(numbers);
-    line.put_clean(record.name);
-    snprintf(numbers, sizeof(numbers), "\t%d\t", rank);
-    line.put(numbers);
-    line.put_clean(pattern);
-    line.put("\t");
-    line.put_clean(name);
-    snprintf(numbers, sizeof(numbers), "\t%lld\t%lld\n", static_cast<long long>(sequence), static_cast<long long>(bytes));
-    line.put(numbers);
+    line.put_number(time_ns);
+    line.put('\t');
+    line.put(event, strlen(event));
+    line.put('\t');
+    line.put_clean(record.name, of_task);
+    line.put('\t');
+    line.put_number(rank);
+    line.put('\t');
+    line.put_clean(pattern, of_pattern);
+    line.put('\t');
+    line.put_clean(name, of_name);
+    line.put('\t');
+    line.put_number(sequence);
+    line.put('\t');
+    line.put_number(bytes);
+    line.put('\n');
     line.end(is_urgent(event));
 }
 
