@@ -49,9 +49,9 @@ if __name__ == "__main__":
 """
 
 
-def _seen(folder: Path, ranks: int = 1, **options: object) -> list[list[int]]:
+def _seen(folder: Path, ranks: int = 1, write: str = WRITE, **options: Any) -> list[list[int]]:
     """What each rank's samples were, in order."""
-    (folder / "write.py").write_text(WRITE)
+    (folder / "write.py").write_text(write)
     (folder / "train.py").write_text(TRAIN)
     (folder / "workflow.yaml").write_text(
         'tasks:\n  - {func: write.py, outports: [{filename: "plt*.h5"}]}\n'
@@ -96,7 +96,7 @@ def test_workers_share_the_steps(tmp_path: Path, workers: int, context: str) -> 
 @pytest.mark.parametrize(("ranks", "workers"), [(2, 0), (3, 0), (2, 2)])
 @pytest.mark.usual("2-0", "2-2")
 def test_ranks_share_the_samples(tmp_path: Path, ranks: int, workers: int) -> None:
-    options = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    options: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     parts = _seen(tmp_path, ranks, **options)
     assert _once(parts)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -192,9 +192,97 @@ def test_what_is_wrong() -> None:
     dataset = StepDataset("plt*.h5", "y")
     dataset.load_state_dict(dataset.state_dict())
     with pytest.raises(RuntimeError, match="go on with num_workers=0"):
-        list(DataLoader(dataset, num_workers=1, multiprocessing_context="fork"))
+        list(DataLoader(dataset, num_workers=2, multiprocessing_context="fork"))
+    dataset = StepDataset("plt*.h5", "y")
+    samples = iter(DataLoader(dataset, num_workers=2, multiprocessing_context="fork"))
+    next(samples)
+    with pytest.raises(RuntimeError, match="use torchdata's StatefulDataLoader, and save its state_dict"):
+        dataset.state_dict()
+    with pytest.raises(ValueError, match="there is no state of a StepDataset in this"):
+        StepDataset.steps_of({"epoch": 3})
 
 
+def test_workers_give_samples_in_the_same_order_each_time(tmp_path: Path) -> None:
+    """Also where one has large steps and the others small ones, of which they need many for a batch."""
+    runs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        uneven = WRITE.replace(f"{ROWS} + step % 3", "1 + 40 * (step % 2)").replace(
+            f"{ROWS} + one % 3", "1 + 40 * (one % 2)"
+        )
+        runs.append(
+            _seen(tmp_path / name, write=uneven, num_workers=2, multiprocessing_context="fork", prefetch_factor=1)
+        )
+    assert runs[0] == runs[1]
+    assert sorted(runs[0][0]) == list(range(STEPS + 40 * (STEPS // 2)))
+
+
+STATEFUL = pytest.mark.needs("python:torchdata")
+
+
+@STATEFUL
+@pytest.mark.nightly
+@pytest.mark.parametrize("shuffle", [0, 9])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_states_of_workers_give_exactly_the_rest(files: Path, workers: int, shuffle: int) -> None:
+    import torch
+    from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-untyped]
+
+    from wilkins.tasks import StepDataset
+
+    def loader() -> Any:
+        dataset = StepDataset("plt*.h5", "y", shuffle=shuffle, seed=3)
+        return StatefulDataLoader(dataset, batch_size=4, num_workers=workers, multiprocessing_context="fork")
+
+    whole = [batch.tolist() for batch in loader()]
+    assert sorted(one for batch in whole for one in batch) == list(range(TOTAL))
+    for stop in (1, 4, len(whole) - 1):
+        one = loader()
+        batches = iter(one)
+        before = [next(batches).tolist() for _ in range(stop)]
+        torch.save(one.state_dict(), files / "state.pt")
+        del batches
+        other = loader()
+        other.load_state_dict(torch.load(files / "state.pt", weights_only=False))
+        assert before + [batch.tolist() for batch in other] == whole
+
+
+@STATEFUL
+@pytest.mark.nightly
+@pytest.mark.parametrize(("workers", "context"), [(2, "fork"), (3, "spawn")])
+def test_a_resumed_run_with_workers_gives_exactly_the_rest(tmp_path: Path, workers: int, context: str) -> None:
+    options = f"num_workers={workers}, multiprocessing_context={context!r}"
+    _is_resumed_exactly(tmp_path, RESUMED_WITH_WORKERS.replace("OPTIONS", options))
+
+
+RESUMED_WITH_WORKERS = """\
+import os
+import torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+from wilkins.tasks import StepDataset
+from wilkins.transport import points
+
+def main():
+    dataset, seen = StepDataset("plt*.h5", "y", shuffle=6, seed=1), []
+    loader = StatefulDataLoader(dataset, batch_size=4, OPTIONS)
+    if point := points.chosen():
+        state = torch.load(point.file, weights_only=False)
+        loader.load_state_dict(state["loader"])
+        seen = state["seen"]
+    for number, batch in enumerate(loader, start=1):
+        seen += batch.tolist()
+        if number % 3 == 0:
+            state, name = loader.state_dict(), f"state{len(seen)}.pt"
+            torch.save({"loader": state, "seen": seen}, name)
+            points.tell(name, consumed={"plt*.h5": StepDataset.steps_of(state)}, file=name)
+        if len(seen) > 50 and not os.path.exists("died"):
+            open("died", "w").close()
+            os._exit(3)
+    print("seen", *seen)
+
+if __name__ == "__main__":
+    main()
+"""
 RESUMED = """\
 import os
 import torch
@@ -220,8 +308,12 @@ print("seen", *seen)
 
 
 def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path) -> None:
+    _is_resumed_exactly(tmp_path, RESUMED)
+
+
+def _is_resumed_exactly(tmp_path: Path, program: str) -> None:
     (tmp_path / "write.py").write_text(WRITE)
-    (tmp_path / "train.py").write_text(RESUMED)
+    (tmp_path / "train.py").write_text(program)
     (tmp_path / "workflow.yaml").write_text(
         'tasks:\n  - {func: write.py, outports: [{filename: "plt*.h5"}]}\n'
         '  - {func: train.py, inports: [{filename: "plt*.h5"}], restart: points}\n'
