@@ -75,12 +75,16 @@ def main() -> None:
         from .tracing import main as tracing
 
         tracing(arguments)
+    elif name == "watching":
+        from .watching import main as watching
+
+        watching(arguments)
     elif name == "gpu":
         from .gpu import main as gpu
 
         gpu(arguments)
     else:
-        known = "rate, speed, channels, scaling, restarts, tracing, flow-control and gpu"
+        known = "rate, speed, channels, scaling, restarts, tracing, watching, flow-control and gpu"
         sys.exit(f"python -m benchmarks: there is no {name!r}; there are {known}")
 
 

@@ -39,7 +39,9 @@ def built(folder: Path) -> Path:
     return program
 
 
-def _run(folder: Path, program: Path, steps: int, *, traced: bool, prefix: Sequence[str] = ()) -> tuple[float, int, str]:
+def _run(
+    folder: Path, program: Path, steps: int, *, traced: bool, prefix: Sequence[str] = ()
+) -> tuple[float, int, str]:
     """CPU seconds of the program's process, the events that were written, and what it said."""
     trace = folder / "trace.txt"
     trace.unlink(missing_ok=True)
@@ -100,7 +102,8 @@ def measure(folder: Path, steps: int, rounds: int) -> Cost:
 def main(arguments: Sequence[str]) -> None:
     """A table."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks tracing", description="a step of 1 KiB that is written and read, with and without trace"
+        prog="python -m benchmarks tracing",
+        description="a step of 1 KiB that is written and read, with and without trace",
     )
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=60)
@@ -108,8 +111,9 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         cost = measure(Path(folder), options.steps, options.rounds)
     print(
-        f"a step of 1 KiB, written and read by a program of C, {cost.events:.1f} events; instructions as valgrind counts "
-        f"them, CPU time of the quickest of {options.rounds} runs of {options.steps} steps, with and without by turns"
+        f"a step of 1 KiB, written and read by a program of C, {cost.events:.1f} events; instructions as valgrind\n"
+        f"counts them, CPU time of the quickest of {options.rounds} runs of {options.steps} steps, with and without by "
+        "turns"
     )
     print(f"{'':<18}  {'without trace':>13}  {'with':>9}  {'more':>6}")
     without, with_trace = cost.instructions
