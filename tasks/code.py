@@ -140,7 +140,8 @@ def _source(name: str, folders: Sequence[Path], path: Sequence[str], elsewhere: 
                 + (_near(part, sorted(there)) or "; install it, or name a file: 'file.py:name'")
             )
         searched = list(spec.submodule_search_locations or ())
-        above = Path(spec.origin) if spec.has_location and str(spec.origin).endswith(".py") else None
+        origin = spec.origin if spec.has_location else None
+        above = Path(origin) if origin and origin.endswith(".py") else None
         is_open = _replaces_itself(above) if above else spec.origin is not None
     return above
 

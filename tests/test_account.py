@@ -466,7 +466,7 @@ class TestAskedInVain:
     @pytest.mark.needs("h5cc")
     def test_by_a_program_that_heeds_no_errors(self, workflow: Workflow) -> None:
         (workflow.folder / "ana.c").write_text(
-            '#include <hdf5.h>\n#include <stdio.h>\nint main(void) {\n    for (int k = 0; k < 3; ++k) {\n'
+            "#include <hdf5.h>\n#include <stdio.h>\nint main(void) {\n    for (int k = 0; k < 3; ++k) {\n"
             '        char name[16];\n        snprintf(name, sizeof name, "u%d.h5", k);\n'
             "        hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);\n"
             '        H5Dopen2(file, "rho", H5P_DEFAULT);\n        H5Fclose(file);\n    }\n    return 0;\n}\n'

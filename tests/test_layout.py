@@ -72,8 +72,8 @@ ROOMS = {
     "resume": "errors flow transport schema terminal tasks/checkpoint/errors tasks/checkpoint/storage plan "
     "launch/records launch launch/hosts",
     "submit": "errors transport schema terminal plan launch/records",
-    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch launch/job "
-    "launch/hosts launch/hostjob doctor report scripting record resume submit",
+    "wilkins": "atomic errors flow transport schema terminal tasks/checkpoint spec plan launch/records launch "
+    "launch/job launch/hosts launch/hostjob doctor report scripting record resume submit",
 }
 WIDTH = 100
 PICTURE = "<!-- The rooms: printed by `python tests/test_layout.py`. -->"

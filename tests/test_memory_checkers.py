@@ -107,10 +107,11 @@ def test_many_steps_under_valgrind(tmp_path: Path) -> None:
         "#include <hdf5.h>\n#include <stdio.h>\nint main(void) {\n"
         f"  for (int i = 0; i < {MANY}; ++i) {{\n    char name[32];\n"
         '    snprintf(name, sizeof(name), "s%03d.h5", i);\n'
-        "    if (H5Fclose(H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) < 0) return 1;\n  }\n  return 0;\n}\n"
+        "    if (H5Fclose(H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) < 0) return 1;\n"
+        "  }\n  return 0;\n}\n"
     )
     program = build(str(source), *serial_c(static=False))
-    reader = write_program(tmp_path / "read.py", f"import h5py\nfor i in range({MANY}): h5py.File(f's{{i:03}}.h5')\n")
+    reader = write_program(tmp_path / "many.py", f"import h5py\nfor i in range({MANY}): h5py.File(f's{{i:03}}.h5')\n")
     Streams(tmp_path).run(
         f"  - {{name: sim, func: {program}, prefix: valgrind, outports: [{{filename: 's*.h5'}}]}}\n"
         f"  - {{name: ana, func: {reader}, inports: [{{filename: 's*.h5'}}]}}\n",

@@ -11,7 +11,6 @@ from wilkins.record.fold import fold
 from wilkins.record.habits import FileHabits, Habits, folder_of
 from wilkins.schema.patterns import is_wild
 
-
 FROM_DISK = "no other task here writes it, so it is read from disk"
 """Why an in-port is not joined; a task that comes later may make it untrue (`wilkins.record.task.joined`)."""
 

@@ -32,8 +32,8 @@ _INTRODUCTION = """\
 A YAML file that says which programs run on how many ranks, and which files connect them. Paths are relative to the
 file. Texts may hold `${VAR}` and `${VAR:-default}` from the environment; `$${VAR}` stands for the text itself. YAML
 anchors, aliases and `<<` may be used. `wilkins check FILE` reports all errors with their places; `wilkins schema`
-prints a JSON Schema for editors ([install](../install.md#editors)); `--set task.key=value` changes a value for one run. `${name}` of one of the file's
-`parameters` stands for its value. An unknown key is an error.
+prints a JSON Schema for editors ([install](../install.md#editors)); `--set task.key=value` changes a value for one run.
+`${name}` of one of the file's `parameters` stands for its value. An unknown key is an error.
 
 ```yaml
 tasks:

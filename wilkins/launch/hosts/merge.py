@@ -225,8 +225,8 @@ def _no_task(name: str, nprocs: int) -> dict[str, Any]:
 
 
 def _no_port(port: PortPlan) -> dict[str, Any]:
-    counts = ("steps", "bytes", "dropped", "reopened", "shared", "unseen", "touched", "in_vain", "again", "only_looks")
-    counts += ("not_found", "not_found_printed")
+    counts = ["steps", "bytes", "dropped", "reopened", "shared", "unseen", "touched", "in_vain", "again", "only_looks"]
+    counts += ["not_found", "not_found_printed"]
     words = dict.fromkeys(("stand_in", "stands", "asked", "begun_in", "not_found_path", "not_found_in"), "")
     waits = {"waits_first": False, "waits_looks": False}
     named = {"pattern": port.pattern, "direction": port.direction, "task": port.task}

@@ -46,7 +46,9 @@ def conclude(
     except BoardHeldError as error:
         terminal.say(f"there is no summary: {error}")
         return code or 1
-    return tell_end(plan, report, datasets, ends, records, terminal, stop, code, strict=strict, wall_s=wall_s, there=there)
+    return tell_end(
+        plan, report, datasets, ends, records, terminal, stop, code, strict=strict, wall_s=wall_s, there=there
+    )
 
 
 def tell_end(
