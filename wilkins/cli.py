@@ -20,7 +20,7 @@ from wilkins.transport.plan_table import RANK_VARIABLES
 
 if TYPE_CHECKING:
     from wilkins.flow.placement import Host
-    from wilkins.launch.options import Planned, RunOptions
+    from wilkins.launch.options import Ended, Planned, RunOptions
     from wilkins.plan.plan import Launch, Plan
 
 _JOB_VARIABLES = {*RANK_VARIABLES, "SLURM_STEP_NUM_TASKS"} - {"SLURM_PROCID"}
@@ -30,6 +30,8 @@ _COMPLETES = "_ARGCOMPLETE"
 """Set by the code that `wilkins completion` gives to a shell, where that asks how a command line may go on."""
 _USUAL = Path("workflow.yaml")
 """The workflow file of commands that are given none."""
+_GO_BACK = "wilkins.resume.inplace:go_back"
+"""Where a task of a run goes on after a failure."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,35 +93,39 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _launch(plan: Plan, options: RunOptions) -> int:
     """Run a plan alone, on this machine or its hosts."""
+    if not any(task.retries for task in plan.tasks):
+        return _launched(plan, options).code
+    began, first = time.monotonic(), options
+    options = replace(options, go_back=_GO_BACK)
+    ended = _launched(plan, options)
+    number = 1
+    while ended.goes_on:
+        from wilkins.resume.inplace import gone_on
+
+        number += 1
+        planned = gone_on(ended)
+        streams.show(planned.told)
+        left = None if first.timeout is None else max(0.1, first.timeout - (time.monotonic() - began))
+        folder = first.run_dir and first.run_dir.with_name(f"{first.run_dir.name}-{number}")
+        ended = _launched(planned.plan, replace(options, resumption=planned.record, timeout=left, run_dir=folder))
+    return ended.code
+
+
+def _launched(plan: Plan, options: RunOptions) -> Ended:
     if plan.hosts:
         from wilkins.launch.hosts import head
 
         return head.run(plan, options)
     from wilkins import launch
 
-    if not any(task.retries for task in plan.tasks):
-        return launch.run(plan, options).code
-    from wilkins.resume.inplace import go_back, gone_on
-
-    began, first = time.monotonic(), options
-    options = replace(options, go_back=go_back)
-    ended = launch.run(plan, options)
-    number = 1
-    while ended.goes_on:
-        number += 1
-        planned = gone_on(ended)
-        streams.show(planned.told)
-        left = None if first.timeout is None else max(0.1, first.timeout - (time.monotonic() - began))
-        folder = first.run_dir and first.run_dir.with_name(f"{first.run_dir.name}-{number}")
-        ended = launch.run(planned.plan, replace(options, resumption=planned.record, timeout=left, run_dir=folder))
-    return ended.code
+    return launch.run(plan, options)
 
 
 def _run_job(given: Path, options: RunOptions, make: Callable[[], Planned], runs: Path) -> int:
     """Be a rank of an MPI job. `runs`: the folder in which the run has its own, unless an option names another."""
     from wilkins.launch.job.rank import this_rank
 
-    here = this_rank()
+    here, options = this_rank(), replace(options, go_back=_GO_BACK)
     if here is None or here.one_node:
         from wilkins.launch.job import onejob
 

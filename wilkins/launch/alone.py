@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from functools import partial
 from pathlib import Path
 
 from wilkins.errors import ResourceError
-from wilkins.launch.options import Ended, RunOptions
+from wilkins.launch.options import Ended, RunOptions, going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
@@ -77,7 +76,7 @@ def _run(
             start,
             Ends(board),
             TaskTrace(board, task.index),
-            go_back=partial(options.go_back, plan, records) if options.go_back else None,
+            go_back=going_back(options.go_back, plan, records, None, records.trace),
         )
         for task in plan.tasks
     ]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins.plan.plan import Plan, TaskPlan
+from wilkins.plan.plan import Plan
 
 if TYPE_CHECKING:
     from wilkins.launch.records.rundir import RunDirectory
+    from wilkins.launch.watch.taskrun import GoBack
     from wilkins.plan.plan import Back
+    from wilkins.plan.split import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,29 @@ class RunOptions:
     """Do not copy the tasks' output to the terminal."""
     strict: bool = False
     """Steps that a task did not read, though its policy gives them to it, make the run fail."""
-    go_back: Callable[[Plan, RunDirectory, TaskPlan, bool], Back] | None = None
-    """Where a task of the run goes on after a failure; None: with what comes next."""
+    go_back: str = ""
+    """A function, by its module and name (``module:name``), since keepers on other hosts call it, too: where a task of
+    the run goes on after a failure (`GoBack`). Empty: no task is started again then."""
     resumption: dict[str, Any] | None = None
     """What a run that goes on with this one must know, if this one goes on with another."""
+
+
+def going_back(name: str, plan: Plan, run: RunDirectory, part: Part | None, trace: Path) -> GoBack | None:
+    """What `RunOptions.go_back` names, for the launcher of a run, or for a host's, which does a part of the plan.
+
+    Args:
+        trace: what that launcher notes the run's events in.
+    """
+    if not name:
+        return None
+    return partial(_called, name, plan, run, part, trace)
+
+
+def _called(name: str, *arguments: Any) -> Back:
+    from pkgutil import resolve_name
+
+    found: Back = resolve_name(name)(*arguments)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

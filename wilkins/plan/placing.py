@@ -32,7 +32,8 @@ def placed_again(plan: Plan, hosts: Sequence[Host], moved: Mapping[str, Rule]) -
 
     Raises:
         UsageError: there is no such task.
-        ResourceError: the hosts have too few slots, or lack one that a task asks for.
+        ResourceError: the hosts have too few slots, or lack one that a task asks for, or a task that is to be started
+            again would be on several.
     """
     names = [task.name.removesuffix(f"[{task.instance}]") for task in plan.tasks]
     for name in moved:
@@ -51,7 +52,25 @@ def placed_again(plan: Plan, hosts: Sequence[Host], moved: Mapping[str, Rule]) -
         place_of_task = f", or another place for the task: --set {error.task}.placement=together" if error.task else ""
         raise ResourceError(f"{who}{error}; take other hosts, or more slots on them{place_of_task}") from error
     tasks = tuple(replace(task, share=share) for task, share in zip(tasks, shares, strict=True))
-    return replace(plan, tasks=tasks, hosts=tuple(hosts))
+    return _startable(replace(plan, tasks=tasks, hosts=tuple(hosts)))
+
+
+def _startable(plan: Plan) -> Plan:
+    """The plan, if all tasks that are to be started again after a failure can be.
+
+    Raises:
+        ResourceError: the ranks of one are on several hosts.
+    """
+    for task in plan.tasks:
+        if task.retries and len(task.share) > 1:
+            hosts = ", ".join(plan.hosts[host].name for host, _ in task.share)
+            raise ResourceError(
+                f"{task.origin}: {task.name}: 'on_failure: restart' cannot be had of a task whose ranks are on several "
+                f"hosts ({hosts}), since files that they had open together are in the memory of all of them; give the "
+                "task `placement: [HOST]` with a host that has slots for all of its ranks, or leave the key out, and "
+                "go on after a failure with `wilkins run --resume`"
+            )
+    return plan
 
 
 def problems(document: Document) -> list[Problem]:
@@ -67,16 +86,12 @@ def placed(plan: Plan, document: Document, hosts: Sequence[Host]) -> Plan:
     """The plan with a place for each rank. Hosts of which only the names are known share the ranks evenly.
 
     Raises:
-        WorkflowError: a task asks for a host that is not there, or for what is not to be had on several.
-        ResourceError: the hosts have too few slots.
+        WorkflowError: a task asks for a host that is not there.
+        ResourceError: the hosts have too few slots, or a task that is to be started again would be on several.
     """
-    from wilkins.plan.order import alone_only
-
-    if refused := list(alone_only(document, "a run over hosts")):
-        raise WorkflowError(refused)
     hosts, shares = placed_tasks(document, hosts)
     tasks = tuple(replace(task, share=share) for task, share in zip(plan.tasks, shares, strict=True))
-    return replace(plan, tasks=tasks, hosts=hosts)
+    return _startable(replace(plan, tasks=tasks, hosts=hosts))
 
 
 def placed_tasks(document: Document, hosts: Sequence[Host]) -> tuple[tuple[Host, ...], tuple[Share, ...]]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from wilkins.flow.recovery import Position
 from wilkins.flow.trace import BrokenTraceError, read_trace
 from wilkins.launch.options import Ended, Planned
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.plan.plan import Back, CannotGoBackError, Plan, PortPlan, TaskPlan, started_ready_made
+from wilkins.plan.split import Part, ranks_on
 from wilkins.resume.history import History
 from wilkins.resume.record import before_of
-from wilkins.resume.restart_point import RestartPoint
+from wilkins.resume.restart_point import Joined, RestartPoint, Stream
 from wilkins.resume.resumption import kept_files, missing, resume, started_from
 from wilkins.transport import points
 
 _BEGINNING = RestartPoint("start")
 
 
-def go_back(plan: Plan, run: RunDirectory, task: TaskPlan, again: bool) -> Back:
+def go_back(whole: Plan, run: RunDirectory, part: Part | None, trace: Path, task: TaskPlan, again: bool) -> Back:
     """Where a task goes on that has failed.
 
     A task that reads nothing goes back to its newest restart point, or to its beginning, and what it has published
@@ -25,9 +28,14 @@ def go_back(plan: Plan, run: RunDirectory, task: TaskPlan, again: bool) -> Back:
     had opened last; if it has restart points, only from one at which it had had all that it has had by now, since
     earlier steps are gone.
 
+    Args:
+        part: what the host of the task does of the plan, on several hosts; the task is one of it.
+        trace: what has happened on its host.
+
     Raises:
         CannotGoBackError: it has no such point, or how far it was cannot be told.
     """
+    plan = part.plan if part else whole
     task = plan.tasks[task.index]  # as at its first start: that is what the events begin with
     inports = {channel.inport for channel in plan.channels}
     reads = any(port.task == task.index and port.index in inports for port in plan.ports)
@@ -37,7 +45,7 @@ def go_back(plan: Plan, run: RunDirectory, task: TaskPlan, again: bool) -> Back:
     if again and not outports:
         return Back("for the step at which it failed")
     try:
-        history = History(plan, read_trace(run.trace))
+        history = History(plan, read_trace(trace))
     except (OSError, BrokenTraceError) as error:
         raise CannotGoBackError(
             f"{task.name}: cannot be started again by itself, since the trace does not tell how far it was: {error}"
@@ -47,14 +55,16 @@ def go_back(plan: Plan, run: RunDirectory, task: TaskPlan, again: bool) -> Back:
         if step is None:
             raise CannotGoBackError(_unclear(task))
         return Back("for the step at which it failed", _begins(task, outports, step))
-    before, runs, _ = before_of(run.path, plan)
+    before, runs, _ = before_of(run.path, whole)
+    earlier = before[part.tasks[task.index] if part else task.index]
+    earlier = [_here(whole, part, point) for point in earlier] if part else earlier
     told = [points.read(run.points_path(one.name)) for one in plan.tasks]
-    known = [point for point in before[task.index] if point.inode not in history.files]
+    known = [point for point in earlier if point.inode not in history.files]
     known += history.points_of(task, told[task.index], kept_files(plan, told, history))
     usable = [
         point for point in known if point.how in ("told", "file") and not missing(task, point, [str(run.path), *runs])
     ]
-    has_state = task.restart is not None or (plan.can_resume and started_ready_made(task))
+    has_state = task.restart is not None or (whole.can_resume and started_ready_made(task))
     if reads and not known and not has_state:
         return Back("with the next step")
     had = history.had(task)
@@ -73,7 +83,7 @@ def gone_on(ended: Ended) -> Planned:
     Raises:
         UsageError: it cannot be gone on with.
     """
-    planned = resume(ended.folder, "alone", ())
+    planned = resume(ended.folder, "alone")
     tasks = [
         replace(task, retries=max(0, task.retries - ended.failures.get(task.index, 0))) for task in planned.plan.tasks
     ]
@@ -82,6 +92,33 @@ def gone_on(ended: Ended) -> Planned:
 
 def _far(point: RestartPoint, joined: tuple[int, tuple[int, int]]) -> int:
     return point.position.consumed.get(joined, 0)
+
+
+def _here(whole: Plan, part: Part, point: RestartPoint) -> RestartPoint:
+    """A point of an earlier run, of a task that is on one host alone, in the numbers of that host's part.
+
+    What has come to the host by a relay, of all ranks that write on another one, is one stream there.
+    """
+    published = {
+        (part.ports.index(port), rank): count
+        for (port, rank), count in point.position.published.items()
+        if port in part.ports
+    }
+    consumed: dict[Joined, int] = {}
+    for place, way in enumerate(part.channels):
+        outport = part.plan.channels[place].outport
+        for channel, stream in point.position.consumed:
+            if channel not in way.channels or not _is_from(whole, stream, way.writes):
+                continue
+            first = 0 if way.arrives else ranks_on(whole.tasks[whole.ports[stream[0]].task], way.writes).start
+            joined = place, (outport, 0 if way.arrives else stream[1] - first)
+            consumed[joined] = consumed.get(joined, 0) + point.position.consumed[channel, stream]
+    return replace(point, position=Position(consumed, published), offered={})
+
+
+def _is_from(whole: Plan, stream: Stream, host: int) -> bool:
+    """Whether the rank that publishes a stream is on a host."""
+    return stream[1] in ranks_on(whole.tasks[whole.ports[stream[0]].task], host)
 
 
 def _begins(task: TaskPlan, outports: list[PortPlan], point: RestartPoint) -> dict[tuple[int, int], int]:

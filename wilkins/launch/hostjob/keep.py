@@ -155,6 +155,7 @@ class JobKeeper(Keeper):
     """The keeper of a host of the job."""
 
     starts_programs = False
+    can_go_on = False
 
     _spanning: _World
 

@@ -126,7 +126,7 @@ def _run(path: Path, options: RunOptions, make: Planner, here: Rank, hosts: Sequ
         "bystander": next((str(library) for library, _ in libraries.values()), None),
     }
     options = replace(options, resumption=planned.record)
-    return head.run(plan, options, partial(JobHead, hosts, more), [widest])
+    return head.run(plan, options, partial(JobHead, hosts, more), [widest]).code
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

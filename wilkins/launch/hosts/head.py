@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,14 +25,13 @@ from wilkins.launch.hosts.crossed import crossed, traced
 from wilkins.launch.hosts.merge import merged, wrong
 from wilkins.launch.hosts.reach import address, remote
 from wilkins.launch.hosts.spoken import spoken
-from wilkins.launch.options import RunOptions
+from wilkins.launch.options import Ended, RunOptions
 from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records.conclude import tell_end
 from wilkins.launch.records.rundir import CLOCKS, RunDirectory
-from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch import further
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import GRACE, QUIET_FOR, Signals, Stop
@@ -92,8 +92,8 @@ def run(
     options: RunOptions,
     kind: Callable[..., Head] | None = None,
     labels: Sequence[str] = (),
-) -> int:
-    """Run a plan over its hosts and return the exit code.
+) -> Ended:
+    """Run a plan over its hosts.
 
     Args:
         kind: makes the head, of what `Head` takes; None: one that starts a keeper on each host.
@@ -115,6 +115,7 @@ def run(
         return head.run()
     finally:
         head.close()
+        records.let_go()
 
 
 class Head:
@@ -136,6 +137,8 @@ class Head:
         self._asked: list[Host] = []
         self._asked_for: dict[str, Any] = {}
         """What they are asked to do one after another, until one of them can."""
+        self._spared: dict[int, set[int]] = defaultdict(set)
+        """By entry of the workflow file: instances that have failed, and that the run goes on without."""
         self._explained = False
         self._progress = Progress(plan, records.path, terminal)
         self._noted: dict[str, dict[str, int]] | None = None
@@ -151,6 +154,7 @@ class Head:
                 run=str(records.path),
                 host=host.part.host,
                 key=key,
+                go_back=options.go_back,
                 folder=str(Path.cwd()),
                 environment=_passed_on(),
                 **self.more(host.part),
@@ -186,8 +190,8 @@ class Head:
         with contextlib.suppress(OSError):  # it has left: what it said last is still to be read
             to.control.send(**message)
 
-    def run(self) -> int:
-        """Let all hosts do their parts; the exit code."""
+    def run(self) -> Ended:
+        """Let all hosts do their parts."""
         beaten = 0.0
         introduced = False
         with Signals() as signals:
@@ -212,7 +216,14 @@ class Head:
                             asks = self._progress.is_wanted(now)
                             self.tell(host, beat=time.monotonic_ns(), alone=alone, asks=asks)
                 self._check(now, signals, introduced=introduced)
-        return self._conclude()
+        code = self._conclude()
+        failures = [host.ended.get("failures", {}) for host in self.hosts if host.ended is not None]
+        return Ended(
+            code,
+            self.records.path,
+            self.stop is not None and self.stop.goes_on,
+            {int(task): count for of_host in failures for task, count in of_host.items()},
+        )
 
     def _introduce(self) -> None:
         addresses = {
@@ -255,8 +266,15 @@ class Head:
         elif "stays" in message:
             host.stays = True
             self._let_leave()
+        elif "task_ended" in message:
+            for other in self.hosts:
+                if other is not host and not other.over:
+                    self.tell(other, task_ended=message["task_ended"], lost=message["lost"])
+        elif "may_fail" in message:
+            self.tell(host, spare=message["may_fail"], may_fail=self._may_fail(message["may_fail"]))
         elif "stop" in message:
-            self._end(Stop(message["stop"], f"{host.name}: {self._spoken(message['reason'])}"), said=True)
+            reason = f"{host.name}: {self._spoken(message['reason'])}"
+            self._end(Stop(message["stop"], reason, message["goes_on"]), said=True)
         elif "failed" in message:
             host.gone = True
             self._end(Stop(message["code"], f"{host.name}: {self._spoken(message['failed'])}"))
@@ -271,6 +289,14 @@ class Head:
         if all(host.stays for host in rest):
             for host in rest:
                 self.tell(host, leave=True)
+
+    def _may_fail(self, task: int) -> bool:
+        """Whether enough instances of an ensemble are left without one that has failed."""
+        of_entry = self._spared[self.plan.tasks[task].entry]
+        if len(of_entry | {task}) > self.plan.tasks[task].spares:
+            return False
+        of_entry.add(task)
+        return True
 
     def _lost(self, host: Host) -> None:
         """The keeper is gone, or is not heard any more."""
@@ -380,7 +406,7 @@ class Head:
             self.plan,
             report,
             [] if self.stop else [line for _, message in told for line in message["datasets"]],
-            [TaskEnd(*end) for end in ends],
+            ends,
             self.records,
             self.terminal,
             self.stop,

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from wilkins.launch.alone import Start, end_of
 from wilkins.launch.hosts import reach, span
 from wilkins.launch.hosts.asks import Asks
 from wilkins.launch.hosts.control import BEAT, PATIENCE, Control, packed
+from wilkins.launch.hosts.elsewhere import Elsewhere
+from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
@@ -248,6 +251,8 @@ class Keeper:
 
     starts_programs = True
     """The processes of all tasks are its own, but for those with ranks on other hosts."""
+    can_go_on = True
+    """The head can go on by itself with a run that has to go back."""
 
     def __init__(self, control: Control, told: dict[str, Any]) -> None:
         """`told`: the head's first message: the run's directory, the host's number, the key.
@@ -257,6 +262,7 @@ class Keeper:
         """
         self._control = control
         self._heard = self._beaten = 0.0
+        self._began = time.monotonic()
         self._asked = False
         """By the head: how far all is."""
         self._beat: tuple[int, int] | None = None
@@ -276,12 +282,14 @@ class Keeper:
         self._of_run.hold()
         self._doors = {task: socket.create_server(("", 0), family=socket.AF_INET) for task, _ in self.part.receivers}
         self._key = told["key"]
+        self._go_back = told["go_back"]
         self._variables: dict[int, dict[str, str]] = {_ALL: {far_files.KEY: self._key}}
         self._descriptors: dict[int, list[int]] = {}
         self._messages: dict[int, relay_messages.Messages] = {}
         """By relay, of this host's receivers."""
         self._spanning = self.make_spanning(plan)
         self._asks = Asks(plan, self.part, ends=self.starts_programs)
+        self._elsewhere = Elsewhere(plan, self.part, control)
         self._supervisor: Supervisor | None = None
 
     def make_spanning(self, plan: Plan) -> Spanning:
@@ -337,6 +345,7 @@ class Keeper:
                 start.variables, start.descriptors = self._variables, self._descriptors
                 start.spanning = self._spanning
                 self._spanning.serve(board, ports, guard.token, addresses)
+                goes_back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
                 crew = [
                     TaskRun(
                         task,
@@ -351,9 +360,14 @@ class Keeper:
                         start,
                         _Ends(board, self._spanning, self._control),
                         TaskTrace(board, task.index),
+                        go_back=goes_back,
                     )
                     for task in plan.tasks
                 ]
+                for task in plan.tasks:
+                    # (Of hosts that bring about what it waits for, the board knows nothing.)
+                    if task.after and self._elsewhere.all_here(task.index):
+                        board.task_follows(task.index)
                 self._board = board
                 self._supervisor = Supervisor(
                     crew,
@@ -365,16 +379,18 @@ class Keeper:
                     polls=self._asks.polls,
                     inbox=self,
                     family=self._spanning.family,
+                    others=self._elsewhere,
+                    can_resume=can_resume and self.can_go_on,
                 )
                 self._heard = time.monotonic()
                 self._heed(after)
                 code = self._supervisor.run(self._tick)
+                self._elsewhere.tell(crew)
                 report: dict[str, Any] | None = None
                 try:
                     report = last_report(board)
                 except BoardHeldError as error:
                     terminal.say(f"there is no account of {self.name}: {error}")
-                ends = [end_of(run) for run in crew]
                 self._stay()
                 self._spanning.end()  # before the head believes that all is over here
                 self._control.send(
@@ -382,7 +398,8 @@ class Keeper:
                     ended=code,
                     report=report,
                     datasets=[] if report is None else missing_datasets(plan, board),
-                    ends=[[end.starts, end.outcome, end.exit, end.running_s, end.relisted] for end in ends],
+                    ends=[asdict(end_of(run)) for run in crew],
+                    failures={str(index): run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
                     messages={str(index): messages.count for index, messages in self._messages.items()},
                 )
             finally:
@@ -433,6 +450,8 @@ class Keeper:
                 self._asked = message["asks"]
                 self._beat = (message["beat"], time.monotonic_ns())
                 self._asks.alone = set(message["alone"])
+            elif "task_ended" in message or "spare" in message:
+                self._elsewhere.heed(message)
             elif "grow" in message:
                 self._control.send(helped=self._help(self._board.grow, message["grow"]))
             elif "end_wait" in message:
@@ -465,7 +484,7 @@ class Keeper:
         self._stop(Stop(1, reason))
 
     def _tell_stop(self, stop: Stop) -> None:
-        self._control.send(stop=stop.code, reason=stop.reason)
+        self._control.send(stop=stop.code, reason=stop.reason, goes_on=stop.goes_on)
 
     def _tick(self) -> float | None:
         """Give a sign of life, with what the head needs to know whether anything can go on."""
@@ -478,6 +497,8 @@ class Keeper:
         if (ended := self._spanning.ended_server()) and self._supervisor is not None:
             self._supervisor.stop(1, self._not_served(*ended))
             self._stop_asked = True
+        if self._supervisor is not None:
+            self._elsewhere.tell(self._supervisor.crew)
         return None
 
     def _report(self) -> dict[str, Any] | None:
@@ -487,7 +508,7 @@ class Keeper:
         return None
 
     def _state(self) -> dict[str, Any]:
-        still = self._board.still_s()
+        still = min(self._board.still_s(), time.monotonic() - self._began)
         if still < BEAT:
             return {"still": still}
         try:
@@ -495,7 +516,8 @@ class Keeper:
         except BoardHeldError:
             return {"still": 0.0}
         over = [index for index, messages in self._messages.items() if messages.over]
-        return {"still": still, "report": report, "over": over}
+        comes = self._supervisor is not None and any(run.comes_again for run in self._supervisor.crew)
+        return {"still": still, "report": report, "over": over, "comes": comes}
 
     def _not_served(self, place: int, end: Exit) -> str:
         """The server of a task's files has ended."""

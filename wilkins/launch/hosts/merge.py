@@ -5,34 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from wilkins.launch.records.summary import TaskEnd
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan
 from wilkins.plan.split import Part, Way, leads, spans
 from wilkins.schema.patterns import is_wild
 
-End = tuple[int, str, str, float, bool]
-"""The fields of a task's TaskEnd."""
-
 _SUMMED = ("skipped", "dropped", "let_go")
 _SPENT = ("waiting_s", "moving_s")
 
 
-def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dict[str, Any], list[End]]:
+def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dict[str, Any], list[TaskEnd]]:
     """The report and the ends of a plan's tasks.
 
     Args:
         told: by host, what its keeper told: ``report`` and, at the end, ``ends``.
     """
     found: list[list[dict[str, Any]]] = [[] for _ in plan.tasks]
-    ends: list[End] = [(0, "stopped", "", 0.0, False)] * len(plan.tasks)
+    ends = [TaskEnd(0, "stopped", "", 0.0)] * len(plan.tasks)
     ports: dict[int, list[dict[str, Any]]] = {}
     for part, message in told:
         report = message["report"]
         board = BoardPorts(part.plan)
         for place, index in enumerate(part.tasks):
             found[index].append(_task(plan, part, board, report["tasks"][place], part.first_ranks[place]))
-        for place, end in zip(part.tasks, message.get("ends", ()), strict=False):
-            if ends[place][1] != "failed" and (leads(plan.tasks[place]) == part.host or end[1] == "failed"):
+        for place, told_end in zip(part.tasks, message.get("ends", ()), strict=False):
+            end = TaskEnd(**told_end)
+            if ends[place].outcome != "failed" and (leads(plan.tasks[place]) == part.host or end.outcome == "failed"):
                 ends[place] = end
         for place, index in enumerate(part.ports):
             at = board.index_of(part.plan.ports[place])

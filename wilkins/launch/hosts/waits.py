@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from wilkins.launch.hosts.merge import merged
 from wilkins.launch.watch import explain, further
-from wilkins.plan.plan import Plan
+from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part
 
 _HELPED_AFTER = 1.0
@@ -46,7 +46,8 @@ class Stillness:
 
     def verdict(self, states: Sequence[tuple[Part, dict[str, Any]]], now: float) -> Verdict:
         """Whether the run can go on by itself, or if a queue grows or a wait ends, or not at all."""
-        if not states or not _may_stand(states) or not _relays_wait(states):
+        comes = any(state.get("comes", False) for _, state in states)  # a program that has failed is started again
+        if not states or comes or not _may_stand(states) or not _relays_wait(states):
             self._since = self._surely_since = None
             self._in_vain.clear()
             return "goes on"
@@ -158,4 +159,10 @@ def _relays_wait(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
 def lines(plan: Plan, states: Sequence[tuple[Part, dict[str, Any]]]) -> list[str]:
     """Who waits for whom, as far as that is known."""
     report, _ = merged(plan, [(part, state) for part, state in states if "report" in state])
-    return explain.waiting(report)
+    pending = [task for task, told in zip(plan.tasks, report["tasks"], strict=True) if told["state"] == "pending"]
+    return [*explain.waiting(report), *(_follows(plan, task) for task in pending if task.after)]
+
+
+def _follows(plan: Plan, task: TaskPlan) -> str:
+    names = ", ".join(plan.tasks[one].name for one in task.after)
+    return f"{task.name} waits, to be started, for the end of {names} ('after')"

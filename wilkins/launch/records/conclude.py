@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from wilkins.flow import TRACE_FILE
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
@@ -109,7 +110,8 @@ def tell_end(
         records.drop_kept()
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
     if any(end.retries for end in ends):
-        hints += remade_otherwise(records.trace)
+        for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
+            hints += remade_otherwise(of_host)
     told = [*hints, *unread, *datasets, *not_found(report, outcomes, there)]
     lines = useful_lines(records.layer_log, [*told, reason or ""])
     more = further.pages([*told, *lines])

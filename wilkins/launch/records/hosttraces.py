@@ -19,8 +19,8 @@ from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, Relay, leads, parts, spans
 
 _OF_PROGRAMS = ("start", "end", "done")
-_OF_STEPS = ("publish", "open", "skip", "drop")
-_TOLD = (*_OF_PROGRAMS, *_OF_STEPS, "file")
+_OF_STEPS = ("create", "publish", "open", "skip", "drop")
+_TOLD = (*_OF_PROGRAMS, *_OF_STEPS, "back", "remake", "file")
 
 UNCLEAR = -1
 """The number of a step that may be any of several."""

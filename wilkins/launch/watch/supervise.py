@@ -21,6 +21,7 @@ from wilkins.launch.programs.output import Stream, Terminal
 from wilkins.launch.programs.ranks import Ranks
 from wilkins.launch.watch import further
 from wilkins.launch.watch.decide import Verdict
+from wilkins.launch.watch.others import Others
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.taskrun import TaskRun
@@ -146,14 +147,18 @@ class Supervisor:
         progress: Progress | None = None,
         can_resume: bool = False,
         family: Callable[[], Iterable[int]] = _descendants,
+        others: Others | None = None,
     ) -> None:
         """`watches_all`: looks after the whole run (its time, its waits), not only after the crew. `on_stop` is called
         when this crew is what stops the run, `on_segment` with shared memory of MPI that a killed crew leaves; `hints`
         finds in a report what the user should be told while the run goes on, once; `polls` finds programs that do
         nothing but ask for what will not come, which are ended; `inbox` is what another launcher of the run says;
         `progress` tells how far the run is; `can_resume`: another run can go on with this one; `family` finds the
-        processes of its programs."""
+        processes of its programs; `others` knows of the run's tasks, where other launchers start some of them."""
         self.crew = list(crew)
+        self._others = others or Others(self.crew)
+        self._undecided: list[tuple[TaskRun, str]] = []
+        """Instances that have failed, and what is to be said of that, until it is known whether they may."""
         self._board = board
         self._terminal = terminal
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -215,7 +220,7 @@ class Supervisor:
                     self._judge_ended(now)
                     self._start_due(now)
                     self._check(now, signals)
-                    if more is None and all(run.state == "ended" and run.program is None for run in self.crew):
+                    if more is None and self._is_over:
                         break
                     self._wait(now, more, signals)
                     if signals.file_created:
@@ -237,6 +242,11 @@ class Supervisor:
         if self._stop is not None:
             return self._stop.code
         return 1 if self._failed else 0
+
+    @property
+    def _is_over(self) -> bool:
+        decided = not self._undecided or self._stop is not None
+        return decided and all(run.state == "ended" and run.program is None for run in self.crew)
 
     def add(self, run: TaskRun) -> None:
         """Let the crew have one more."""
@@ -311,13 +321,13 @@ class Supervisor:
         """Whether the task comes after others that go on still. If one of them did not end well, it never starts."""
         if run.starts or not run.plan.after:
             return False
-        before = [other for other in self.crew if other.plan.index in run.plan.after]
-        if lost := next((one for one in before if one.lost), None):
+        before = [self._others.standing(task) for task in run.plan.after]
+        if lost := next((name for standing, name in before if standing == "lost"), None):
             run.abandon("not started")
-            self._terminal.say(f"{run.name}: not started, since {lost.name}, which it comes after, did not end well")
+            self._terminal.say(f"{run.name}: not started, since {lost}, which it comes after, did not end well")
             run.tell_final()
             return True
-        return any(other.state != "ended" for other in before)
+        return any(standing == "goes on" for standing, _ in before)
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
         quiet = not self._inherited and all(run.unjudged is None for run in self.crew)
@@ -416,26 +426,35 @@ class Supervisor:
         return None
 
     def _fail(self, run: TaskRun, message: str) -> None:
+        if failure := self._failure():  # what the program met, in more words than its exit code has
+            self._lose(run, f"{failure}\n{message}")
+        else:
+            self._undecided.append((run, message))
+            self._decide()
+
+    def _decide(self) -> None:
+        """What follows from the failures of tasks, as far as it is known whether they may fail."""
         from wilkins.launch.watch import explain
 
-        if failure := self._failure():  # what the program met, in more words than its exit code has
-            message = f"{failure}\n{message}"
-        elif self._is_spare(run):
-            run.spared = True
-            self._terminal.say(f"{message}\n{explain.left_out(run)}")
-            run.tell_final()
-            return
+        undecided, self._undecided = self._undecided, []
+        for run, message in undecided:
+            may_fail = self._others.may_fail(run)
+            if may_fail is None:
+                self._undecided.append((run, message))
+            elif may_fail:
+                run.spared = True
+                self._terminal.say(f"{message}\n{explain.left_out(run)}")
+                run.tell_final()
+            else:
+                self._lose(run, message)
+
+    def _lose(self, run: TaskRun, message: str) -> None:
         self._failed = True
         if run.plan.on_failure != "continue":
             self.stop(1, message)
         else:
             self._terminal.say(message)
             run.tell_final()
-
-    def _is_spare(self, run: TaskRun) -> bool:
-        """Whether enough instances of an ensemble are left without this one."""
-        lost = [one for one in self.crew if one.plan.entry == run.plan.entry and (one.spared or one is run)]
-        return len(lost) <= run.plan.spares
 
     def _check(self, now: float, signals: Signals) -> None:
         while signals.received:
@@ -455,6 +474,7 @@ class Supervisor:
             self._segments.look(now, self._family())
         if self._stop is not None:
             return
+        self._decide()
         for run in self.crew:
             if run.deadline is not None and now >= run.deadline:
                 self.stop(4, f"{run.name}: still running after its timeout of {run.plan.timeout:g} s; stopped")

@@ -176,7 +176,7 @@ class TaskRun:
             if now < self._failed_at + _ENDS_WITHIN:
                 self.poll_at = now + _SLOWEST_POLL
                 return False
-        again = self._comes_again
+        again = self._for_same_step
         self._board.task_failed(self.plan.index, again=again)
         if not self._board.tell_rest():
             self.poll_at = now + _SLOWEST_POLL
@@ -194,7 +194,12 @@ class TaskRun:
         return True
 
     @property
-    def _comes_again(self) -> bool:
+    def comes_again(self) -> bool:
+        """It has failed, and is going to be started again."""
+        return self._retries and self.state == "waiting"
+
+    @property
+    def _for_same_step(self) -> bool:
         """The next start after a failure is for the step at which the program has failed."""
         if not self._in_ports or not may_read_again(self.plan):
             return False
