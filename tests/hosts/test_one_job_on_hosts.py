@@ -20,6 +20,7 @@ from launch.test_one_job import MIXED, PLAIN, build
 from programs.build import build as built
 from programs.build import parallel_c
 from resuming import CHAIN, NORM, SUMS, make, results, want
+from surviving import CHECKPOINTS, FILTERED, LAST, RESTART, SIMULATION, got, prepare, steps, summary
 
 from support import MPIEXEC, WILKINS, Finished, Tree, run_tree, started_tree, wait_for, write_program
 from wilkins.launch.hosts.waits import NOT_ENDED
@@ -32,6 +33,8 @@ pytestmark = [
 
 OVER_TCP = ("--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self", "--bind-to", "none")
 OURS = "^[^ ]*(python[^ ]* -m wilkins|/s(im|um)( |$)|python[^ ]* [^ ]*(relay|far_files|bystander).py)"
+
+RANKS = "#!/usr/bin/env python\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n"
 
 
 @pytest.fixture(scope="module")
@@ -284,3 +287,35 @@ def test_a_job_is_gone_on_with(rig: Rig, tmp_path: Path) -> None:
     assert re.search(r"^restartable +/\S+/chk", done.out, re.MULTILINE), done.out
     assert results(folder) == wanted
     nothing_is_left(rig)
+
+
+@pytest.mark.nightly
+def test_programs_that_are_no_ranks_fail(rig: Rig, tmp_path: Path) -> None:
+    """They are started again or left out, beside a task on two hosts, and another one comes after them."""
+    write_program(tmp_path / "ranks.py", RANKS)
+    member = '  - {func: ./member.sh, taskCount: 2, args: ["{instance}"], min_instances: 1, after: ranks}\n'
+    workflow = (
+        "  - {func: ranks.py, nprocs: 2}\n"
+        + SIMULATION
+        + CHECKPOINTS
+        + RESTART
+        + FILTERED
+        + "    restart: each-step\n"
+        + RESTART
+        + LAST
+        + member
+        + "  - {func: /bin/echo, args: [hello], name: last, after: member}\n"
+    )
+    write_program(tmp_path / "member.sh", "#!/bin/sh\nexit $1\n")
+    prepare(tmp_path, workflow)
+    deaths = (
+        "import os\nos.environ.update(DIE_simulate='9', DIE_writing='6')\n"  # variables of its own do not get there
+    )
+    (tmp_path / "dies.py").write_text((tmp_path / "dies.py").read_text().replace("import os\n", deaths))
+    finished = run(rig, tmp_path, "node0:1,node1:3,node2:4", 8)
+    assert finished.code == 0, finished.err
+    assert got(finished) == steps(factor=2.0)
+    assert "last | hello" in " ".join(finished.out.split())
+    assert "member[1]: left out: of its instances, 1 may fail" in " ".join(finished.err.split())
+    told = summary(tmp_path)
+    assert [told[name]["retries"] for name in ("simulate", "filter", "sink")] == [1, 1, 0]

@@ -1,4 +1,4 @@
-"""The order of tasks that no files join, and what cannot be asked of a launch that starts all programs at once."""
+"""The order of tasks that no files join, and what cannot be asked of a task that is ranks of one MPI job."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from itertools import accumulate
 
 from wilkins.errors import Problem, suggest
 from wilkins.plan.graph import Wiring
-from wilkins.plan.plan import Launch
 from wilkins.spec.load import Document
 from wilkins.spec.workflow import Task
 
 
-def after(document: Document, wiring: Wiring, launch: Launch, problems: list[Problem]) -> dict[int, tuple[int, ...]]:
+def after(document: Document, wiring: Wiring, problems: list[Problem]) -> dict[int, tuple[int, ...]]:
     """By the number of an entry of the workflow file: the tasks of a plan that must have ended before it is started."""
     tasks = document.workflow.tasks
-    if launch == "one-job":
-        problems += alone_only(document, "one MPI job")
     if not any(task.after for task in tasks):
         return {}
     numbers = {str(task.name): number for number, task in enumerate(tasks)}
@@ -36,17 +33,25 @@ def after(document: Document, wiring: Wiring, launch: Launch, problems: list[Pro
     }
 
 
-def alone_only(document: Document, launch: str) -> Iterator[Problem]:
-    """What of a workflow needs one launcher that starts every program. `launch`: the other one, in words."""
+def of_job_ranks(document: Document) -> Iterator[Problem]:
+    """What cannot be asked, in one MPI job, of tasks whose ranks are ranks of the job."""
+    whys = {
+        "after": "MPI_Init of each rank waits for all others, so all of them start at once",
+        "on_failure": "MPI can be initialised once in a job, which ends when one of its ranks fails",
+        "min_instances": "the job ends when one of its ranks fails",
+    }
     for task in document.workflow.tasks:
+        if task.nprocs == 1 or any("{filename}" in word for word in task.arguments(0)):
+            continue
         restarts = task.on_failure == "restart"
         for key, given in (("after", task.after), ("on_failure", restarts), ("min_instances", task.min_instances)):
             if given:
                 what = "'on_failure: restart'" if key == "on_failure" else repr(key)
                 yield Problem(
                     task.where.of(key),
-                    f"{task.label}: {what} needs one launcher that starts and ends all programs, which {launch} does "
-                    f"not have; launch the workflow alone on one machine, or remove {what}",
+                    f"{task.label}: {what} cannot be had here: the {task.nprocs} ranks of the task are ranks of this "
+                    f"MPI job, and {whys[key]}; start the workflow without an mpiexec (`wilkins run`, with --hosts if "
+                    f"it needs several hosts), where the task is an MPI job of its own, or remove {what}",
                 )
 
 

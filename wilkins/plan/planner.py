@@ -230,7 +230,9 @@ def _after(document: Document, wiring: Wiring, launch: Launch, problems: list[Pr
         return {}
     from wilkins.plan import order
 
-    return order.after(document, wiring, launch, problems)
+    if launch == "one-job":
+        problems += order.of_job_ranks(document)
+    return order.after(document, wiring, problems)
 
 
 def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, int], int]) -> list[ChannelPlan]:

@@ -77,12 +77,12 @@ def _bytes(plan: Plan, group: Sequence[ChannelPlan], sizes: Mapping[str, int]) -
 
 
 def job_lines(plan: Plan) -> str:
-    """What starts the plan as one MPI job, with each rank on its host; empty if that is too long for a line.
+    """What starts the plan as one MPI job, each rank on its host; empty if that is refused, or too long for a line.
 
     Open MPI's `mpirun` puts ranks in the order of hosts only if it is told hosts one by one, and so does `srun`.
     """
     runs = [(host, sum(count for _, count in some)) for host, some in groupby(_shares(plan), lambda share: share[0])]
-    if plan.total_ranks > _MOST_RANKS:
+    if plan.total_ranks > _MOST_RANKS or any(map(_is_refused, plan.tasks)):
         return ""
     counted = ",".join(f"{plan.hosts[host].name}:{count}" for host, count in runs)
     each = ",".join(plan.hosts[host].name for host, count in runs for _ in range(count))
@@ -92,6 +92,13 @@ def job_lines(plan: Plan) -> str:
         ("Slurm", f"srun -K1 -m arbitrary -w {each} -n {plan.total_ranks}"),
     )
     return "\n".join(f"one job, by {what}: {words} wilkins run {plan.shown}" for what, words in starts)
+
+
+def _is_refused(task: TaskPlan) -> bool:
+    """Whether its ranks would be ranks of the job, which cannot be started again or later than others, and must not
+    fail."""
+    apart = task.nprocs == 1 or any("{filename}" in word for word in task.args)
+    return not apart and bool(task.retries or task.after or task.spares)
 
 
 def _shares(plan: Plan) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,9 @@ from typing import Any
 
 from wilkins.launch.alone import Start, end_of
 from wilkins.launch.job import bystander
+from wilkins.launch.job.beside import Beside
 from wilkins.launch.job.rendezvous import ENDED, HAS_FAILED, MAY_GO_ON, OVER, Rendezvous
+from wilkins.launch.options import going_back
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE, Guard
@@ -31,7 +33,7 @@ from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.supervise import Stop, Supervisor
-from wilkins.launch.watch.taskrun import Ends, TaskRun
+from wilkins.launch.watch.taskrun import Ends, GoBack, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.transport.board import Board, BoardHeldError
@@ -56,6 +58,8 @@ class JobSetting:
     """By task index, for tasks in the job's world that load MPI by themselves, late or never."""
     bystander_library: str | None
     """The MPI library by which the other ranks join the job; None if the program of no task does."""
+    go_back: str
+    """See `RunOptions`."""
 
 
 def task_of(plan: Plan, rank: int) -> TaskPlan:
@@ -94,6 +98,9 @@ class JobRank:
         self._ports = BoardPorts(plan)
         # Where each rank has a program, the first rank's launcher says what the ends of all of them mean.
         self._judges = meets_at_start(self._task) and self._rank == 0
+        self._lost = False
+        """The programs of its ranks have ended, and not well."""
+        self._beside = Beside(plan, meeting)
         polls = Polls(plan)
         self._supervisor = Supervisor(
             self._crew(),
@@ -107,6 +114,7 @@ class JobRank:
             hints=lambda report: [*old_names(plan, report), *polls.told(report, time.monotonic())],
             # The end of a rank of the job would be the end of the job.
             polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,
+            others=self._beside,
         )
         self._coupled = bool(self._ports.of(self._task.index))
         self._told = False
@@ -143,7 +151,11 @@ class JobRank:
         log = Log(_label(task, self._rank), self._records.log_path(task.name, rank), self.terminal)
         ends = Ends(self._board) if rank is None else _CountedEnds(self._board, self._meeting)
         trace = TaskTrace(self._board, task.index, -1 if rank is None else rank)
-        return [TaskRun(task, self._board, self._ports, log, self._start, ends, trace, once=rank is not None)]
+        once, back = rank is not None, self._going_back()
+        return [TaskRun(task, self._board, self._ports, log, self._start, ends, trace, once=once, go_back=back)]
+
+    def _going_back(self) -> GoBack | None:
+        return going_back(self._setting.go_back, self.plan, self._records, None, self._records.trace)
 
     def _run_apart(self, starts: int = 0, *, listed: bool = False) -> TaskRun:
         """The task as an MPI job of its own, at every start after so many; `listed`: the last had listed its steps."""
@@ -158,6 +170,7 @@ class JobRank:
             TaskTrace(board, task.index),
             starts=starts,
             listed=listed,
+            go_back=self._going_back(),
         )
 
     def _start(self, task: TaskPlan, filename: str | None) -> Program:
@@ -220,6 +233,8 @@ class JobRank:
             self._results_by = now + _LAST_RESULTS
         if self._judges and self.stopped is None:
             self._judge_ends()
+        if self._rank == 0 and not self._judges:
+            self._tell_end()
         if not self._told and (result := self._result(ranks)):
             self._told = True
             self._meeting.leave_result(result)
@@ -255,12 +270,19 @@ class JobRank:
         except BoardHeldError:
             return
         again = clean and MAY_GO_ON in ends and decide.after_exit(Exit(0), facts) == "again"
-        self._judges = False
+        self._judges, self._lost = False, not clean
         self._board.task_exited(self._task.index, final=not again, clean=clean)
         if again:
             self._supervisor.add(self._run_apart(run.starts, listed=decide.has_read_listed(facts)))
         elif clean and run.outcome not in _FAILURES:
             TaskTrace(self._board, self._task.index).done()
+
+    def _tell_end(self) -> None:
+        """Let others know that the task has ended, though a first program may wait for others in MPI_Finalize."""
+        run = self._supervisor.crew[-1]
+        waits = env.joins_world(self._task) and run is self._supervisor.crew[0]
+        if waits or (run.state == "ended" and run.program is None):
+            self._beside.tell(self._task.index, lost=self._lost or run.lost)
 
     def _result(self, ranks: bytes) -> dict[str, Any] | None:
         """What became of this rank; None as long as it is not known."""
@@ -274,7 +296,13 @@ class JobRank:
         if self._judges and self.stopped is None:
             return None
         worst = next((run for run in crew if run.outcome in _FAILURES), crew[-1])
-        return _told(replace(end_of(worst), starts=crew[-1].starts, running_s=sum(run.running_s for run in crew)))
+        end = replace(
+            end_of(worst),
+            starts=crew[-1].starts,
+            running_s=sum(run.running_s for run in crew),
+            retries=sum(run.retries for run in crew),
+        )
+        return _told(end, spared=worst.spared)
 
     def _watch_bystander(self, ranks: bytes) -> None:
         if self._bystander is None:
@@ -304,8 +332,8 @@ class _CountedEnds(Ends):
         return False
 
 
-def _told(end: TaskEnd) -> dict[str, Any]:
-    return {**asdict(end), "failed": end.outcome in _FAILURES}
+def _told(end: TaskEnd, *, spared: bool = False) -> dict[str, Any]:
+    return {**asdict(end), "failed": end.outcome in _FAILURES and not spared}
 
 
 def _label(task: TaskPlan, rank: int) -> str:

@@ -111,8 +111,11 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
             master_ports={str(task.index): env.free_port() for task in plan.tasks},
             mpi_libraries={str(index): str(library) for index, (library, linked) in mpi.items() if not linked},
             bystander_library=next((str(library) for library, _ in mpi.values()), None),
+            go_back=options.go_back,
         )
         for task in plan.tasks:
+            if task.after:
+                board.task_follows(task.index)
             if meets_at_start(task):
                 board.task_started(task.index)
         meeting.open(asdict(setting))
@@ -163,6 +166,7 @@ def _joined(ranks: Sequence[dict[str, Any] | None]) -> TaskEnd:
         str(worst["outcome"]),
         str(worst["exit"]),
         sum(float(result["running_s"]) for result in known) / len(known),
+        retries=max(int(result["retries"]) for result in known),
         relisted=any(result["relisted"] for result in known),
     )
 

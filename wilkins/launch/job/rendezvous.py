@@ -209,6 +209,24 @@ class Rendezvous:
     def _ends(self, task: int) -> Path:
         return self.path / f"ended.{task}"
 
+    def tell_task_ended(self, task: int, *, lost: bool) -> None:
+        """Say that a task has ended; `lost`: it has not done its work."""
+        self._write(f"task.{task}", {"lost": lost})
+
+    def task_ended(self, task: int) -> bool | None:
+        """Whether a task that has ended has not done its work; None: it goes on."""
+        found = self._read(f"task.{task}")
+        return None if found is None else bool(found["lost"])
+
+    def count_failed(self, entry: int, task: int) -> int:
+        """Count an instance of an ensemble that has failed; the how-manieth of them it is."""
+        file = os.open(self.path / f"failed.{entry}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(file, b"%d\n" % task)
+            return 1 + os.pread(file, os.fstat(file).st_size, 0).split().index(b"%d" % task)
+        finally:
+            os.close(file)
+
     def stop(self, code: int, reason: str) -> None:
         """Let every rank stop; the first reason counts."""
         new = self.path / f"stop.{self.rank}"
