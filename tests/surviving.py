@@ -9,7 +9,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from support import WILKINS, Finished, Tree, processes_in, run_tree, started_tree
@@ -225,11 +225,19 @@ def kill(tree: Tree, number: int, after_s: float) -> bool:
 
 
 def killed_at_random_moments(
-    tmp_path: Path, policy: str, number: int, command: Sequence[str] = RUN, *, goes_back: bool = True
+    tmp_path: Path,
+    policy: str,
+    number: int,
+    command: Callable[[Path], Sequence[str]] = lambda _: RUN,
+    clean: Callable[[Path], contextlib.AbstractContextManager[None]] = nothing_left,
+    *,
+    goes_back: bool = True,
 ) -> None:
     """Kill a task of runs from outside, each at another moment, and see to it that all is as it has to be.
 
     Args:
+        command: that starts a run in a folder.
+        clean: sees to it that the run has left nothing.
         goes_back: a run in which one task cannot go back by itself goes on by itself.
     """
     rng = random.Random(f"{SEED} {policy} {number}")
@@ -240,7 +248,7 @@ def killed_at_random_moments(
         more = "\n    retry_delay: 20ms" if policy == "restart" else ""
         prepare(folder, MATRIX.replace("ON_FAILURE", f"on_failure: {policy}{more}"))
         after_s = rng.uniform(0.2, 2.5)
-        with nothing_left(folder), started_tree(command, folder, {"PAUSE": "0.05"}) as tree:
+        with clean(folder), started_tree(command(folder), folder, {"PAUSE": "0.05"}) as tree:
             was_killed = kill(tree, number, after_s)
             done = tree.wait(LIMIT)
             told = f"{policy}, {name} after {after_s:.3f} s, seed {SEED}\n{tree.told()}"

@@ -172,4 +172,4 @@ def test_what_ranks_of_the_job_cannot_do_is_refused(tmp_path: Path, more: str, w
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
 def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int) -> None:
-    killed_at_random_moments(tmp_path, policy, number, job(5), goes_back=False)
+    killed_at_random_moments(tmp_path, policy, number, lambda _: job(5), goes_back=False)

@@ -11,10 +11,13 @@ import random
 import re
 import signal
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hosts.pseudo import HERE
+from hosts.rig import NEEDS, Rig
 from surviving import (
     CHECKPOINTS,
     FILTERED,
@@ -37,7 +40,7 @@ from surviving import (
 )
 from test_random_failures import CASES, every_step_reaches_every_reader
 
-from support import WILKINS, Finished, Tree, processes_in, run_tree, started_tree, wait_for, write_program
+from support import MPIEXEC, WILKINS, Finished, Tree, processes_in, run_tree, started_tree, wait_for, write_program
 
 HOSTS = {"WILKINS_RSH": str(HERE), "WILKINS_HOSTS": "a:1,b:1,c:1,d:1,e:1"}
 LARGE = """\
@@ -71,6 +74,20 @@ for name in steps.names("plt*.h5"):
             time.sleep(0.01)
     with open(f"{sys.argv[1]}.txt", "a") as told:
         print(step, wrong, file=told)
+"""
+RANKS = """\
+import os, sys
+import h5py
+from mpi4py import MPI
+number, rank = int(sys.argv[1]), MPI.COMM_WORLD.rank
+if number < 0:
+    print(open("ready").read(), flush=True)
+for step in range(4) if number >= 0 else ():
+    if number == 1 and rank == 1 and step == 2:
+        os.kill(os.getpid(), 9)
+    with h5py.File(f"m{number}-{step}-{rank}.h5", "w") as file:
+        file["u"] = [100.0 * number + step]
+    MPI.COMM_WORLD.Barrier()
 """
 WAITS = """\
 import time
@@ -314,13 +331,56 @@ def test_programs_on_random_hosts_are_killed(tmp_path: Path, number: int) -> Non
     every_step_reaches_every_reader(tmp_path, number, **env)
 
 
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    with Rig(5) as one:
+        yield one
+
+
 @pytest.mark.nightly
+@pytest.mark.needs("root", "namespaces", *NEEDS)
+@pytest.mark.xdist_group("hosts")
 @pytest.mark.timeout(900 + 60 * MOMENTS)
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
-def test_a_task_is_killed_at_a_random_moment(
-    tmp_path: Path, policy: str, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in HOSTS.items():
-        monkeypatch.setenv(name, value)
-    killed_at_random_moments(tmp_path, policy, number)
+def test_a_task_is_killed_at_a_random_moment(rig: Rig, tmp_path: Path, policy: str, number: int) -> None:
+    """Each task on a host with processes and shared memory of its own."""
+
+    @contextlib.contextmanager
+    def clean(_: Path) -> Iterator[None]:
+        yield
+        until = time.monotonic() + 20
+        while any(map(rig.running, rig.names)) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert {host: (rig.running(host), rig.shared_memory(host)) for host in rig.names} == dict.fromkeys(
+            rig.names, ({}, [])
+        )
+
+    hosts = ",".join(f"{host}:1" for host in rig.names)
+    command = partial(rig.on, "node0", *WILKINS, "run", "--hosts", hosts)
+    killed_at_random_moments(tmp_path, policy, number, lambda folder: command(folder=folder), clean)
+
+
+@pytest.mark.nightly
+@pytest.mark.needs(MPIEXEC)
+def test_tasks_of_several_hosts_may_fail_and_come_after_others(tmp_path: Path) -> None:
+    """They are members of an ensemble of which one is left out, and wait for their turn."""
+    (tmp_path / "ranks.py").write_text(RANKS)
+    write_program(tmp_path / "prepare.sh", "#!/bin/sh\nsleep 0.5\necho prepared > ready\n")
+    workflow = (
+        "  - {func: ./prepare.sh}\n"
+        "  - {func: ranks.py, name: late, nprocs: 2, args: [-1], after: prepare}\n"
+        '  - {func: ranks.py, name: member, nprocs: 2, taskCount: 2, args: ["{instance}"], min_instances: 1, '
+        'outports: [{filename: "m{instance}-*.h5"}]}\n'
+        '  - {func: sink.py, args: ["m*.h5"], inports: [{filename: "m*.h5"}]}\n'
+        "  - {func: /bin/echo, args: [last], after: [late, member]}\n"
+    )
+    done = run(tmp_path, workflow, **{**HOSTS, "WILKINS_HOSTS": ",".join(f"h{k}:1" for k in range(9))})
+    assert done.code == 0, done.out + done.err
+    assert sorted(value for value in got(done) if value < 100) == sorted(2 * steps(4))
+    assert sorted(re.findall(r"late +\| (\w+)", done.out)) == ["prepared", "prepared"]
+    assert "echo" in done.out and "| last" in done.out
+    assert "member[1]: left out: of its instances, 1 may fail" in _said(done)
+    outcomes = {name: task["outcome"] for name, task in summary(tmp_path).items()}
+    assert outcomes.pop("member[1]") == "failed"
+    assert set(outcomes.values()) == {"done"}
