@@ -211,6 +211,7 @@ def test_a_state_that_was_never_saved_lacks_all_steps(tmp_path: Path) -> None:
     assert "it has no restart point yet" in " ".join(done.err.replace("wilkins: ", "").split())
 
 
+@pytest.mark.nightly
 def test_a_task_goes_on_alone_from_a_point_of_an_earlier_run(tmp_path: Path) -> None:
     """All have gone back together, and it fails before it has read anything in the run that goes on."""
     prepare(tmp_path, SIMULATION + CHECKPOINTS + TRAINED + RESTART)

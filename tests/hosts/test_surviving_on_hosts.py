@@ -226,6 +226,7 @@ def test_a_run_whose_failed_program_waited_is_not_stuck(tmp_path: Path) -> None:
     assert got(done) == steps()
 
 
+@pytest.mark.nightly
 def test_a_run_that_went_on_and_one_in_which_a_program_failed_go_on(tmp_path: Path) -> None:
     """A failure, a run that is stopped, its rest on other hosts, and a failure in that."""
     workflow = SIMULATION + CHECKPOINTS + RESTART + FILTERED + "    restart: each-step\n" + RESTART + LAST
@@ -295,6 +296,7 @@ def test_a_task_of_several_hosts_is_not_started_again(tmp_path: Path, command: s
     assert "one job, by" not in done.out  # it is refused there, too
 
 
+@pytest.mark.nightly
 def test_instances_that_fail_on_two_hosts_at_once(tmp_path: Path) -> None:
     """One of four may fail, and three do."""
     write_program(tmp_path / "member.sh", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.01; done\nexit $1\n")
