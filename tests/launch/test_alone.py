@@ -224,15 +224,19 @@ def test_clean_says_what_it_removed(case: Case) -> None:
     assert Path("/dev/shm").is_dir()
 
 
-@pytest.mark.parametrize(("given", "found"), [({}, "fork"), ({"HYDRA_LAUNCHER": "ssh"}, "ssh")])
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "fork user ^slurm,tm,lsf"), ({"HYDRA_LAUNCHER": "ssh", "OMPI_MCA_ras": "slurm"}, "ssh user slurm")],
+)
 def test_an_mpiexec_starts_ranks_itself_unless_the_user_says_otherwise(
     case: Case, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], found: str
 ) -> None:
     """MPICH's would ask Slurm for a job step, and those of two tasks wait for each other."""
-    monkeypatch.delenv("HYDRA_LAUNCHER", raising=False)
+    for name in ("HYDRA_LAUNCHER", "HYDRA_RMK", "OMPI_MCA_ras"):
+        monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    case.program("mpiexec.sh", '#!/bin/sh\necho "by $HYDRA_LAUNCHER"\n')
+    case.program("mpiexec.sh", '#!/bin/sh\necho "by $HYDRA_LAUNCHER $HYDRA_RMK $OMPI_MCA_ras"\n')
     case.workflow("tasks: [{name: ranks, func: ./mpiexec.sh, nprocs: 2, mpiexec: ./mpiexec.sh}]\n")
     assert case.run().code == 0
     assert case.log("ranks") == f"by {found}\n"
