@@ -15,6 +15,7 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.transforms import SphinxTransform
 
 import wilkins
+from wilkins.spec.editors import put_schema
 
 project = "Wilkins"
 author = "the Wilkins developers"
@@ -64,6 +65,12 @@ def sections(_: Sphinx, what: Any, name: str, documented: object, options: objec
         lines[:] = GoogleDocstring(lines, what=what, name=name, obj=documented, options=options).lines()
 
 
+def publish_schema(app: Sphinx, problem: Exception | None) -> None:
+    """Put the schema of workflow files, for editors, beside the pages."""
+    if problem is None and app.builder.format == "html":
+        put_schema(Path(app.outdir))
+
+
 def setup(app: Sphinx) -> None:
     """Add what this project's pages need."""
     for package in map(import_module, _LAZY):
@@ -71,3 +78,4 @@ def setup(app: Sphinx) -> None:
             setattr(package, name, getattr(package, name))
     app.add_transform(HelpLinks)
     app.connect("autodoc-process-docstring", sections)
+    app.connect("build-finished", publish_schema)

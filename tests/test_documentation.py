@@ -133,3 +133,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     loaded = re.compile(r"""<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)=["']https?:""")
     assert not [page.name for page in tmp_path.rglob("*.html") if loaded.search(page.read_text(encoding="utf-8"))]
     assert (tmp_path / "search.html").exists()
+    assert (tmp_path / "wilkins.schema.json").exists()
