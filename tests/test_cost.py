@@ -47,7 +47,7 @@ def compiled(folder: Path, source: str, *command: str) -> Path:
     return target
 
 
-def counted(folder: Path, program: Path, counter: str, steps: int, size: int, board: Board | None = None) -> int:
+def counted(folder: Path, program: Path, counter: str, steps: int, size: int | str, board: Board | None = None) -> int:
     """What one of the libraries that count says of the program."""
     library = folder / Path(counter).stem
     if not library.exists():
@@ -101,6 +101,14 @@ def test_a_byte_is_copied_in_and_out(tmp_path: Path, board: Board, program: Path
         return many - few
 
     assert (copied(MIB) - copied(KIB)) / (MANY - FEW) / (MIB - KIB) == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize("where", ["stack", "heap"])
+def test_of_a_small_buffer_nobody_asks_whether_it_is_on_a_device(tmp_path: Path, board: Board, where: str) -> None:
+    """That takes a search for CUDA among the libraries of the process, a tenth of a call's time."""
+    program = compiled(tmp_path, "call_often.c", "h5cc", "-shlib")
+    few, many = (counted(tmp_path, program, "count_searches.c", calls, where, board) for calls in (FEW, MANY))
+    assert few == many
 
 
 def test_a_warm_step_allocates_little_more_than_a_file(tmp_path: Path, board: Board, program: Path) -> None:

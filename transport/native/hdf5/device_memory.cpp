@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -30,7 +31,6 @@ struct Driver {
 };
 constexpr int kContext = 1, kMemoryType = 2, kIsManaged = 8, kOrdinal = 9;
 constexpr unsigned kDevice = 2, kPortable = 1;
-
 
 Driver driver;
 std::atomic<bool> found{false};
@@ -73,6 +73,37 @@ bool present() {
     return found.load();
 }
 
+uintptr_t address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+// The end of the program, behind which its heap comes, and that of the stack that it began on.
+uintptr_t program_end = UINTPTR_MAX, stack_end = 0;
+
+int note_end(dl_phdr_info* program, size_t, void*) {
+    uintptr_t end = 0;
+    for (int k = 0; k < program->dlpi_phnum; ++k) {
+        const auto& part = program->dlpi_phdr[k];
+        const uintptr_t its_end = program->dlpi_addr + part.p_vaddr + part.p_memsz;
+        if (part.p_type == PT_LOAD && its_end > end) end = its_end;
+    }
+    // The kernel leaves up to a gigabyte; a program that was started through the loader by name has its heap elsewhere.
+    constexpr uintptr_t most_gap = 1ull << 31;
+    if (end && address(sbrk(0)) - end < most_gap) program_end = end;
+    return 1;  // the first one is the program
+}
+
+__attribute__((constructor)) void note_begin(int, char** arguments, char**) {
+    dl_iterate_phdr(note_end, nullptr);
+    stack_end = address(arguments);
+}
+
+// Is it on the first thread's stack, or in the heap whose end `brk` moves? No driver gives memory there, and most small buffers are: for
+// them nothing has to be asked.
+bool is_surely_host(const void* pointer) {
+    constexpr uintptr_t least_gap = 64u << 20;  // Linux leaves twice that below the stack before other mappings come
+    const uintptr_t at = address(pointer), here = address(__builtin_frame_address(0));
+    return (at >= here && at < stack_end && stack_end - here < least_gap) || (at >= program_end && at < address(sbrk(0)));
+}
+
 uint64_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 // The context whose memory it is; memory of no single context (of CUDA's pools, say) is any context's of its device.
@@ -103,7 +134,7 @@ unsigned char* staging = nullptr;
 }  // namespace
 
 bool DeviceMemory::holds(const void* pointer) {
-    if (!pointer || !present()) return false;
+    if (!pointer || is_surely_host(pointer) || !present()) return false;
     unsigned type = 0, managed = 0;
     if (driver.get_attribute(&type, kMemoryType, number(pointer)) != 0 || type != kDevice) return false;
     return driver.get_attribute(&managed, kIsManaged, number(pointer)) != 0 || !managed;
