@@ -135,6 +135,8 @@ class Scene:
     publishes: bool = True
     restart: str = ""
     """What the producer says that it can be restarted from."""
+    expected: str = ""
+    """Bytes of a step, for which memory is made ready before there is one; it need not come to so many."""
     goes_on: bool = True
     """Can another program of the task take over where one died?"""
 
@@ -156,6 +158,7 @@ LAUNCHER = Scene("launcher", goes_on=False)
 
 SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
+    "adopt": (Scene("sim", expected="4MiB", arrival=1), Scene("sim", expected="4MiB", read_pause=0.01)),
     "annex": (CROWD,),
     "attach": (TOGETHER,),
     "circle": (),  # whoever waits gets there first (`test_a_process_dies_as_it_ends_a_circle`)
@@ -236,6 +239,8 @@ def workflow(folder: Path, scene: Scene, way: str) -> None:
         options = ", on_failure: continue" if dies and way == "the others go on" else ""
         if name == "sim" and scene.restart:
             options += f", restart: {{{scene.restart}}}"
+        if name == "sim" and scene.expected:
+            options += f", model: {{size: {scene.expected}}}"
         if dies and way == "another goes on":
             words = f"{words}; unset WILKINS_FAULTS; exec {again}"
         if name == "sim" and scene.writes == "together":

@@ -107,6 +107,10 @@ def _native() -> ctypes.CDLL:
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_ahead_expect": (None, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint]),
+            "wilkins_ahead_begin": (pointer, [pointer]),
+            "wilkins_ahead_end": (None, [pointer]),
+            "wilkins_largest_steps": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
         }
         for name, (result, arguments) in signatures.items():
             function = getattr(lib, name)
@@ -144,6 +148,8 @@ class Board:
         self.path = path
         self._lock = lock
         self._untold: list[tuple[Any, tuple[Any, ...]]] = []
+        self._maker: int | None = None
+        """The thread that makes memory ready."""
         error = ctypes.c_int(0)
         self._handle: int | None = _native().wilkins_board_attach(os.fsencode(path), ctypes.byref(error))
         if self._handle is None:
@@ -469,8 +475,36 @@ class Board:
         """
         return self._text(_native().wilkins_failure) or None
 
+    def expect_step(self, outport: int, rank: int, size: int, most: int) -> None:
+        """Say what `make_ready` goes by: a step of the rank will take `size` bytes, 0 if that is not known before there
+        is one, and no more than `most` are in memory at once."""
+        _native().wilkins_ahead_expect(self._handle, outport, rank, size, most)
+
+    def make_ready(self) -> None:
+        """Make memory ready for steps before they ask for it, in a thread of its own, until the board is closed.
+
+        That is of no effect but on time: where it cannot be done, and where memory is short, steps get theirs as they
+        are written."""
+        if self._maker is None:
+            self._maker = _native().wilkins_ahead_begin(self._handle)
+
+    def largest_steps(self) -> dict[int, dict[int, int]]:
+        """Bytes of the largest step that each rank has published, by out-port and rank; not of those below 2 MiB."""
+        found: dict[int, dict[int, int]] = {}
+        for line in self._text(_native().wilkins_largest_steps).splitlines():
+            port, rank, size = map(int, line.split())
+            found.setdefault(port, {})[rank] = size
+        return found
+
+    def end_ready(self) -> None:
+        """Make no more memory ready; what is stays until the run is removed. Idempotent."""
+        maker, self._maker = self._maker, None
+        if maker is not None:
+            _native().wilkins_ahead_end(maker)
+
     def close(self) -> None:
         """Leave the run without removing it. Idempotent."""
+        self.end_ready()
         if self._handle is not None:
             _native().wilkins_board_detach(self._handle)
             os.close(self._lock)
@@ -483,6 +517,7 @@ class Board:
 
     def remove(self) -> list[Path]:
         """Unlink the run's folder with all in it, and what it hides on disk; returns as `remove_run`. Idempotent."""
+        self.end_ready()
         left = remove_run(self.path)
         self.close()
         return left

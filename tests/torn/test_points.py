@@ -94,6 +94,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     ),
 }
 OUT_OF_REACH = {
+    "adopt": "memory that was made ready before the step",
     "annex": "a stream of thousands of names, or hundreds of open steps",
     "circle": "programs that wait for each other",
     "disk.kept": "a task with `restart:`",

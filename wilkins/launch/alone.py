@@ -15,7 +15,7 @@ from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
 from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Log, Terminal, tell_left
 from wilkins.launch.programs.process import Program
-from wilkins.launch.records import summary
+from wilkins.launch.records import stepsizes, summary
 from wilkins.launch.records.conclude import conclude
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
@@ -42,6 +42,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
     if plan.lacking:
         raise ResourceError("\n".join(plan.lacking))
     sweep()
+    sizes = stepsizes.of_run_before(plan)
     records = RunDirectory.create(plan, options.run_dir, options.resumption)
     make_folders(plan)
     run_hooks(plan)
@@ -51,6 +52,7 @@ def run(plan: Plan, options: RunOptions) -> Ended:
     with Guard() as guard:
         board = create_board(plan, records.layer_log, records.trace, can_resume=plan.can_resume)
         try:
+            stepsizes.make_ready(plan, board, sizes)
             tell_left_files(plan, board, records.path)
             tell_links(plan, board)
             return _run(plan, options, records, terminal, board, guard)
@@ -96,6 +98,7 @@ def _run(
         can_resume=plan.can_resume,
     )
     code = supervisor.run()
+    stepsizes.record(plan, board, records)
     ends = [end_of(task) for task in crew]
     wall_s = time.monotonic() - started
     stop = supervisor.stopped

@@ -167,6 +167,10 @@ class PortPlan(ReadKeys):
     """Of a relay: the host from or to which it carries the steps, counted from 1."""
     dsets: tuple[str, ...] = ()
     """Paths of the datasets that it is for; empty: all."""
+    step_bytes: int = 0
+    """Out-ports: bytes of a step, as the task's model has it; 0: it does not say."""
+    per_rank: bool = False
+    """Out-ports, by that model: each rank has such steps of its own."""
     begins: tuple[int, ...] = ()
     """Out-ports of a resumed run: by rank, the number of its first step."""
     stands: str = ""

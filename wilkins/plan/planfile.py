@@ -35,6 +35,8 @@ _EARLIER: dict[str, Any] = {
     "part_of": 0,
     "far_host": 0,
     "hosts": (),
+    "step_bytes": 0,
+    "per_rank": False,
     **{field.name: field.default for field in fields(ReadKeys)},
 }
 """What fields that plans of earlier versions do not have are in those."""

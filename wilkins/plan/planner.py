@@ -180,6 +180,8 @@ def make_plan(
                             looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
                             closes_cycle=reference in closes,
                             dsets=tuple(dset.name for dset in port.dsets),
+                            step_bytes=task.model.size if task.model and isinstance(port, OutPort) else 0,
+                            per_rank=bool(task.model and isinstance(port, OutPort) and task.model.files == "per-rank"),
                             stands=port.called(instance) if isinstance(port, InPort) and port.as_ else "",
                         )
                     )

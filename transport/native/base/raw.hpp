@@ -17,6 +17,10 @@ inline int duplicate(int fd) { return static_cast<int>(syscall(SYS_fcntl, fd, F_
 // `to` becomes a duplicate of `fd`, and is closed by exec.
 inline int replace(int to, int fd) { return static_cast<int>(syscall(SYS_dup3, fd, to, O_CLOEXEC)); }
 inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
+// EEXIST: there is a file of the new name.
+inline int rename_if_new(const char* from, const char* to) {
+    return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 1 /* RENAME_NOREPLACE */));
+}
 inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
 inline ssize_t read(int fd, void* bytes, size_t count) { return syscall(SYS_read, fd, bytes, count); }
 inline ssize_t pread(int fd, void* bytes, size_t count, off_t offset) { return syscall(SYS_pread64, fd, bytes, count, offset); }

@@ -16,6 +16,7 @@
 
 #include "base/fault.hpp"
 #include "base/raw.hpp"
+#include "board/ahead.hpp"
 #include "board/context.hpp"
 
 namespace wilkins {
@@ -30,6 +31,8 @@ void* map_file(int fd, uint64_t length, bool writable) {
     return mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 }
 
+constexpr uint64_t kHugePage = 2u << 20;
+constexpr uint64_t kAligned = 1u << 30;  // bytes of an arena's address space, and no fewer; a mapping of one step may be shorter
 constexpr uint64_t kRoomOnDisk = 1ull << 40;  // address space for a file, however much the disk holds now
 
 uint64_t table_size(uint64_t bytes) { return (bytes / kBlock + 4095) / 4096 * 4096; }
@@ -60,7 +63,11 @@ namespace {
 int allocate(const char* path, uint64_t begin, uint64_t end) {
     const int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0) return errno;
-    const int error = allocate_file(fd, begin, end);
+    int error = allocate_file(fd, begin, end);
+    // A process that died before it could note what it had given the file may have left it longer.
+    struct stat st;
+    const bool longer = !error && begin == 0 && raw::fstat(fd, &st) == 0 && st.st_size > static_cast<off_t>(end);
+    if (longer && raw::ftruncate(fd, static_cast<off_t>(end)) != 0) error = errno;
     raw::close(fd);
     return error;
 }
@@ -68,8 +75,25 @@ int allocate(const char* path, uint64_t begin, uint64_t end) {
 // Addresses alone: they must be opened before use. Returns 0 or an errno.
 int map_closed(int fd, uint64_t length, bool writable, Mapping* out) {
     const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    void* const bytes = mmap(nullptr, length, PROT_NONE, kind | MAP_NORESERVE, fd, 0);
+    void* bytes = mmap(nullptr, length, PROT_NONE, kind | MAP_NORESERVE, fd, 0);
     if (bytes == MAP_FAILED) return errno;
+    // Huge pages are mapped as such at addresses of their own size alone: then within more room, of which the rest goes.
+    if (reinterpret_cast<uintptr_t>(bytes) % kHugePage && fd >= 0 && length >= kAligned) {
+        void* const roomy = mmap(nullptr, length + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (roomy != MAP_FAILED) {
+            auto* const first = static_cast<unsigned char*>(roomy);
+            const uint64_t before = (kHugePage - reinterpret_cast<uintptr_t>(roomy) % kHugePage) % kHugePage;
+            void* const aligned = mmap(first + before, length, PROT_NONE, kind | MAP_NORESERVE | MAP_FIXED, fd, 0);
+            if (aligned == MAP_FAILED) {
+                munmap(roomy, length + kHugePage);
+            } else {
+                if (before) munmap(first, before);
+                munmap(first + before + length, kHugePage - before);
+                munmap(bytes, length);
+                bytes = aligned;
+            }
+        }
+    }
     out->open = new (std::nothrow) std::atomic<uint64_t>(0);
     if (!out->open) {
         munmap(bytes, length);
@@ -171,18 +195,31 @@ bool Arenas::keeps(int slot) const {
     return !on_disk(slot) && !board_.source(board_.slot(slot).source).series;
 }
 
-int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
+// Opens the slot's block table, which is as long as its arena's address space: most of it are holes.
+int Arenas::make_table(int slot, int* fd) const {
     const uint64_t table = table_size(room(slot));
     char path[PATH_MAX];
     arena_path(board_, slot, ".blocks", path, sizeof(path));
-    const int fd = raw::open(path, (writable ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0600);
-    if (fd < 0) return errno;
-    int error = 0;
-    if (const uint64_t some = writable ? limited_table(table) : 0) error = posix_fallocate(fd, 0, static_cast<off_t>(some));
-    else if (writable && raw::ftruncate(fd, static_cast<off_t>(table)) != 0) error = errno;
+    *fd = raw::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0) return errno;
+    if (const uint64_t some = limited_table(table)) return posix_fallocate(*fd, 0, static_cast<off_t>(some));
+    return raw::ftruncate(*fd, static_cast<off_t>(table)) == 0 ? 0 : errno;
+}
+
+int Arenas::map_table(int slot, bool writable, Mapping* kept) const {
+    const uint64_t table = table_size(room(slot));
+    int fd = -1, error = 0;
+    if (writable) {
+        error = make_table(slot, &fd);
+    } else {
+        char path[PATH_MAX];
+        arena_path(board_, slot, ".blocks", path, sizeof(path));
+        fd = raw::open(path, O_RDONLY | O_CLOEXEC, 0);
+        if (fd < 0) error = errno;
+    }
     void* blocks = error ? MAP_FAILED : map_file(fd, table, writable);
     if (!error && blocks == MAP_FAILED) error = errno;
-    raw::close(fd);
+    if (fd >= 0) raw::close(fd);
     if (error) return error;
     if (kept->blocks) munmap(static_cast<void*>(kept->blocks), table);
     kept->blocks = static_cast<std::atomic<uint8_t>*>(blocks);
@@ -270,7 +307,7 @@ int Arenas::reserve(int index, uint64_t size) {
         const PortRecord& port = board_.port(board_.source(slot.source).port);
         before = slot.accounted;
         if (goal > before) {
-            if (port.cap && port.used + (goal - before) > port.cap) return EDQUOT;
+            if (port.cap && port.used + (goal - before) + ahead::held(board_, board_.source(slot.source).port) > port.cap) return EDQUOT;
             account(slot, goal);
         }
     }
@@ -296,8 +333,8 @@ int Arenas::reserve(int index, uint64_t size) {
 // What there is no memory for was never taken: of what is counted, that which ranks have asked for and may not get is left out.
 void Arenas::note_peak() {
     BoardRecord& head = board_.head();
-    if (head.memory <= head.memory_peak) return;
-    uint64_t taken = head.memory;
+    uint64_t taken = head.memory + ahead::held(board_, -1);
+    if (taken <= head.memory_peak) return;
     for (int s = 0; s < head.slots; ++s) {
         const SlotRecord& slot = board_.slot(s);
         const uint64_t reserved = slot.reserved.load();

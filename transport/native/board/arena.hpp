@@ -53,6 +53,10 @@ public:
     // EDQUOT: the cap is reached. Call without the board's lock.
     int reserve(int slot, uint64_t size);
 
+    // Gives the slot, if its arena has never been one, the memory that was made ready for its source (see board/ahead.hpp). Call before
+    // `map`, and without the board's lock.
+    void adopt(int slot);
+
     // Cuts the arena's file to exactly `size` bytes.
     int trim(int slot, uint64_t size);
 
@@ -75,6 +79,8 @@ private:
 
     Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
     int reserve_table(int slot, uint64_t size);
+    int make_table(int slot, int* fd) const;
+    uint64_t account_for_adopted(int slot, uint64_t bytes);
     int map_table(int slot, bool writable, Mapping* kept) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;
     bool on_disk(int slot) const;

@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 32;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 33;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -339,6 +339,22 @@ struct Mark {
     uint32_t opens;   // of the step opened last
 };
 
+// A file with memory that is made ready for an arena before a step asks for it (see board/ahead.hpp). All that processes of the run do to it they
+// do without the board's lock.
+struct Spare {
+    std::atomic<uint64_t> offer;  // its number, and whether it may be taken
+    std::atomic<uint64_t> size;   // that it is meant to have,
+    std::atomic<uint64_t> ready;  // of which so much has memory
+};
+
+inline constexpr int kSpares = 2;  // of a source
+
+struct Ahead {
+    Spare spares[kSpares];
+    std::atomic<uint64_t> expected;  // bytes of a step, as the launcher expects them before there is one
+    std::atomic<uint32_t> most;      // arenas that the source can need; 0: nothing is made ready for it
+};
+
 struct SourceRecord {
     int32_t port;
     int32_t rank;  // within the task
@@ -358,6 +374,8 @@ struct SourceRecord {
     char cwd[kNameMax];       // the process's folder when the last file was named
     uint64_t cwds;            // how often that has changed
     uint64_t came_to;         // of a relay: Origin::stamp of its last step
+    std::atomic<uint64_t> largest;  // bytes of its largest step in this run
+    Ahead ahead;
     std::atomic<uint64_t> left;   // bytes of its steps that have not come
     std::atomic<uint64_t> asked;  // messages for those that have come afterwards
 };
@@ -477,6 +495,9 @@ struct BoardRecord {
     uint64_t reserve;  // address space per arena
     uint64_t memory;
     uint64_t memory_peak;
+    std::atomic<uint32_t> ahead_bell;   // futex: rung when memory may be made ready for another arena
+    std::atomic<uint32_t> ahead_works;  // somebody listens to it
+    std::atomic<uint32_t> ahead_short;  // shared memory was: none is made ready any more
     uint32_t segments;  // of the annex
     struct { uint64_t size, used; } annex[kSegments];
     int32_t tasks, ports, channels, links, sources, slots, ranks;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "board/ahead.hpp"
 #include "queue/answers.hpp"
 #include "queue/stand_in.hpp"
 #include "waiting/stuck.hpp"
@@ -136,8 +137,8 @@ Facts take_facts(const Board& board) {
             }
         facts.channels.push_back(std::move(found));
     }
-    facts.memory = head.memory;
-    facts.memory_peak = head.memory_peak;
+    facts.memory = head.memory + ahead::held(board, -1);
+    facts.memory_peak = std::max(head.memory_peak, facts.memory);
     facts.trace_stopped = head.trace_stopped != 0;
     return facts;
 }

@@ -7,6 +7,7 @@
 
 #include "base/fault.hpp"
 #include "base/patterns.hpp"
+#include "board/ahead.hpp"
 #include "board/past_names.hpp"
 #include "board/trace.hpp"
 #include "queue/parts.hpp"
@@ -202,6 +203,14 @@ void count_published(const Board& board, const PortRecord& port, int s, uint64_t
     }
 }
 
+// The first size of a source's steps says how much memory its next arenas need.
+void note_size(const Board& board, SourceRecord& source, uint64_t size) {
+    const uint64_t before = source.largest.load(std::memory_order_relaxed);
+    if (size <= before) return;
+    source.largest.store(size, std::memory_order_relaxed);
+    if (before < ahead::kLeast && size >= ahead::kLeast) ahead::ring(board);
+}
+
 // What follows from a step's being published. Its last store says that it is done; until then it may be done again.
 void settle(const Board& board, int index) {
     const SlotRecord& slot = board.slot(index);
@@ -230,6 +239,7 @@ void settle(const Board& board, int index) {
     WILKINS_FAULT_POINT("publish.remembered");
     ++port.steps;
     port.bytes += slot.size.load();
+    note_size(board, source, slot.size.load());
     count_published(board, port, s, slot.sequence);
     trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));

@@ -207,6 +207,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     WILKINS_FAULT_POINT("create.before-map");
     Mapping mapping;
     *error = disk::begin(board, index);
+    if (!*error) p.arenas->adopt(index);
     if (!*error) *error = p.arenas->map(index, true, &mapping);
     WILKINS_FAULT_POINT("create.mapped");
     if (!*error) {

@@ -2,6 +2,7 @@
 #include "store/reclaim.hpp"
 
 #include "base/fault.hpp"
+#include "board/ahead.hpp"
 #include "queue/queue.hpp"
 #include "store/disk.hpp"
 
@@ -24,7 +25,7 @@ void give_back_file(const Board& board, Arenas& arenas, int index, Board::Lock& 
 }  // namespace
 
 bool reclaim(const Board& board, Arenas& arenas, int port) {
-    bool any = false;
+    bool any = ahead::give_back(board, port);
     Board::Lock lock(board);
     for (int s = 0; s < board.head().slots; ++s) {
         SlotRecord& slot = board.slot(s);

@@ -20,6 +20,7 @@ from wilkins.launch.programs import environment as env
 from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.guard import Guard, end_members
 from wilkins.launch.programs.hooks import run_hooks
+from wilkins.launch.records import stepsizes
 from wilkins.launch.records.conclude import conclude
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import TaskEnd
@@ -96,12 +97,14 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
         planned = planned_for(path, make, here)
         plan = planned.plan
         mpi = world_libraries(plan)
+        sizes = stepsizes.of_run_before(plan)
         records = RunDirectory.create(plan, options.run_dir, planned.record)
         make_folders(plan)
         run_hooks(plan)
         board = meeting.make(
             lambda path: create_board(plan, records.layer_log, records.trace, path, can_resume=plan.can_resume)
         )
+        stepsizes.make_ready(plan, board, sizes)
         tell_left_files(plan, board, records.path)
         tell_links(plan, board)
         setting = JobSetting(
@@ -132,8 +135,10 @@ def _lead(path: Path, options: RunOptions, make: Planner, here: Rank, meeting: R
         for note in (*plan.notes, *crowded(plan, os.cpu_count() or 1)):  # this rank may be bound to one
             rank.terminal.say(note)
         code = rank.run()
+        stepsizes.record(plan, board, records)
         code = _sum_up(rank, meeting, board, records, time.monotonic() - started, strict=options.strict)
     finally:
+        board.end_ready()
         try:
             meeting.decide(code)
         finally:

@@ -1,0 +1,49 @@
+// Memory of arenas that is made ready before a step asks for it. A thread of the launcher fills a file of the run's folder with pages
+// (python/ahead.cpp), for a source that will need an arena, and whoever begins the step takes it as that arena, by renaming it.
+//
+// Neither waits for the other, and the thread holds no lock: it may be slow. All that it does to a file leaves the file's bytes and
+// length as they are, so it may come too late without harm: a file that was taken has been cut to what was ready, and nothing
+// gets memory beyond a file's end.
+#pragma once
+
+#include "board/board.hpp"
+
+namespace wilkins::ahead {
+
+inline constexpr uint64_t kLeast = 2u << 20;  // bytes of a step, of which fresh memory costs less than to make it ready
+
+enum class State : uint64_t { none, offered, taken };
+
+// What Spare::offer says.
+struct Offer {
+    uint64_t number;
+    State state;
+
+    uint64_t word() const { return number << 2 | static_cast<uint64_t>(state); }
+    static Offer of(uint64_t word) { return {word >> 2, static_cast<State>(word & 3)}; }
+    static Offer of(const Spare& spare) { return of(spare.offer.load(std::memory_order_acquire)); }
+};
+
+// A spare that is the caller's, since it has taken it.
+struct Taken {
+    Spare* spare = nullptr;  // nullptr: there was none
+    char path[4096] = {};    // of its file
+    explicit operator bool() const { return spare != nullptr; }
+};
+
+void path_of(const Board& board, int source, int spare, uint64_t number, char* out, size_t room);
+
+// Takes this spare of a source's, or the one of which most is ready.
+Taken take(const Board& board, int source, int spare);
+Taken take(const Board& board, int source);
+
+// Tells the launcher's thread to look again.
+void ring(const Board& board);
+
+// Bytes that are ready, or being made so, for sources of a port, or of all (port < 0).
+uint64_t held(const Board& board, int port);
+
+// Memory is short, for a port or for all (port < 0): gives it back, and lets none be made ready there any more. True if there was some.
+bool give_back(const Board& board, int port);
+
+}  // namespace wilkins::ahead

@@ -1,0 +1,88 @@
+"""How large the steps of a run were, by which the next run of the workflow has memory for them ready when it begins."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wilkins.flow.footprint import most_steps
+from wilkins.flow.policy import FlowPolicy
+from wilkins.launch.records.rundir import LATEST, RUNS, RunDirectory
+from wilkins.launch.watch.boardmap import BoardPorts
+from wilkins.plan.plan import Plan, PortPlan
+from wilkins.transport.board import Board
+
+FILE = "step-sizes.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StepSizes:
+    """The largest step, in bytes, of ranks on out-ports."""
+
+    by_port: Mapping[tuple[str, str], Mapping[int, int]] = field(default_factory=dict)
+    """By task and port, and then by rank."""
+
+    def of(self, plan: Plan, port: PortPlan, rank: int) -> int:
+        """That of one rank: of the run, or if that says nothing of the port, by the workflow file; else 0."""
+        seen = self.by_port.get((plan.tasks[port.task].name, port.pattern))
+        if seen is not None:
+            return seen.get(rank, 0)
+        return port.step_bytes if rank == 0 or port.per_rank else 0
+
+
+def of_run_before(plan: Plan) -> StepSizes:
+    """Those of the last run of the workflow that left its records in their usual place.
+
+    Ask before the records of the run that starts take that place.
+    """
+    path = (plan.folder or plan.source.parent) / RUNS / LATEST / FILE
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return StepSizes(
+            {
+                (str(one["task"]), str(one["port"])): {int(rank): int(size) for rank, size in one["bytes"].items()}
+                for one in json.loads(path.read_text(encoding="utf-8"))
+            }
+        )
+    return StepSizes()
+
+
+def make_ready(plan: Plan, board: Board, sizes: StepSizes) -> None:
+    """Let memory for the next steps be made ready, from now until the board is closed."""
+    ports = BoardPorts(plan)
+    policies: dict[int, list[FlowPolicy]] = {}
+    listed = {port.index for port in plan.ports if port.direction == "in" and port.listing == "end"}
+    whole: set[int] = set()
+    any_there = False
+    for channel in plan.channels:
+        policy = FlowPolicy(every=channel.every, queue=channel.queue, when_full=channel.when_full)
+        policies.setdefault(channel.outport, []).append(policy)
+        if channel.inport in listed:
+            whole.add(channel.outport)
+    for port in plan.ports:
+        place = ports.index_of(port)
+        if place is None or port.index not in policies or port.mode not in ("memory", "both") or port.index in whole:
+            continue
+        most = most_steps(policies[port.index], port.publish)
+        for rank in range(plan.tasks[port.task].nprocs):
+            board.expect_step(place, rank, sizes.of(plan, port, rank), most)
+        any_there = True
+    if any_there:
+        board.make_ready()
+
+
+def record(plan: Plan, board: Board, records: RunDirectory) -> None:
+    """Leave the sizes of this run's steps, if it has made any.
+
+    Raises:
+        ResourceError: the system refuses it.
+    """
+    ports, largest = BoardPorts(plan), board.largest_steps()
+    found = [
+        {"task": plan.tasks[port.task].name, "port": port.pattern, "bytes": by_rank}
+        for port in plan.ports
+        if (place := ports.index_of(port)) is not None and (by_rank := largest.get(place))
+    ]
+    if found:
+        records.write_json(FILE, found)
