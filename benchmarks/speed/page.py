@@ -59,6 +59,10 @@ when their consumer waits for them.
   (`MADV_COLLAPSE`) did not mend that on a virtual machine: some take 4.5 ms, forty times the others, probably
   those that the host has yet to give (128 MiB cold: 70 to 100 ms with them, 85 without, 11 warm; the kernel
   compacted nothing).
+- Each stream here runs in a folder of its own, for the first time. From the second run of a workflow on, memory is
+  ready before the first step. Measured apart, on 2026-11-25, C, in a loud machine (load 5 to 15 on 2 cores): the
+  first step took 1.63 times a warm one at 16 MiB (1.55 to 1.78, 7 runs), 1.2 at 128 MiB (0.69 to 5.0, 12 runs), 0.99
+  at 512 MiB (0.91 to 1.1, 4 runs); in the first runs 6.6, 4.7 to 5.0 and 6.7. Third arenas still came cold.
 - From 16 MiB on, *write* and *read* are most of a step, which is the time of two copies.
 - *create* and *close* of parallel files are HDF5's collectives, in which ranks that have no core of their own wait for
   each other.
