@@ -226,7 +226,7 @@ STATEFUL = pytest.mark.needs("python:torchdata")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_states_of_workers_give_exactly_the_rest(files: Path, workers: int, shuffle: int) -> None:
     import torch
-    from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-untyped]
+    from torchdata.stateful_dataloader import StatefulDataLoader  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     from wilkins.tasks import StepDataset
 
