@@ -534,10 +534,11 @@ def remove_run(folder: Path) -> list[Path]:
     _unlink_noted(folder)
     hidden = _hidden(folder)
     if hidden and not _done_in_time(hidden):
-        for arena in folder.glob("a[0-9]*"):
-            with contextlib.suppress(OSError):
-                if not arena.is_symlink():
-                    arena.unlink()
+        for kind in ("a[0-9]*", "n[0-9]*", "p[0-9a-f]*"):  # arenas, those made ready, parts of files of several hosts
+            for memory in folder.glob(kind):
+                with contextlib.suppress(OSError):
+                    if not memory.is_symlink():
+                        memory.unlink()
         return sorted({path.parent for path in hidden})
     shutil.rmtree(folder, ignore_errors=True)
     return []
