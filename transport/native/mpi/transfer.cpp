@@ -81,7 +81,8 @@ int write_pieces(StepFile& step, Cursor file, int64_t disp, Cursor memory, unsig
     int error = 0;
     Gathered gathered(step);
     const auto move = [&](int64_t place, unsigned char* at, int64_t length) {
-        if (length < kShort && !step.is_far()) {  // the other host gathers what comes to it
+        // (The other host gathers what comes to it. Where others have bytes of the step, what lies between short runs stays theirs.)
+        if (length < kShort && !step.is_far() && !step.may_lack()) {
             error = gathered.add({place, at, length});
         } else {
             error = gathered.flush();
