@@ -105,9 +105,18 @@ uint64_t Arenas::account_for_adopted(int index, uint64_t bytes) {
     return bytes;
 }
 
+// A process that died before it could note what it had given the file may have left it longer. (Nobody else has the step open yet.)
+void Arenas::cut_leftovers(int index) const {
+    const int fd = open(index, true);
+    struct stat st;
+    if (fd >= 0 && raw::fstat(fd, &st) == 0 && st.st_size > 0) raw::ftruncate(fd, 0);
+    if (fd >= 0) raw::close(fd);
+}
+
 void Arenas::adopt(int index) {
     SlotRecord& slot = board_.slot(index);
     if (slot.reserved.load(std::memory_order_acquire) != 0 || on_disk(index)) return;
+    cut_leftovers(index);
     const ahead::Taken taken = ahead::take(board_, slot.source);
     if (!taken) return;
     WILKINS_FAULT_POINT("adopt.taken");

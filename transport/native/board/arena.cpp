@@ -63,11 +63,7 @@ namespace {
 int allocate(const char* path, uint64_t begin, uint64_t end) {
     const int fd = raw::open(path, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0) return errno;
-    int error = allocate_file(fd, begin, end);
-    // A process that died before it could note what it had given the file may have left it longer.
-    struct stat st;
-    const bool longer = !error && begin == 0 && raw::fstat(fd, &st) == 0 && st.st_size > static_cast<off_t>(end);
-    if (longer && raw::ftruncate(fd, static_cast<off_t>(end)) != 0) error = errno;
+    const int error = allocate_file(fd, begin, end);
     raw::close(fd);
     return error;
 }

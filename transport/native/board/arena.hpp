@@ -80,6 +80,7 @@ private:
     Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
     int reserve_table(int slot, uint64_t size);
     int make_table(int slot, int* fd) const;
+    void cut_leftovers(int slot) const;
     uint64_t account_for_adopted(int slot, uint64_t bytes);
     int map_table(int slot, bool writable, Mapping* kept) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;

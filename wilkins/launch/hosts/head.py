@@ -288,7 +288,7 @@ class Head:
         rest = [host for host in self.hosts if not host.over]
         if all(host.stays for host in rest):
             for host in rest:
-                self.tell(host, leave=True)
+                self.tell(host, done_everywhere=True)
 
     def _may_fail(self, task: int) -> bool:
         """Whether enough instances of an ensemble are left without one that has failed."""

@@ -267,7 +267,7 @@ class Keeper:
         """By the head: how far all is."""
         self._beat: tuple[int, int] | None = None
         self._stop_asked = False
-        self._leaves = False
+        self._done_everywhere = False
         """All hosts have done their parts."""
         self.run = Path(told["run"])
         plan = self._plan = planfile.loads(_seen(self.run / "plan.json"))
@@ -413,8 +413,8 @@ class Keeper:
             return
         self._control.send(stays=True)
         with selectors.DefaultSelector() as selector:
-            selector.register(self._control.reads, selectors.EVENT_READ)
-            while not self._leaves and not self._stop_asked:
+            selector.register(self, selectors.EVENT_READ)
+            while not self._done_everywhere and not self._stop_asked:
                 if selector.select(BEAT) and not self.notice():
                     return
                 self._tick()
@@ -442,8 +442,8 @@ class Keeper:
         for message in messages:
             if "stop" in message:
                 self._stop(Stop(message["stop"], message["reason"]))
-            elif "leave" in message:
-                self._leaves = True
+            elif "done_everywhere" in message:
+                self._done_everywhere = True
             elif "over" in message:
                 self._spanning.over(message["over"], clean=message["clean"])
             elif "beat" in message:
