@@ -64,9 +64,12 @@ def run(folder: Path, workflow: str, hosts: str, env: dict[str, str] | None = No
 @pytest.mark.parametrize("parts", [10, 3, 1])
 def test_a_reader_of_a_part_moves_that_part(tmp_path: Path, parts: int) -> None:
     pseudo.programs(tmp_path)
-    crossing = run(tmp_path, pair(12, 16_000_000, parts), "a:1,b:1")
-    assert crossing["steps"] == 12
+    steps, learning = 24, 60
+    crossing = run(tmp_path, pair(steps, 16_000_000, parts), "a:1,b:1")
+    assert crossing["steps"] == steps
     assert 0.999 / parts <= crossing["moved"] / crossing["bytes"] <= 1.1 / parts
+    # Once it is known what is read, all that comes with the step: nothing more is asked for.
+    assert crossing["messages"] <= steps * (2 if parts == 1 else 5) + learning
 
 
 def test_a_step_that_nobody_reads_stays_where_it_was_made(tmp_path: Path) -> None:

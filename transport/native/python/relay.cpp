@@ -4,7 +4,6 @@
 // mappings. The receiver says when it can take a step, and what of a step was read last. What it gets is a head, the names, and these
 // bytes; the step is published with the others absent, and kept where it is (store/lent.hpp).
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/pieces.hpp"
 #include "board/border.hpp"
 #include "board/trace.hpp"
 #include "queue/origins.hpp"
@@ -60,14 +60,15 @@ struct Head {
     uint64_t runs;   // and then who has which
 };
 
-// Moves so many bytes by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an exception to raise.
+// Moves all by calls that move some. Returns 0 or an errno; ECONNRESET: the other half has left; EINTR: Python has an exception to raise.
 template <class Move>
-int move_all(uint64_t count, Move move) {
+int move_all(Pieces pieces, Move move) {
     PythonUnlocked python;
-    for (uint64_t done = 0; done < count;) {
-        const ssize_t n = move(done, std::min<uint64_t>(count - done, kPiece));
+    while (!pieces.done()) {
+        const msghdr* const next = pieces.next(kPiece);
+        const ssize_t n = move(*next, pieces.is_last());
         const int error = errno;
-        if (n > 0) done += static_cast<uint64_t>(n);
+        if (n > 0) pieces.advance(static_cast<uint64_t>(n));
         else if (n == 0) return ECONNRESET;
         else if (error != EINTR) return error;
         else if (python.interrupted()) return EINTR;
@@ -75,16 +76,26 @@ int move_all(uint64_t count, Move move) {
     return 0;
 }
 
-int receive(int wire, void* to, uint64_t count) {
-    return move_all(count, [=](uint64_t done, size_t most) { return recv(wire, static_cast<char*>(to) + done, most, 0); });
+Pieces one_piece(const void* at, uint64_t count) {
+    Pieces pieces;
+    pieces.add(const_cast<void*>(at), count);
+    return pieces;
 }
 
+int receive(int wire, Pieces to) {
+    return move_all(std::move(to), [=](msghdr message, bool) { return recvmsg(wire, &message, 0); });
+}
+
+int receive(int wire, void* to, uint64_t count) { return receive(wire, one_piece(to, count)); }
+
 // `flags`: MSG_MORE, if more follows at once.
-int transmit(int wire, const void* from, uint64_t count, int flags) {
-    return move_all(count, [=](uint64_t done, size_t most) {
-        return send(wire, static_cast<const char*>(from) + done, most, flags | MSG_NOSIGNAL);
+int transmit(int wire, Pieces from, int flags) {
+    return move_all(std::move(from), [=](const msghdr& message, bool last) {
+        return sendmsg(wire, &message, (last ? flags : MSG_MORE) | MSG_NOSIGNAL);
     });
 }
+
+int transmit(int wire, const void* from, uint64_t count, int flags) { return transmit(wire, one_piece(from, count), flags); }
 
 constexpr int kEnd = -1;  // no step will come any more
 
@@ -151,12 +162,9 @@ int send_step(int wire, const StepFile& step, const char* name, const char* fold
     if (!hosts.empty()) add(homes::lead(step.state->slot), kAddressMax);
     for (const homes::Host& host : hosts) add(host.where, kAddressMax);
     add(runs.data(), runs.size() * sizeof(homes::Run));
-    if (const int error = transmit(wire, text.data(), text.size(), brought.empty() || size == 0 ? 0 : MSG_MORE)) return error;
-    for (const homes::Range& range : brought) {
-        const int flags = range.end == brought.back().end ? 0 : MSG_MORE;
-        if (const int error = transmit(wire, step.data() + range.begin, range.end - range.begin, flags)) return error;
-    }
-    return 0;
+    Pieces all = one_piece(text.data(), text.size());
+    for (const homes::Range& range : brought) all.add(step.data() + range.begin, range.end - range.begin);
+    return transmit(wire, std::move(all), 0);
 }
 
 template <class T>
@@ -234,12 +242,13 @@ int receive_elsewhere(int wire, const Head& head, lent::Elsewhere* elsewhere) {
 int fill(int wire, const StepFile& step, const Head& head, const std::vector<homes::Range>& asked, const std::vector<homes::Range>& brought,
          const lent::Elsewhere& elsewhere, const char* lender) {
     uint64_t count = 0;
+    Pieces bytes;
     for (const homes::Range& range : brought) {
-        if (const int error = receive(wire, step.data() + range.begin, range.end - range.begin)) return error;
+        bytes.add(step.data() + range.begin, range.end - range.begin);
         count += range.end - range.begin;
     }
-    if (count == head.size) return 0;
-    int error = 0;
+    int error = receive(wire, std::move(bytes));
+    if (error || count == head.size) return error;
     std::unique_ptr<FarFile> keeps = FarFile::open(lender, head.token, Use::keep, step.name(), "", &error);
     if (!keeps) return error;
     if ((error = lent::lend(step, brought, head.token, lender, elsewhere))) return error;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/raw.hpp"
 #include "store/far_wire.hpp"
@@ -139,20 +140,21 @@ void FarFile::send(uint32_t what, int32_t kind, uint64_t place, uint64_t length,
     if (unsent_.size() >= kUnsent) push();
 }
 
-bool FarFile::receive(void* memory, size_t length) {
-    auto* at = static_cast<char*>(memory);
-    while (length > 0 && error_ == 0) {
-        const ssize_t count = ::recv(wire_, at, length, 0);
-        if (count > 0) {
-            at += count;
-            length -= static_cast<size_t>(count);
-        } else if (count == 0) {
-            fail(ECONNRESET);
-        } else if (errno != EINTR) {
-            fail(errno);
-        }
+bool FarFile::receive(Pieces pieces) {
+    while (!pieces.done() && error_ == 0) {
+        msghdr message = *pieces.next(UINT64_MAX);
+        const ssize_t count = recvmsg(wire_, &message, 0);
+        if (count > 0) pieces.advance(static_cast<uint64_t>(count));
+        else if (count == 0) fail(ECONNRESET);
+        else if (errno != EINTR) fail(errno);
     }
     return error_ == 0;
+}
+
+bool FarFile::receive(void* memory, size_t length) {
+    Pieces pieces;
+    pieces.add(memory, length);
+    return receive(std::move(pieces));
 }
 
 int FarFile::answer(uint64_t* value) {
@@ -275,8 +277,9 @@ void FarFile::collect_gathered() {
         fail(error);
         return;
     }
-    for (const ByteRange& range : ranges)
-        if (!receive(gathers_to_ + range.begin, range.end - range.begin)) return;
+    Pieces pieces;
+    for (const ByteRange& range : ranges) pieces.add(gathers_to_ + range.begin, range.end - range.begin);
+    receive(std::move(pieces));
 }
 
 int FarFile::settle() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pieces.hpp"
 #include "store/part.hpp"
 #include "store/store.hpp"
 
@@ -82,6 +83,7 @@ private:
     void collect();
     void collect_gathered();
     int answer(uint64_t* value);
+    bool receive(Pieces pieces);
     bool receive(void* memory, size_t length);
     void fail(int error);
 

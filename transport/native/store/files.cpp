@@ -9,6 +9,7 @@
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
+#include "store/lent.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins {
@@ -81,6 +82,7 @@ bool StepFile::State::mine() const { return process == wilkins::process().board.
 void free_file(StepFile* file) {
     StepFile::State* state = file->state;
     delist(state);
+    if (state->lent) lent::note_read(state);
     if (state->fd >= 0) raw::close(state->fd);
     if (state->role == Role::own_copy || !state->mapping.kept) unmap(state->mapping);  // there is none of a far one
     delete state;

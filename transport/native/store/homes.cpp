@@ -442,8 +442,7 @@ std::vector<Range> here_among(int index, const std::vector<Range>& ranges, uint6
 
 std::vector<Range> read_of(int index, const std::atomic<uint8_t>* blocks) {
     const Table* const table = table_of(index);
-    const SlotRecord& slot = process().board.slot(index);
-    const uint64_t size = slot.size.load(), known = slot.lent.sectors.load();
+    const uint64_t known = process().board.slot(index).lent.sectors.load(), size = known * kSector;
     std::vector<Range> found;
     if (table == nullptr) return found;
     for (uint64_t near = 0;; near = near == 0 ? kSector : 2 * near) {  // so near to each other, reads are taken together

@@ -72,7 +72,7 @@ std::vector<Run> runs_of(int slot, uint64_t begin, uint64_t end);
 // What of these ranges is here.
 std::vector<Range> here_among(int slot, const std::vector<Range>& ranges, uint64_t size);
 
-// What was read of a step that is lent.
+// What was read of a step that was lent, also when its slot has been freed.
 std::vector<Range> read_of(int slot, const std::atomic<uint8_t>* blocks);
 
 // The slot is about to hold another step: all of it will be here.

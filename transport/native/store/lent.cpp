@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace wilkins::lent {
 
@@ -12,6 +15,47 @@ namespace {
 using homes::Range;
 
 std::vector<Range> used;  // by the one thread of a relay
+
+constexpr size_t kMostNoted = 1 << 16;  // ranges of what is read of a step: what is read beyond them is not expected
+
+// Of the steps of a source, what this process has read of the last one, and of the one before it.
+struct Read {
+    uint64_t last = 0;  // its stamp
+    std::vector<Range> of_last;
+    std::vector<Range> before;
+};
+
+// For one thread at a time; another one that comes meanwhile does without, and so does a fork of it.
+std::mutex reads_mutex;
+std::map<int, Read>& reads() {
+    static auto* const all = new std::map<int, Read>;  // used to the end of the process
+    return *all;
+}
+
+void note(std::vector<Range>& read, const Range& range) {
+    if (!read.empty() && range.begin >= read.back().begin && range.begin <= read.back().end) read.back().end = std::max(read.back().end, range.end);
+    else if (read.size() < kMostNoted) read.push_back(range);
+}
+
+// In order, and none of them over another.
+std::vector<Range> in_order(std::vector<Range> ranges) {
+    std::sort(ranges.begin(), ranges.end(), [](const Range& one, const Range& other) { return one.begin < other.begin; });
+    std::vector<Range> found;
+    for (const Range& range : ranges) note(found, range);
+    return found;
+}
+
+int bring_expected(StepFile::State* state, uint64_t size) {
+    std::vector<Range> expected;
+    {
+        const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
+        const auto known = guard ? reads().find(process().board.slot(state->slot).source) : reads().end();
+        if (!guard || known == reads().end()) return 0;
+        expected = known->second.last == state->identity ? known->second.before : known->second.of_last;
+    }
+    for (Range& range : expected) range = {std::min(range.begin, size), std::min(range.end, size)};
+    return expected.empty() ? 0 : homes::bring(state, expected.data(), expected.size(), homes::kUnread);
+}
 
 }  // namespace
 
@@ -24,6 +68,7 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
     for (size_t k = 0; k < count; ++k) {
         const uint64_t end = std::min(size, ranges[k].end);
         if (ranges[k].begin >= end) continue;
+        note(state->read, {ranges[k].begin, end});
         bool unknown = false;
         for (uint64_t b = ranges[k].begin / kBlock; b * kBlock < end; ++b) {
             const uint8_t seen = blocks[b].load(std::memory_order_acquire);
@@ -39,9 +84,25 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
         if (unknown) some.push_back({ranges[k].begin, end});
     }
     if (some.empty()) return 0;
+    if (!std::exchange(state->expected, true)) {
+        if (const int error = bring_expected(state, size)) return error;
+    }
     if (const int error = homes::bring(state, some.data(), some.size())) return error;
     for (const uint64_t b : whole) blocks[b].store(kValid, std::memory_order_release);
     return 0;
+}
+
+void note_read(StepFile::State* state) {
+    const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
+    if (!guard || state->read.empty()) return;
+    Read& known = reads()[process().board.slot(state->slot).source];
+    if (known.last != state->identity) {
+        known.before = std::move(known.of_last);
+        known.of_last.clear();
+        known.last = state->identity;
+    }
+    known.of_last.insert(known.of_last.end(), state->read.begin(), state->read.end());
+    known.of_last = in_order(std::move(known.of_last));
 }
 
 int lend(const StepFile& step, const std::vector<Range>& here, const StepToken& token, const char* where, const Elsewhere& elsewhere) {

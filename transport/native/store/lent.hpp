@@ -12,8 +12,12 @@
 
 namespace wilkins::lent {
 
-// Brings what is absent of these bytes. Returns 0 or an errno, which the handle keeps.
+// Brings what is absent of these bytes; the first time also what this process has read of the step before, by one question. Returns 0 or an
+// errno, which the handle keeps.
 int bring(StepFile::State* state, const homes::Range* ranges, size_t count);
+
+// The handle is about to go: what was read by it is expected to be read of the next step.
+void note_read(StepFile::State* state);
 
 // Whose bytes a step has where its lender has none of them.
 struct Elsewhere {

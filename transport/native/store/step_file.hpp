@@ -39,6 +39,8 @@ struct StepFile::State {
     std::vector<std::unique_ptr<FarFile>> lenders;  // where absent bytes come from, by number of the host, for the process `lent_to`
     uint32_t lent_to = 0;
     bool lent = false;            // reads a step of which bytes may be absent
+    std::vector<ByteRange> read;  // of such a one, what was asked for,
+    bool expected = false;        // and what was read of the last one has been brought
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;
