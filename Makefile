@@ -54,7 +54,8 @@ $(VENV)/bin/python:
 	$(PIP) install --quiet 'scikit-build-core>=1.0' cmake ninja
 
 demo: install
-	$(BIN)/wilkins run examples/quickstart/workflow.yaml
+	@test -e build/quickstart || $(BIN)/wilkins init --from quickstart build/quickstart
+	$(BIN)/wilkins run build/quickstart/workflow.yaml
 	@echo "To go on in this shell: . $(BIN)/activate; then: wilkins help two-tasks"
 
 # TORCH=torch brings PyTorch, too; without it the tests that need it are left out.

@@ -63,7 +63,7 @@ def copy(name: str, folder: Path) -> None:
     source = file_of(name).parent
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists already; give another folder: wilkins init --from {name} FOLDER")
-    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__", "wilkins-runs"), dirs_exist_ok=True)
     for path in folder.rglob("*"):
         path.chmod(path.stat().st_mode | 0o200)  # a package may be installed read-only
     if put_schema(folder):
