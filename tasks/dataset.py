@@ -206,9 +206,9 @@ class StepDataset(IterableDataset[Sample]):
                 steps.by_turns(self._pattern)
                 yield from self._by_turns(channel, worker, workers)
                 return
-            place, point = self._place, points.chosen()
+            place = self._place
             first, before = place.steps, place.before
-            number = first if point else 0  # files on disk, and a stream that is not gone on with, begin anew
+            number = _begins(self._pattern)
             for step in channel:
                 if number >= first:
                     taken = self._taken(step, number, before)
@@ -300,7 +300,8 @@ def _steps_in(state: object) -> Iterator[int]:
 
 
 def _begins(pattern: str) -> int:
-    """With which of its steps the stream of an in-port begins: in a resumed run, that after its point."""
+    """With which of its steps the stream of an in-port begins: in a resumed run, that after its point, which another
+    rank of the task may have needed. Files on disk, and a stream that is not gone on with, begin anew."""
     point = points.chosen()
     if point is None:
         return 0
@@ -363,8 +364,7 @@ class _Turns:
             if not shared.at:
                 shared.next = first
             shared.at[worker] = at
-            if at == shared.next:
-                shared.before = before
+            shared.told[at] = before
 
     def next_of(self, own: int, workers: int, take: Callable[[int, int], _Taken | None]) -> _Taken | None:
         """The step of a number; None: the stream has ended before. `take` gives the next one of the stream."""
@@ -377,15 +377,20 @@ class _Turns:
                     return taken
                 if shared is not None and shared.ended:
                     return None
-                number = own if shared is None else shared.next
-                owner = number % workers
+                if shared is None:
+                    time.sleep(self.PAUSE)
+                    continue
+                number, owner = shared.next, shared.next % workers
+                before = shared.told.get(number) if shared.before is None else shared.before
+                is_passed = len(shared.at) == workers and number < min(shared.at.values())  # needed by other ranks
                 is_late = time.monotonic() > since + self.PATIENCE
-                if shared and shared.before is not None and owner in shared.at and (number == own or is_late):
-                    taken = take(number, shared.before)
+                if is_passed or (before is not None and owner in shared.at and (number == own or is_late)):
+                    taken = take(number, before or 0)
                     if taken is None:
                         shared.ended = True
                         return None
-                    shared.next, shared.before = number + 1, shared.before + taken.count
+                    shared.next = number + 1
+                    shared.before = None if before is None else before + taken.count
                     if number == own:
                         return taken
                     if number >= shared.at[owner]:
@@ -406,7 +411,7 @@ class _Turns:
             text = os.pread(file, os.fstat(file).st_size, 0)
             shared = _Shared(*pickle.loads(text)) if text else _Shared()
             yield shared
-            written = pickle.dumps((shared.next, shared.before, shared.ended, shared.at))
+            written = pickle.dumps((shared.next, shared.before, shared.ended, shared.at, shared.told))
             if written != text:
                 os.ftruncate(file, len(written))
                 os.pwrite(file, written, 0)
@@ -421,10 +426,12 @@ class _Shared:
     next: int = 0
     """Number of the next step of the stream."""
     before: int | None = None
-    """Samples of all ranks before that; None: the worker that knows has not come yet."""
+    """Samples of all ranks before that; None: no worker knows them yet."""
     ended: bool = False
     at: dict[int, int] = field(default_factory=dict)
-    """Of each worker, the first step that it had not done when it joined."""
+    """Of each worker, the first step that it had not done when it joined,"""
+    told: dict[int, int] = field(default_factory=dict)
+    """and samples of all ranks before that, by its number."""
 
 
 def _lay(path: str, taken: _Taken) -> None:

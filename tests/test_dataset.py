@@ -307,16 +307,85 @@ print("seen", *seen)
 """
 
 
+RESUMED_RANKS = """\
+import os
+import torch
+from mpi4py import MPI
+from torch.utils.data import DataLoader
+from wilkins.tasks import StepDataset
+from wilkins.transport import points
+world = MPI.COMM_WORLD
+dataset, seen, number = StepDataset("plt*.h5", "y", shuffle=4, seed=1), [], 0
+if point := points.chosen():
+    state = torch.load(f"{point.label}-{world.rank}.pt", weights_only=False)
+    dataset.load_state_dict(state["dataset"])
+    seen, number = state["seen"], state["number"]
+batches = iter(DataLoader(dataset, batch_size=2))
+while world.allreduce((batch := next(batches, None)) is not None):
+    number += 1
+    seen += [] if batch is None else batch.tolist()
+    state = dataset.state_dict()
+    torch.save({"dataset": state, "seen": seen, "number": number}, f"state{number}-{world.rank}.pt")
+    steps = world.allgather(state["steps"])
+    if world.rank == 0:
+        if max(steps) > min(steps):
+            open(f"apart{number}", "w").close()
+        points.tell(f"state{number}", consumed={"plt*.h5": min(steps)})
+    world.Barrier()
+    if number == DIES and not os.path.exists("died"):
+        world.Barrier()
+        if world.rank == 0:
+            open("died", "w").close()
+        world.Barrier()
+        os._exit(3)
+seen = world.gather(seen)
+if world.rank == 0:
+    print("seen", *sum(seen, []))
+"""
+
+
 def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path) -> None:
     _is_resumed_exactly(tmp_path, RESUMED)
 
 
-def _is_resumed_exactly(tmp_path: Path, program: str) -> None:
+@pytest.mark.needs(MPIEXEC, "python:mpi4py")
+@pytest.mark.usual("8")
+@pytest.mark.parametrize("dies", [8, 9])
+def test_a_resumed_run_of_ranks_gives_exactly_the_rest(tmp_path: Path, dies: int) -> None:
+    """Also where one of them was a step ahead of others when all saved."""
+    _is_resumed_exactly(tmp_path, RESUMED_RANKS.replace("DIES", str(dies)), ranks=3)
+    assert (tmp_path / f"apart{dies}").exists() == (dies == 8)
+
+
+@STATEFUL
+@pytest.mark.nightly
+@pytest.mark.needs(MPIEXEC, "python:mpi4py")
+@pytest.mark.parametrize("dies", [4, 5, 8])
+def test_a_resumed_run_of_ranks_with_workers_gives_exactly_the_rest(tmp_path: Path, dies: int) -> None:
+    program = RESUMED_RANKS.replace("DIES", str(dies))
+    for plain, stateful in (
+        ("from torch.utils.data import DataLoader", "from torchdata.stateful_dataloader import StatefulDataLoader"),
+        (
+            "batches = iter(DataLoader(dataset, batch_size=2))\n",
+            "loader = StatefulDataLoader(dataset, batch_size=2, num_workers=2, multiprocessing_context='fork')\n"
+            "if point:\n    loader.load_state_dict(state['dataset'])\n"
+            "batches = iter(loader)\n",
+        ),
+        ('    dataset.load_state_dict(state["dataset"])\n', ""),
+        ("dataset.state_dict()", "loader.state_dict()"),
+        ('state["steps"]', "StepDataset.steps_of(state)"),
+    ):
+        assert plain in program
+        program = program.replace(plain, stateful)
+    _is_resumed_exactly(tmp_path, program, ranks=3)
+
+
+def _is_resumed_exactly(tmp_path: Path, program: str, ranks: int = 1) -> None:
     (tmp_path / "write.py").write_text(WRITE)
     (tmp_path / "train.py").write_text(program)
     (tmp_path / "workflow.yaml").write_text(
         'tasks:\n  - {func: write.py, outports: [{filename: "plt*.h5"}]}\n'
-        '  - {func: train.py, inports: [{filename: "plt*.h5"}], restart: points}\n'
+        f'  - {{func: train.py, nprocs: {ranks}, threads: 1, inports: [{{filename: "plt*.h5"}}], restart: points}}\n'
     )
     assert run_tree([*WILKINS, "run"], 120, tmp_path).code == 1
     out = must_run(tmp_path, *WILKINS, "run", "--resume", "latest")
