@@ -186,6 +186,42 @@ def test_two_hundred_steps(mpi: str, hdf5: str, case: str, hosts: int, tmp_path:
     same(on_this_machine(tmp_path / "hosts", hosts, LIMIT), on_disk(case, STEPS))
 
 
+STRIPES = """#!{python}
+import sys
+import numpy
+from mpi4py import MPI
+world, stripe, size = MPI.COMM_WORLD, 512, 600 << 20
+if sys.argv[1] == "write":
+    file = MPI.File.Open(world, "stripes.bin", MPI.MODE_CREATE | MPI.MODE_RDWR)
+    count = size // stripe // world.size
+    each = MPI.BYTE.Create_vector(count, stripe, stripe * world.size).Commit()
+    file.Set_view(world.rank * stripe, MPI.BYTE, each)
+    file.Write_at(0, numpy.full(count * stripe, world.rank + 1, numpy.uint8))
+    file.Close()
+else:
+    with open("stripes.bin", "rb") as file:
+        stripes = numpy.frombuffer(file.read(), numpy.uint8).reshape(-1, 2, stripe)
+    assert stripes.size == size and (stripes[:, 0] == 1).all() and (stripes[:, 1] == 2).all()
+    print("read all", flush=True)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(150)
+@pytest.mark.needs("mpiexec", "python:mpi4py")
+def test_more_stripes_than_a_relay_tells_of(tmp_path: Path) -> None:
+    write_program(tmp_path / "stripes.py", STRIPES.format(python=sys.executable))
+    ports = [{"filename": "stripes.bin"}]
+    tasks = [
+        {"name": "w", "func": "./stripes.py", "args": ["write"], "nprocs": 2, "placement": [1, 1], "outports": ports},
+        {"name": "r", "func": "./stripes.py", "args": ["read"], "placement": ["b"], "inports": ports},
+    ]
+    (tmp_path / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}))
+    done = on_this_machine(tmp_path, 2, 120)
+    assert done.code == 0, done.err
+    assert "read all" in done.out
+
+
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
     with Rig(3) as one:

@@ -140,12 +140,33 @@ std::vector<homes::Range> inside(const StepFile& step, const std::vector<homes::
     return found;
 }
 
-int send_step(int wire, const StepFile& step, const char* name, const char* folder, const std::vector<uint64_t>& before,
+// What of a step goes along, and who has which bytes of it, where hosts have some that this one has not.
+struct Places {
+    std::vector<homes::Range> brought;
+    std::vector<homes::Host> hosts;
+    std::vector<homes::Run> runs;
+};
+
+Places places_of(const StepFile& step, const std::vector<homes::Range>& asked) {
+    Places places;
+    places.brought = inside(step, asked);  // first: readers here may bring more meanwhile
+    if (!step.state->lent) return places;
+    places.hosts = homes::hosts(step.state->slot);
+    places.runs = homes::runs_of(step.state->slot, 0, step.eof());
+    return places;
+}
+
+int send_step(int wire, StepFile& step, const char* name, const char* folder, const std::vector<uint64_t>& before,
               const std::vector<homes::Range>& asked) {
     const uint64_t size = step.eof();
-    const std::vector<homes::Range> brought = inside(step, asked);
-    const std::vector<homes::Host> hosts = step.state->lent ? homes::hosts(step.state->slot) : std::vector<homes::Host>();
-    const std::vector<homes::Run> runs = step.state->lent ? homes::runs_of(step.state->slot, 0, size) : std::vector<homes::Run>();
+    Places places = places_of(step, asked);
+    if (places.runs.size() > kMostListed || places.brought.size() > kMostListed) {  // its readers here have brought so many pieces of it
+        PythonUnlocked python;
+        step.bring({{0, size}});
+        if (const int error = step.settle()) return error;
+        places = places_of(step, asked);
+    }
+    const auto& [brought, hosts, runs] = places;
     const StepToken token = step.token();
     const uint64_t number = process().board.slot(token.slot).sequence;
     const Head head = {static_cast<uint32_t>(strlen(folder)), static_cast<uint32_t>(strlen(name)), size, number, token, step.state->published,

@@ -32,6 +32,7 @@ constexpr uint64_t kHead = (sizeof(Head) + 4095) / 4096 * 4096;
 constexpr size_t kMostRuns = 1 << 16;   // of what was read of a step: where there are more, near ones are taken together
 constexpr uint64_t kGapsPart = 64;      // of what was read: so much more may come with it, to fill gaps
 constexpr uint64_t kWorthARun = 256;    // bytes of a step for each run: one that is more scattered than that is brought together
+constexpr uint64_t kMostScattered = 1 << 18;  // runs of a step that is not: each host that reads it is told of all
 // A step of so few bytes is in one place; where tests let every step be lent, none is.
 #ifdef WILKINS_HOOKS
 constexpr uint64_t kSmall = 0;
@@ -378,7 +379,7 @@ bool scatter(StepFile::State* state) {
     const uint64_t size = slot.size.load();
     if (size <= kSmall) return false;
     const std::vector<Run> runs = runs_of(state->slot, 0, size);
-    if (runs.size() > size / kWorthARun + 2) return false;
+    if (runs.size() > std::min(size / kWorthARun + 2, kMostScattered)) return false;
     const Alone alone(slot);
     const uint64_t reserved = slot.reserved.load();
     uint64_t absent = 0, at = 0;

@@ -2,6 +2,7 @@
 #include "store/part.hpp"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +20,9 @@ namespace wilkins {
 namespace {
 
 constexpr uint64_t kHead = 4096;
+// A part takes no memory of which less than half would be left on its host then, or less than so many files as long as this one: those who read
+// or make steps there could not do without, while the arena has room for what is written here in any case.
+constexpr uint64_t kFilesLeft = 2;
 
 std::mutex parts_mutex;
 
@@ -28,6 +32,17 @@ struct Part::Head {
     std::atomic<uint64_t> stamp;
     char where[kAddressMax];
 };
+
+namespace {
+
+bool leaves_enough(int fd, uint64_t more, uint64_t end) {
+    struct statvfs all;
+    if (fstatvfs(fd, &all) != 0) return false;
+    const uint64_t left = all.f_bavail * all.f_frsize;
+    return all.f_blocks == 0 || left >= more + std::max(all.f_blocks * all.f_frsize / 2, kFilesLeft * end);  // 0: it has no end
+}
+
+}  // namespace
 
 Part::Head& Part::head() const { return *reinterpret_cast<Head*>(mapping_.bytes); }
 
@@ -68,8 +83,10 @@ int Part::hold(uint64_t begin, uint64_t end) {
     if (held_.size() <= last) held_.resize(last + 1);
     const auto from = held_.begin() + static_cast<std::ptrdiff_t>(first), to = held_.begin() + static_cast<std::ptrdiff_t>(last) + 1;
     if (std::find(from, to, false) != to) {
+        const auto more = static_cast<uint64_t>(std::count(from, to, false)) * kBlock;
         const int fd = raw::open(path_.c_str(), O_RDWR | O_CLOEXEC, 0);
-        const int error = fd < 0 ? errno : allocate_file(fd, kHead + first * kBlock, kHead + (last + 1) * kBlock);
+        int error = fd < 0 ? errno : leaves_enough(fd, more, end) ? 0 : ENOSPC;
+        if (error == 0) error = allocate_file(fd, kHead + first * kBlock, kHead + (last + 1) * kBlock);
         if (fd >= 0) raw::close(fd);
         if (error) return error;
         std::fill(from, to, true);

@@ -26,7 +26,7 @@ public:
     // Does it hold bytes of this step, for the server at `where` (nullptr: at any) to give?
     bool holds(uint64_t stamp, const char* where) const;
 
-    // Gets memory for these bytes, which may be written then. Returns 0 or an errno.
+    // Gets memory for these bytes, which may be written then. Returns 0 or an errno; ENOSPC: it would leave too little to others.
     int hold(uint64_t begin, uint64_t end);
 
     // Lets bytes be read that somebody has written. Returns 0 or an errno.
