@@ -72,6 +72,25 @@ def test_a_reader_of_a_part_moves_that_part(tmp_path: Path, parts: int) -> None:
     assert crossing["messages"] <= steps * (2 if parts == 1 else 5) + learning
 
 
+READS_ANOTHER_PART = """#!{python}
+import random
+import h5py, numpy
+for step in range(24):
+    first = random.Random(step).randrange(1800000)
+    with h5py.File(f"f{{step}}.h5") as file:
+        assert numpy.array_equal(file["x"][first : first + 200000], numpy.arange(first, first + 200000))
+"""
+
+
+def test_a_reader_of_another_part_of_each_step_moves_that_part(tmp_path: Path) -> None:
+    """What was read of one step is no reason to bring it of the next, if it was not read of that."""
+    pseudo.programs(tmp_path)
+    write_program(tmp_path / "read.py", READS_ANOTHER_PART.format(python=sys.executable))
+    crossing = run(tmp_path, pair(24, 16_000_000, 1), "a:1,b:1")
+    assert crossing["steps"] == 24
+    assert crossing["moved"] <= 0.13 * crossing["bytes"]
+
+
 def test_a_step_that_nobody_reads_stays_where_it_was_made(tmp_path: Path) -> None:
     pseudo.programs(tmp_path)
     opens = "import h5py\nfor step in range(9):\n    h5py.File(f'f{step}.h5').close()\n"

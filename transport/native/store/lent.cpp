@@ -14,7 +14,22 @@ namespace {
 
 using homes::Range;
 
-std::vector<Range> used;  // by the one thread of a relay
+// Of what was read of one step and of the one before it, what is expected to be read of the next: that which was read of both. A reader that reads
+// another part of each step, as samples drawn at random are, is thus sent the metadata.
+std::vector<Range> expected(const std::vector<Range>& before, const std::vector<Range>& last) {
+    if (before.empty()) return last;
+    std::vector<Range> both;
+    for (size_t b = 0, l = 0; b < before.size() && l < last.size();) {
+        const Range common = {std::max(before[b].begin, last[l].begin), std::min(before[b].end, last[l].end)};
+        if (common.begin < common.end) both.push_back(common);
+        if (before[b].end < last[l].end) ++b;
+        else ++l;
+    }
+    return both;
+}
+
+// By the one thread of a relay: what was read of the last lent step, and what is expected of the next.
+std::vector<Range> relayed, used;
 
 constexpr size_t kMostNoted = 1 << 16;  // ranges of what is read of a step: what is read beyond them is not expected
 
@@ -46,15 +61,16 @@ std::vector<Range> in_order(std::vector<Range> ranges) {
 }
 
 int bring_expected(StepFile::State* state, uint64_t size) {
-    std::vector<Range> expected;
+    std::vector<Range> wanted;
     {
         const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
         const auto known = guard ? reads().find(process().board.slot(state->slot).source) : reads().end();
         if (!guard || known == reads().end()) return 0;
-        expected = known->second.last == state->identity ? known->second.before : known->second.of_last;
+        const Read& read = known->second;
+        wanted = read.last == state->identity ? read.before : expected(read.before, read.of_last);
     }
-    for (Range& range : expected) range = {std::min(range.begin, size), std::min(range.end, size)};
-    return expected.empty() ? 0 : homes::bring(state, expected.data(), expected.size(), homes::kUnread);
+    for (Range& range : wanted) range = {std::min(range.begin, size), std::min(range.end, size)};
+    return wanted.empty() ? 0 : homes::bring(state, wanted.data(), wanted.size(), homes::kUnread);
 }
 
 }  // namespace
@@ -126,7 +142,13 @@ int lend(const StepFile& step, const std::vector<Range>& here, const StepToken& 
 
 void note_use(int index, const std::atomic<uint8_t>* blocks) {
     SlotRecord& slot = process().board.slot(index);
-    if (slot.lent.is == Absence::lent) used = homes::read_of(index, blocks);
+    if (slot.lent.is == Absence::lent) {
+        std::vector<Range> last = homes::read_of(index, blocks);
+        if (!last.empty()) {  // else its readers left it out
+            used = expected(relayed, last);
+            relayed = std::move(last);
+        }
+    }
     slot.lent.is = Absence::none;
     homes::clear(index);
 }

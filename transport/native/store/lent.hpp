@@ -12,7 +12,7 @@
 
 namespace wilkins::lent {
 
-// Brings what is absent of these bytes; the first time also what this process has read of the step before, by one question. Returns 0 or an
+// Brings what is absent of these bytes; the first time also what this process is expected to read, by one question. Returns 0 or an
 // errno, which the handle keeps.
 int bring(StepFile::State* state, const homes::Range* ranges, size_t count);
 
@@ -33,7 +33,7 @@ int lend(const StepFile& step, const std::vector<homes::Range>& here, const Step
 // The slot is about to hold another step: what was read of the last one is known now, if that was lent.
 void note_use(int slot, const std::atomic<uint8_t>* blocks);
 
-// What was read of the last such step of this process.
+// What is expected to be read of the next such step of this process.
 const std::vector<homes::Range>& last_used();
 
 }  // namespace wilkins::lent
