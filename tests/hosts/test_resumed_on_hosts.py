@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from programs.build import build, parallel_c
 from resuming import CHAIN, HOSTS, NORM, SIMULATION, SUMS, check, command_of, kill_all, make, run, seeds, seen, trace
 from test_resumed_ensembles import GATHER, HALVED, MEMBER, MEMBERS
 
-from support import MPIEXEC, WILKINS, Tree, processes_in, started_tree, wait_for
+from support import MPIEXEC, WILKINS, Tree, processes_in, run_tree, started_tree, wait_for, write_program
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hosts")]
 
@@ -304,3 +305,46 @@ def test_a_reader_that_asks_for_a_step_it_has_had(tmp_path: Path) -> None:
     killed(tmp_path, 9, "a:1,b:1")
     with started_tree([*WILKINS, "run", "--resume", "latest"], tmp_path, HOSTS) as tree:
         wait_for(lambda: "b: sums: waits for 'u0000.h5', but is to go on with step " in tree.told(), 60, tree.told())
+
+
+READS_AND_DIES = """#!{python}
+import os, sys
+import h5py
+step = 0
+if "WILKINS_RESTART" in os.environ:
+    step = int(open(os.environ["WILKINS_RESTART"]).read())
+while True:
+    try:
+        with h5py.File(f"u{{step:04d}}.h5") as file:
+            assert len(file) > 0
+    except FileNotFoundError:
+        break
+    step += 1
+    with open("step.txt.part", "w") as file:
+        file.write(str(step))
+    os.rename("step.txt.part", "step.txt")
+    if step == 6 and not os.path.exists("died"):
+        open("died", "w").close()
+        sys.exit(3)
+print("read", step)
+"""
+
+
+@pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
+def test_ranks_on_several_hosts_that_have_nothing_left_to_do(tmp_path: Path) -> None:
+    """They are started from their last checkpoint, and publish nothing."""
+    program = build("restartable.c", *parallel_c("openmpi", static=False), "-lm")
+    write_program(tmp_path / "reads.py", READS_AND_DIES.format(python=sys.executable))
+    args = [6, 3, 1]
+    again = f'restart: {{files: "chk*.h5", args: {[*args, "--from", "{file}"]}}}'
+    (tmp_path / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: {program}, name: sim, nprocs: 2, args: {args}, outports: [{{filename: "u*.h5"}}], {again}}}
+  - {{func: ./reads.py, inports: [{{filename: "u*.h5"}}], restart: {{files: step.txt}}}}
+""")
+    hosts = [*WILKINS, "run", "--hosts", "a:1,b:1,c:1"]
+    assert run_tree(hosts, 120, tmp_path, HOSTS).code == 1
+    done = run_tree([*WILKINS, "run", "--resume", "latest"], 120, tmp_path, HOSTS)
+    assert done.code == 0, done.out + done.err
+    assert "restarted at 6" in done.out
+    assert "read 6" in done.out

@@ -80,7 +80,8 @@ def wrong(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]], report: dict[
     said = []
     for task in plan.tasks:
         unused = [name for port, name in board.joined(task.index).items() if not report["ports"][port]["touched"]]
-        if spans(task) and unused:
+        # What is left of a resumed task may need none of a port.
+        if spans(task) and unused and (task.resumed is None or task.resumed.anew):
             names = ", ".join(map(repr, unused))
             ports = "port" if len(unused) == 1 else "ports"
             said.append(
