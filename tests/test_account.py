@@ -448,6 +448,7 @@ class TestAskedInVain:
         workflow.task("ana", read, inports=[{"filename": "u*.h5"}])
         return said(workflow.run(code))
 
+    @pytest.mark.one_host("what a program asked for on another host than the producer's is told in fewer words")
     def test_by_a_program_that_fails(self, workflow: Workflow) -> None:
         told = self.run(workflow, "import h5py\nh5py.File('u0.h5')['g']['desnity']\n", 1)
         assert (
@@ -463,6 +464,7 @@ class TestAskedInVain:
         )
         assert "asked" not in self.run(workflow, read)
 
+    @pytest.mark.one_host("what a program asked for on another host than the producer's is told in fewer words")
     @pytest.mark.needs("h5cc")
     def test_by_a_program_that_heeds_no_errors(self, workflow: Workflow) -> None:
         (workflow.folder / "ana.c").write_text(

@@ -375,6 +375,7 @@ for step in range(9):
 """
 
 
+@pytest.mark.one_host("a reader's host does not know of folders in which nothing has crossed yet")
 @pytest.mark.usual(
     "look-fixed-mkdir-file", "open-fixed-shell-memory", "open-numbered-beneath-memory", "open-fixed-there-memory"
 )

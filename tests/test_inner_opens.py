@@ -278,6 +278,7 @@ for step in range(4):
 """
 
 
+@pytest.mark.one_host("its reader asks the board whether the producer waits, which is on another host")
 def test_the_first_file_is_there_as_bytes_although_the_next_has_been_written(tmp_path: Path) -> None:
     run(
         tmp_path,
