@@ -91,6 +91,37 @@ def test_a_reader_of_another_part_of_each_step_moves_that_part(tmp_path: Path) -
     assert crossing["moved"] <= 0.13 * crossing["bytes"]
 
 
+READS_BY_THREADS = """#!{python}
+import random, threading
+import numpy
+from mpi4py import MPI
+for step in range(3):
+    file, wrong = MPI.File.Open(MPI.COMM_SELF, f"f{{step}}.h5", MPI.MODE_RDONLY), []
+    bytes_of = numpy.fromfile(f"f{{step}}.h5", numpy.uint8) if step == 2 else None
+    def read(number):
+        drawn, got = random.Random(number), numpy.empty(1000, numpy.uint8)
+        for _ in range(3000):
+            at = drawn.randrange(15000000)
+            file.Read_at(at, got)
+            if bytes_of is not None and (got != bytes_of[at : at + 1000]).any():
+                wrong.append(at)
+    threads = [threading.Thread(target=read, args=[number]) for number in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    file.Close()
+    assert not wrong
+"""
+
+
+@pytest.mark.needs("python:mpi4py")
+def test_threads_that_read_by_one_handle(tmp_path: Path) -> None:
+    pseudo.programs(tmp_path)
+    write_program(tmp_path / "read.py", READS_BY_THREADS.format(python=sys.executable))
+    assert run(tmp_path, pair(3, 16_000_000, 1), "a:1,b:1")["steps"] == 3
+
+
 def test_a_step_that_nobody_reads_stays_where_it_was_made(tmp_path: Path) -> None:
     pseudo.programs(tmp_path)
     opens = "import h5py\nfor step in range(9):\n    h5py.File(f'f{step}.h5').close()\n"

@@ -52,6 +52,13 @@ void note(std::vector<Range>& read, const Range& range) {
     else if (read.size() < kMostNoted) read.push_back(range);
 }
 
+// Threads may read by one handle at once.
+void note_all(StepFile::State* state, const Range* ranges, size_t count, uint64_t size) {
+    const std::unique_lock<std::mutex> guard(reads_mutex, std::try_to_lock);
+    for (size_t k = 0; guard && k < count; ++k)
+        if (const uint64_t end = std::min(size, ranges[k].end); ranges[k].begin < end) note(state->read, {ranges[k].begin, end});
+}
+
 // In order, and none of them over another.
 std::vector<Range> in_order(std::vector<Range> ranges) {
     std::sort(ranges.begin(), ranges.end(), [](const Range& one, const Range& other) { return one.begin < other.begin; });
@@ -79,12 +86,12 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
     const uint64_t size = process().board.slot(state->slot).size.load();
     std::atomic<uint8_t>* const blocks = state->mapping.blocks;
     if (state->failed) return state->failed;
+    note_all(state, ranges, count, size);
     std::vector<Range> some;     // of blocks that are not whole, or have not been read
     std::vector<uint64_t> whole;  // of these, blocks that are asked for from end to end
     for (size_t k = 0; k < count; ++k) {
         const uint64_t end = std::min(size, ranges[k].end);
         if (ranges[k].begin >= end) continue;
-        note(state->read, {ranges[k].begin, end});
         bool unknown = false;
         for (uint64_t b = ranges[k].begin / kBlock; b * kBlock < end; ++b) {
             const uint8_t seen = blocks[b].load(std::memory_order_acquire);
@@ -100,7 +107,7 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
         if (unknown) some.push_back({ranges[k].begin, end});
     }
     if (some.empty()) return 0;
-    if (!std::exchange(state->expected, true)) {
+    if (!state->expected.exchange(true)) {
         if (const int error = bring_expected(state, size)) return error;
     }
     if (const int error = homes::bring(state, some.data(), some.size())) return error;

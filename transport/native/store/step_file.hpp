@@ -1,6 +1,7 @@
 // What is behind an open step.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -40,7 +41,7 @@ struct StepFile::State {
     uint32_t lent_to = 0;
     bool lent = false;            // reads a step of which bytes may be absent
     std::vector<ByteRange> read;  // of such a one, what was asked for,
-    bool expected = false;        // and what was read of the last one has been brought
+    std::atomic<bool> expected{false};  // and what was read of the last one has been brought
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;
