@@ -223,6 +223,7 @@ struct PortRecord {
     char begun_in[kNameMax];          // out: the folder that they have come to last
     Habits habits;
     int32_t beside;        // out, of a relay: its number among the ports whose steps come from the same host
+    char asked_at[kAddressMax];       // out, of a relay: where its producers' host answers questions about folders; empty: it does not
     uint64_t cap;          // out: bytes its arenas may take, 0 for no limit
     uint64_t used;         // out: bytes its arenas take
     uint64_t steps;        // out: published; in: opened (by the first rank to open each)

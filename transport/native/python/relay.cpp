@@ -312,6 +312,9 @@ int receive_step(int wire, const char* name, const Head& head, const std::vector
 // what is absent (address:port). Returns 0, -1: there is none any more, or an errno. ECONNRESET: the sender has left; EINTR: the run is being stopped,
 // or Python has an exception to raise.
 WILKINS_API(int, wilkins_relay_receive(int wire, const char* lender, char* name, char* folder)) {
+    const Process& p = process();
+    PortRecord& outport = p.board.port(p.first_port);
+    if (!outport.asked_at[0]) strncpy(outport.asked_at, lender, kAddressMax - 1);  // readers look at it once a step has come
     const std::vector<homes::Range> wants = wanted();
     const Ask ask = {wants.size()};
     Head head{};

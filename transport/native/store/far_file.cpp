@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -29,6 +30,18 @@ constexpr size_t kUnsent = 1 << 16;
 // Of fewer bytes, to say where they are costs more than to send them.
 constexpr uint64_t kWorthKeeping = 8 * homes::kSector;
 
+// Also where a handler of the program's interrupts the call, which goes on by itself then. Returns an errno.
+int connect_whole(int wire, const addrinfo& to) {
+    if (connect(wire, to.ai_addr, to.ai_addrlen) == 0) return 0;
+    if (errno != EINTR) return errno;
+    pollfd done = {wire, POLLOUT, 0};
+    while (poll(&done, 1, -1) < 0)
+        if (errno != EINTR) return errno;
+    int error = 0;
+    socklen_t length = sizeof(error);
+    return getsockopt(wire, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
 int connect_to(const std::string& address, const std::string& port, int* error) {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
@@ -41,11 +54,9 @@ int connect_to(const std::string& address, const std::string& port, int* error) 
     *error = EHOSTUNREACH;
     for (const addrinfo* one = found; one != nullptr && wire < 0; one = one->ai_next) {
         wire = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
-        if (wire >= 0 && connect(wire, one->ai_addr, one->ai_addrlen) != 0) {
-            *error = errno;
-            raw::close(wire);
-            wire = -1;
-        }
+        if (wire < 0 || (*error = connect_whole(wire, *one)) == 0) continue;
+        raw::close(wire);
+        wire = -1;
     }
     freeaddrinfo(found);
     if (wire < 0) return -1;
@@ -73,7 +84,7 @@ const char* served_at() {
     return where != nullptr ? where : "";
 }
 
-std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error) {
+std::unique_ptr<FarFile> FarFile::greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error) {
     const std::string place = where;
     const size_t colon = place.rfind(':');
     if (colon == std::string::npos) {
@@ -82,23 +93,39 @@ std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token
     }
     const int wire = connect_to(place.substr(0, colon), place.substr(colon + 1), error);
     if (wire < 0) return nullptr;
-    std::unique_ptr<FarFile> file(new FarFile(wire, use, where));
+    std::unique_ptr<FarFile> file(new FarFile(wire, hello.use, where));
+    file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
+    file->push();
+    *error = file->receive(opened, sizeof(*opened)) ? static_cast<int>(opened->error) : file->error_;
+    return *error == 0 ? std::move(file) : nullptr;
+}
+
+std::unique_ptr<FarFile> FarFile::open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error) {
     far::Hello hello{};
     hello.token = token;
     hello.use = use;
     strncpy(hello.name, name, sizeof(hello.name) - 1);
     strncpy(hello.address, address, sizeof(hello.address) - 1);
-    file->unsent_ = run_key() + std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
-    file->push();
     far::Opened opened{};
-    *error = file->receive(&opened, sizeof(opened)) ? static_cast<int>(opened.error) : file->error_;
+    std::unique_ptr<FarFile> file = greet(where, hello, &opened, error);
+    if (!file) return nullptr;
     file->token_ = opened.token;
     int unkept = 0;
     if (opened.number != 0 && (file->part_ = Part::open(where, opened.token.slot, true, &unkept)) != nullptr) {
         file->number_ = opened.number;
         file->part_->begin(opened.token.stamp, address);
     }
-    return *error == 0 ? std::move(file) : nullptr;
+    return file;
+}
+
+Held FarFile::ask_of_folder(const char* where, const char* folder, bool deep) {
+    far::Hello hello{};
+    hello.token.slot = deep ? 1 : 0;
+    hello.use = Use::ask;
+    strncpy(hello.name, folder, sizeof(hello.name) - 1);
+    far::Opened opened{};
+    int error = 0;
+    return greet(where, hello, &opened, &error) ? static_cast<Held>(opened.number) : Held::no;
 }
 
 FarFile::~FarFile() { raw::close(wire_); }

@@ -30,13 +30,21 @@ enum class Use : int32_t {
     bring,  // to read of it what is absent elsewhere (see store/lent.hpp)
     part,   // to read what ranks there have written of a step on another host
     keep,   // so that it stays meanwhile
+    ask,    // no step: whether files of the server's in-port are in a folder
 };
+
+namespace far {
+struct Hello;
+struct Opened;
+}  // namespace far
 
 class FarFile {
 public:
     // Connects to the server at `where`; the token's slot -1: for the task's own file of that name. `address`: to write, where this host's own server
     // is; of a part, where that of the host is on which the step was made. nullptr, with an errno, if that cannot be.
     static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error);
+    // What the server at `where` knows of a folder (see holds_for_others). Held::no if it does not answer: then no file comes from there.
+    static Held ask_of_folder(const char* where, const char* folder, bool deep);
     bool writable() const { return use_ == Use::write; }
     int wire() const { return wire_; }
     const char* where() const { return where_.c_str(); }
@@ -62,6 +70,8 @@ public:
     int close();
 
 private:
+    // Connects, and says what for. nullptr, with an errno, if that cannot be.
+    static std::unique_ptr<FarFile> greet(const char* where, const far::Hello& hello, far::Opened* opened, int* error);
     FarFile(int wire, Use use, const char* where) : wire_(wire), use_(use), where_(where) {}
     int ask(uint32_t what, int32_t kind, uint64_t length, uint64_t* value);
     struct Asked {

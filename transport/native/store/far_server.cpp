@@ -292,6 +292,11 @@ void serve_connection(int wire, const std::string& key) {
     if (!in.take(said.data(), said.size()) || said != key || !in.take(&hello, sizeof(hello))) return;
     hello.name[sizeof(hello.name) - 1] = 0;
     hello.address[sizeof(hello.address) - 1] = 0;
+    if (hello.use == Use::ask) {
+        const far::Opened told = {0, {}, static_cast<uint64_t>(holds_for_others(hello.name, hello.token.slot == 1))};
+        send_all(wire, &told, sizeof(told), 0);
+        return;
+    }
     if (hello.use == Use::part) {
         serve_part(in, wire, hello);
         return;

@@ -41,9 +41,9 @@ struct Answer {
 
 // The first words of a connection, after the key: which step. `Opened` follows.
 struct Hello {
-    StepToken token;   // one that a rank of the host has open; with slot -1, the task's own file of that name
+    StepToken token;   // one that a rank of the host has open; with slot -1, the task's own file of that name; to ask: slot 1: of folders above, too
     Use use;
-    char name[kNameMax];
+    char name[kNameMax];  // of the step; to ask: of the folder
     char address[kAddressMax];  // to write: where the server of the rank's host is, which can have bytes of the step; of a part: where that of the
                                 // host is on which the step was made
 };
@@ -51,7 +51,7 @@ struct Hello {
 struct Opened {
     int64_t error;
     StepToken token;
-    uint64_t number;  // of the rank's host; 0: what it writes has to come here
+    uint64_t number;  // of the rank's host; 0: what it writes has to come here. To ask: the answer (Held)
 };
 
 }  // namespace wilkins::far

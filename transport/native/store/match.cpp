@@ -16,6 +16,7 @@
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
+#include "store/far_file.hpp"
 #include "store/first_opens.hpp"
 #include "store/led_step.hpp"
 #include "store/parts.hpp"
@@ -137,8 +138,6 @@ uint64_t place_of(int inport, const char* folder) {
     return hash_text(folder, seed) | 1;
 }
 
-enum class Held { yes, no, not_yet };
-
 constexpr int kDeepest = 64;  // folders of a name that are looked at
 
 // Does the in-port hold in the folder? Not yet known while a producer of it may still begin its first file there.
@@ -179,6 +178,17 @@ Held holds_below(const Process& p, int index, const Folder (&folders)[kDeepest])
     return held;
 }
 
+// The folder, and with `deep` those above it; ends with one that is not there. `folder` is the last one then.
+void identify_all(FolderName& folder, bool deep, Folder (&folders)[kDeepest]) {
+    folders[0] = identify(folder);
+    for (int k = 1; deep && k < kDeepest && !folders[k - 1].none() && strcmp(folder, "/") != 0; ++k) {
+        FolderName above;
+        folder_above(folder, 1, above);
+        strcpy(folder, above);
+        folders[k] = identify(folder);
+    }
+}
+
 constexpr int kFirstPause = 10;  // ms between looks at the disk, and then more and more
 constexpr int kLastPause = 250;
 
@@ -199,19 +209,39 @@ bool may_begin_there(const Process& p, int index, const Folder (&folders)[kDeepe
     return may && queue::can_produce(board, index);
 }
 
+// What producers' hosts know of the folder above the last `components` of the name: they learn first where a file is begun.
+Held holds_elsewhere(const Process& p, int index, const char* name, int components) {
+    const PortRecord& inport = p.board.port(index);
+    Held held = Held::no;
+    char whole[kNameMax];
+    for (int k = 0; k < inport.links && held != Held::yes; ++k) {
+        const char* const where = p.board.port(p.board.channel(p.board.link(inport, k)).outport).asked_at;
+        if (!where[0] || !make_whole(name, whole)) continue;
+        FolderName folder;
+        const bool deep = components == kAllComponents;
+        folder_above(whole, deep ? 1 : components, folder);
+        held = std::max(held, FarFile::ask_of_folder(where, folder, deep));
+    }
+    return held;
+}
+
 // Whether the in-port comes to hold in folders that a producer has made, before the disk has a file of the name. Call with the lock held.
 bool comes_to_hold(Process& p, int index, const char* name, const char* folder, const Folder (&folders)[kDeepest], Board::Lock& lock) {
+    PortRecord& inport = p.board.port(index);
     Wait wait(p, WaitFor::data, index, folder, WaitKind::gives_up);
-    for (int pause = kFirstPause; may_begin_there(p, index, folders); pause = std::min(2 * pause, kLastPause)) {
-        if (holds_below(p, index, folders) == Held::yes) return true;
+    for (int pause = kFirstPause; holds_below(p, index, folders) != Held::yes; pause = std::min(2 * pause, kLastPause)) {
+        const bool may = may_begin_there(p, index, folders);
         lock.release();
         const int saved = errno;
         const bool there = raw::access(name) == 0;
+        const Held elsewhere = there ? Held::no : holds_elsewhere(p, index, name, called(inport).components);
         errno = saved;
         lock.acquire();
-        if (there || wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return false;
+        if (elsewhere == Held::yes) past::add(p.board, inport.folders, key_of(folders[0]).text);
+        else if (there || (!may && elsewhere == Held::no)) return holds_below(p, index, folders) == Held::yes;
+        else if (wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return false;
     }
-    return holds_below(p, index, folders) == Held::yes;
+    return true;
 }
 
 // `waits`: until it is known.
@@ -226,15 +256,8 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose 
     std::atomic<uint64_t>& known = known_places[place >> 8 & 63];
     if (known.load(std::memory_order_relaxed) == place) return true;
     Folder where[kDeepest] = {};
-    where[0] = identify(folder);
+    identify_all(folder, deep, where);
     if (where[0].none()) return true;
-    for (int k = 1; deep && k < kDeepest && strcmp(folder, "/") != 0; ++k) {
-        FolderName above;
-        folder_above(folder, 1, above);
-        strcpy(folder, above);
-        where[k] = identify(folder);
-        if (where[k].none()) break;
-    }
     // The name of no step: what is waited for is that a producer begins its first.
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
     Board::Lock lock(p.board);
@@ -353,6 +376,22 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
 }
 
 }  // namespace
+
+Held holds_for_others(const char* name, bool deep) {
+    const Process& p = process();
+    FolderName folder;
+    Folder folders[kDeepest] = {};
+    strcpy(folder, name);
+    identify_all(folder, deep, folders);
+    Board::Lock lock(p.board);
+    Held held = Held::no;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        if (p.board.port(i).direction != Direction::in) continue;
+        held = std::max(held, holds_below(p, i, folders));
+        if (held != Held::yes && may_begin_there(p, i, folders)) held = Held::not_yet;
+    }
+    return held;
+}
 
 Key key_of(const Folder& folder, const char* file) {
     const uint64_t words[] = {folder.device, folder.inode, hash_text(file)};

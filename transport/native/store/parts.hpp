@@ -44,6 +44,9 @@ struct Key {
 };
 Key key_of(const Folder& folder, const char* file = "");
 
+// For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern holds there, too (`deep`).
+Held holds_for_others(const char* folder, bool deep);
+
 // Does the program, for what it says a name, wait until a producer has begun files in its folder? Call with the lock held.
 bool awaits_folders(const Process& p, int inport, Purpose purpose);
 

@@ -93,6 +93,9 @@ public:
     State* state = nullptr;
 };
 
+// Does an in-port hold in a folder? Not yet, if a producer may still begin its first file there.
+enum class Held : uint64_t { no, not_yet, yes };
+
 // Why a program says a name.
 enum class Purpose {
     ask,     // it wants to know something of the name, now
