@@ -91,6 +91,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_grow": (number, [pointer]),
             "wilkins_end_wait": (number, [pointer]),
             "wilkins_still_ns": (ctypes.c_int64, [pointer]),
+            "wilkins_asks_in_vain": (number, [pointer]),
             "wilkins_settle_inherited": (number, [pointer, number, number, number]),
             "wilkins_note": (None, [pointer, number, number, text, text, ctypes.c_int64]),
             "wilkins_was_late": (number, [pointer]),
@@ -148,6 +149,8 @@ class Board:
         self.path = path
         self._lock = lock
         self._untold: list[tuple[Any, tuple[Any, ...]]] = []
+        self._room = ctypes.create_string_buffer(1 << 16)
+        """For the texts that the board gives."""
         self._maker: int | None = None
         """The thread that makes memory ready."""
         error = ctypes.c_int(0)
@@ -261,6 +264,14 @@ class Board:
     def still_s(self) -> float:
         """For how long nothing has been published, opened or begun, in seconds."""
         return float(_native().wilkins_still_ns(self._handle)) / 1e9
+
+    def asks_in_vain(self) -> bool:
+        """Whether `report` has anything in `polls` or `unmatched_names`; much cheaper than to look.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        return bool(self._ask(_native().wilkins_asks_in_vain))
 
     def grow(self) -> bool:
         """Let a queue grow for a rank that waits for room, in a run in which nothing moves; whether one could.
@@ -395,15 +406,14 @@ class Board:
         _native().wilkins_stop(self._handle)
 
     def _text(self, function: Any, *arguments: Any) -> str:
-        room = 1 << 16
         while True:
-            buffer = ctypes.create_string_buffer(room)
-            needed = int(self._ask(function, *arguments, buffer, room))
+            room = len(self._room)
+            needed = int(self._ask(function, *arguments, self._room, room))
             if needed == _NO_TEXT:
                 raise OSError(errno.ENOMEM, "there is too little memory to tell the state of the run")
             if needed < room:
-                return os.fsdecode(buffer.value)
-            room = needed + (needed >> 2) + 1
+                return os.fsdecode(self._room.value)
+            self._room = ctypes.create_string_buffer(needed + (needed >> 2) + 1)
 
     def report(self) -> dict[str, Any]:
         """Everything on the board, as plain data::

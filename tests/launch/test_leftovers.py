@@ -6,12 +6,14 @@ import mmap
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from launch.conftest import Case
 
 from support import MPIEXEC, processes_in, started_tree, wait_for
+from wilkins.launch.programs.created import CREATED
 from wilkins.launch.programs.leftovers import Segments
 
 HANG = """\
@@ -95,8 +97,8 @@ def test_only_segments_of_mpi_are_removed() -> None:
                 kept.append(mmap.mmap(file.fileno(), 4096))
         told: list[Path] = []
         segments = Segments(0.0, on_seen=told.append)
-        segments.look(1.0, [os.getpid(), 2**22 + 1])
-        segments.look(2.0, [os.getpid()])
+        segments.look(1.0, lambda: [os.getpid(), 2**22 + 1])
+        segments.look(2.0, lambda: [os.getpid()], at_once=True)
         assert segments.due > 1.0
         assert told == [names[0]]
         segments.remove()
@@ -104,3 +106,35 @@ def test_only_segments_of_mpi_are_removed() -> None:
     finally:
         for name in names:
             name.unlink(missing_ok=True)
+
+
+def test_files_that_others_create_all_the_time_are_seldom_heard_of() -> None:
+    """Other programs of the machine do not keep a launcher from sleeping; it sees a segment of MPI all the same."""
+    heard: list[float] = []
+    before = signal.signal(CREATED, lambda *_: heard.append(time.monotonic()))
+    name = Path("/dev/shm/mpich_shm_wilkins_test")
+    told: list[Path] = []
+    try:
+        segments = Segments(time.monotonic(), on_seen=told.append)
+        noticed = 0
+        until = time.monotonic() + 2
+        while (now := time.monotonic()) < until:
+            Path("/dev/shm/wilkins_test_other").touch()
+            Path("/dev/shm/wilkins_test_other").unlink()
+            if noticed < len(heard):
+                noticed = len(heard)
+                segments.notice(now)
+            if now >= segments.due:
+                segments.look(now, list)
+            time.sleep(0.002)
+        assert 2 <= len(heard) <= 15
+        with name.open("wb+") as file, mmap.mmap(file.fileno(), file.truncate(4096)):
+            while not told and time.monotonic() < until + 3:
+                if time.monotonic() >= segments.due:
+                    segments.look(time.monotonic(), lambda: [os.getpid()])
+                time.sleep(0.002)
+        assert told == [name]
+        segments.remove()
+    finally:
+        signal.signal(CREATED, before)
+        name.unlink(missing_ok=True)

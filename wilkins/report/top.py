@@ -27,7 +27,8 @@ from wilkins.terminal.tables import binary_size, duration, text_table
 _HEAD = (HEAD[0], "pid", *HEAD[1:])
 _EVERY = 1.0
 _ANSWERS_WITHIN = 10.0
-"""Seconds after which a launcher that goes on should have answered: it does within two."""
+"""Seconds after which a launcher that goes on should have answered: it does within two, or five where it does not
+hear that it is asked, as from another machine."""
 _APART = 1.5
 """Seconds between the two looks of a single table."""
 

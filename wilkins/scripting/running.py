@@ -45,7 +45,7 @@ class Running:
         self._said.seek(0)
         return self._said.read().decode(errors="replace")
 
-    def progress(self, within: float = 5.0) -> Snapshot | None:
+    def progress(self, within: float = 10.0) -> Snapshot | None:
         """How far the tasks are, as ``wilkins top`` shows it; None: the run has ended, or does not answer in time."""
         until = time.monotonic() + within
         before = self._status()

@@ -145,6 +145,18 @@ WILKINS_API(int, wilkins_task_started(const Watched* board, int task, int inport
 // For how long nothing was published, opened or begun, in ns.
 WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)
 
+// Is there a rank that has looked in vain since its last step, or a task that has used names that match no port?
+WILKINS_API(int, wilkins_asks_in_vain(const Watched* board)) {
+    const Briefly lock(*board);
+    if (!lock) return 1;
+    for (int r = 0; r < board->head().ranks; ++r)
+        if (const Vain& vain = board->rank(r).vain; vain.looks > 0 && vain.files == board->rank(r).files) return 1;
+    for (int t = 0; t < board->head().tasks; ++t)
+        for (int k = 0; k < kUnmatchedNames; ++k)
+            if (board->unmatched_names(t)[k].whole.load(std::memory_order_acquire)) return 1;
+    return 0;
+} WILKINS_OR(1)
+
 // Lets a queue grow for a rank that waits for room; 0: none can.
 WILKINS_API(int, wilkins_grow(const Watched* board)) {
     const Briefly lock(*board);

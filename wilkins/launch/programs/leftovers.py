@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-CREATED = signal.SIGURG
-"""Comes when a file was created in the folder; a signal that nobody handles is ignored."""
+from wilkins.launch.programs.created import Creations
 
 _FOLDER = "/dev/shm"
 _NAMES = ("mpich_shm_", "vader_segment.", "sm_segment.", "osc_rdma.", "ucx_shm_")
@@ -19,6 +16,10 @@ _SEGMENT = rf"\s({_FOLDER}/(?:{'|'.join(map(re.escape, _NAMES))})\S+)".encode()
 _FIRST_LOOK = 0.5
 _LONGEST = 60.0
 _AFTER_CREATION = 0.02
+_LONGEST_REST = 0.5
+"""Seconds for which one does not hear of what is created, at most, where others create files all the time."""
+_CALM = 5.0
+"""Seconds without a creation, after which the next one is heard of as soon as ever."""
 
 
 class Segments:
@@ -34,23 +35,50 @@ class Segments:
         self._seen: set[Path] = set()
         self._on_seen = on_seen or (lambda _: None)
         self._pause = _FIRST_LOOK
-        self.due = now + self._pause
+        self._look_at = now + self._pause
+        self._list_at = float("inf")
+        self._rest = 0.0
+        self._noticed_at = now
         self._known = _segments()
-        self._watch = _watch() if watch else -1
+        self._creations = Creations(Path(_FOLDER)) if watch else None
+        self._hear()
+
+    @property
+    def due(self) -> float:
+        """When to `look` next; monotonic, in seconds."""
+        return min(self._look_at, self._list_at)
 
     def notice(self, now: float) -> None:
-        """Something was created; if that was a segment, look soon and often, since it has yet to be mapped."""
-        there = _segments()
-        if there - self._known:
-            self._pause = _AFTER_CREATION
-            self.due = min(self.due, now + self._pause)
-        self._known = there
+        """Something was created: see soon whether that was a segment. One hears of the next creation after that."""
+        calm = now - self._noticed_at > _CALM
+        self._rest = _AFTER_CREATION if calm or not self._rest else min(2 * self._rest, _LONGEST_REST)
+        self._noticed_at = now
+        self._list_at = now + self._rest
 
-    def look(self, now: float, pids: Iterable[int]) -> None:
-        """Note what these processes map, and when to look again: less and less often."""
+    def look(self, now: float, family: Callable[[], Iterable[int]], *, at_once: bool = False) -> None:
+        """Note what the run's processes map, and when to look again: less and less often, unless segments are new.
+
+        Args:
+            now: monotonic time, in seconds.
+            family: finds these processes; it is not asked if no segment is there that is not noted.
+            at_once: also where no segment is new, since the processes are about to end.
+        """
+        self._list_at = float("inf")
+        hears = self._hear()
+        there = _segments()
+        if there - self._known:  # they have yet to be mapped
+            self._pause = _AFTER_CREATION
+            self._look_at = min(self._look_at, now + self._pause)
+        self._known = there
+        if now < self._look_at and not at_once:
+            return
         self._pause = min(2 * self._pause, _LONGEST)
-        self.due = now + self._pause
-        for pid in pids:
+        self._look_at = now + self._pause
+        if not {f"{_FOLDER}/{name}" for name in there} - set(map(str, self._seen)):
+            if hears:
+                self._look_at = float("inf")
+            return
+        for pid in family():
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 maps = Path(f"/proc/{pid}/maps").read_bytes()
                 found = {Path(os.fsdecode(name)) for name in re.findall(_SEGMENT, maps)} - self._seen
@@ -58,11 +86,13 @@ class Segments:
                 for segment in found:
                     self._on_seen(segment)
 
+    def _hear(self) -> bool:
+        return self._creations is not None and self._creations.hear()
+
     def remove(self) -> None:
         """Remove those that are still there. Call when all processes of the run have ended."""
-        if self._watch >= 0:
-            os.close(self._watch)
-            self._watch = -1
+        if self._creations is not None:
+            self._creations.close()
         for segment in self._seen:
             with contextlib.suppress(OSError):
                 segment.unlink()
@@ -73,17 +103,3 @@ def _segments() -> set[str]:
     with contextlib.suppress(OSError):
         return {name for name in os.listdir(_FOLDER) if name.startswith(_NAMES)}  # noqa: PTH208 - names will do
     return set()
-
-
-def _watch() -> int:
-    """Ask for `CREATED` as long as this descriptor is open. (To close one of inotify takes the kernel 10 to 20 ms.)"""
-    watch = -1
-    try:
-        watch = os.open(_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.fcntl(watch, fcntl.F_SETSIG, CREATED)
-        fcntl.fcntl(watch, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT)
-    except OSError:  # a kernel without it: one looks from time to time
-        if watch >= 0:
-            os.close(watch)
-        return -1
-    return watch

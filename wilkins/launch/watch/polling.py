@@ -107,6 +107,10 @@ class Polls:
             for why in self._why(report, poll)
         ]
 
+    def forget(self) -> None:
+        """No task asks for anything in vain now."""
+        self._began.clear()
+
     def only_polls(
         self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]], now: float
     ) -> Final | None:

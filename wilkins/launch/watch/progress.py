@@ -11,6 +11,7 @@ from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import count_of
+from wilkins.launch.programs.created import Creations
 from wilkins.launch.programs.output import Terminal
 from wilkins.plan.plan import Plan
 from wilkins.terminal.progress import STATUS, WATCHED, History, Snapshot, TaskNow, sentence, table
@@ -95,6 +96,15 @@ class Progress:
         self._tell_at = self._began + _TELL_EVERY
         self._touched: int | None = None
         self._watched_until = 0.0
+        self._creations = Creations(folder)
+
+    def is_seen(self, now: float) -> bool:
+        """Whether somebody sees how far the run is at any time: at a terminal, or by `wilkins top`.
+
+        Args:
+            now: monotonic time, in seconds.
+        """
+        return self._terminal.is_live or now < self._watched_until
 
     def is_wanted(self, now: float) -> bool:
         """Whether anybody is there to hear how far the run is, now or soon.
@@ -120,7 +130,10 @@ class Progress:
         if now < self._due:
             return
         self._due = now + _EVERY
-        if not self.is_wanted(now) or (found := report()) is None:
+        if not self.is_wanted(now):
+            self._creations.hear()  # of somebody who begins to look
+            return
+        if (found := report()) is None:
             return
         self._history.add(take(self._plan, found, pids(), now))
         if self._terminal.is_live:
@@ -135,6 +148,7 @@ class Progress:
     def end(self) -> None:
         """Take back what was only for the time of the run."""
         self._terminal.keep_below([])
+        self._creations.close()
         for name in (WATCHED, STATUS):
             with contextlib.suppress(OSError):
                 (self._folder / name).unlink()

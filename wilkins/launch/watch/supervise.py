@@ -16,7 +16,8 @@ from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 from wilkins.launch.programs import process
-from wilkins.launch.programs.leftovers import CREATED, Segments
+from wilkins.launch.programs.created import CREATED
+from wilkins.launch.programs.leftovers import Segments
 from wilkins.launch.programs.output import Stream, Terminal
 from wilkins.launch.programs.ranks import Ranks
 from wilkins.launch.watch import further
@@ -35,6 +36,8 @@ _RELEASE = 0.5
 """Seconds after the polite request until calls that wait for steps fail; most programs are gone by then."""
 
 _CHECK_STUCK = 1.0
+_LONGEST_PAUSE = 5.0
+"""Seconds between two looks at the run, at most."""
 _CHECK_MOVED = 5.0
 QUIET_FOR = 30.0
 """Seconds without a movement after which a run says who waits for whom; it says so again after twice the time."""
@@ -55,6 +58,12 @@ class Stop:
     reason: str
     goes_on: bool = False
     """Its tasks are to go back together to where none of them misses a step, since one could not do so by itself."""
+
+
+def pause_after(still_s: float) -> float:
+    """Seconds until the next look at a run in which nothing has been published, opened or begun for so many: what
+    follows from that is seen once as much time has passed again."""
+    return min(_LONGEST_PAUSE, max(_CHECK_STUCK, still_s))
 
 
 def last_report(board: Board) -> dict[str, Any]:
@@ -184,6 +193,7 @@ class Supervisor:
         self._inherited = False
         self._hints = hints
         self._polls = polls
+        self._asked_in_vain = False
         self._inbox = inbox
         self._progress = progress
         self._can_resume = can_resume
@@ -271,7 +281,7 @@ class Supervisor:
     def _end_programs(self) -> None:
         """Ask politely; what programs say to that goes to their logs alone, so that the reason stays in sight."""
         now = time.monotonic()
-        self._segments.look(now, self._family())
+        self._segments.look(now, self._family, at_once=True)
         process.send(self._pids(), signal.SIGTERM, group=True)
         self._release_at = now + _RELEASE
         self._kill_at = now + GRACE
@@ -331,7 +341,7 @@ class Supervisor:
 
     def _wait(self, now: float, more: float | None, signals: Signals) -> None:
         quiet = not self._inherited and all(run.unjudged is None for run in self.crew)
-        again = 1.0 if quiet else _HELD_AGAIN
+        again = self._pause(now) if quiet else _HELD_AGAIN
         due = [now + (again if more is None else min(more, again)), self._release_at, self._kill_at, self._segments.due]
         if self._watches_all:
             due += [self._next_stuck, self._deadline or due[0]]
@@ -348,6 +358,12 @@ class Supervisor:
                     self._selector.unregister(self._inbox)
             else:
                 signals.drain()
+
+    def _pause(self, now: float) -> float:
+        """Seconds until the next look at the run, where nothing happens before."""
+        seen = self._progress is not None and self._progress.is_seen(now)
+        wanted = seen or self._asked_in_vain or self._held is not None
+        return _CHECK_STUCK if wanted else pause_after(self._board.still_s())
 
     def _pump(self, stream: Stream) -> None:
         pipe = stream.pipe
@@ -471,7 +487,7 @@ class Supervisor:
             process.send(self._pids(), signal.SIGKILL, group=True)
             process.send(self._strays(), signal.SIGKILL)
         if now >= self._segments.due:  # also while all ends: a job that was just starting makes them yet
-            self._segments.look(now, self._family())
+            self._segments.look(now, self._family)
         if self._stop is not None:
             return
         self._decide()
@@ -497,7 +513,7 @@ class Supervisor:
             return
         try:
             if now >= self._next_stuck:
-                self._next_stuck = now + _CHECK_STUCK
+                self._next_stuck = now + self._pause(now)
                 if self._board.still_s() >= _CHECK_STUCK:
                     self._note_gone_ranks()
                 if failure := self._board.failure():
@@ -539,9 +555,13 @@ class Supervisor:
 
     def _end_polls(self, polls: Polls, now: float) -> None:
         try:
-            report = self._board.report()
+            self._asked_in_vain = self._board.asks_in_vain()
+            report = self._board.report() if self._asked_in_vain else None
         except BoardHeldError:
             return  # it is asked again, and whoever watches the run says who holds it
+        if report is None:
+            polls.forget()
+            return
         for run in self.crew:
             if run.program is None:
                 continue
