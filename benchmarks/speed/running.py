@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -63,6 +64,17 @@ def start(command: Sequence[str], folder: Path, log: Path) -> subprocess.Popen[b
         )
 
 
+def _code_of(process: subprocess.Popen[bytes]) -> int:
+    """The exit code, as soon as there is one: `Popen.wait` with a limit looks every 50 ms, which would be measured."""
+    watch = os.pidfd_open(process.pid)
+    try:
+        if not select.select([watch], [], [], LIMIT)[0]:
+            raise subprocess.TimeoutExpired(process.args, LIMIT)
+    finally:
+        os.close(watch)
+    return process.wait()
+
+
 def finish(processes: Sequence[subprocess.Popen[bytes]], log: Path) -> None:
     """Wait for programs that were started; end all where one fails or hangs.
 
@@ -70,7 +82,7 @@ def finish(processes: Sequence[subprocess.Popen[bytes]], log: Path) -> None:
         RuntimeError: one failed, or hung; says what they said.
     """
     try:
-        codes = [process.wait(LIMIT) for process in processes]
+        codes = [_code_of(process) for process in processes]
     except BaseException as error:
         for process in processes:
             if process.poll() is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,22 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 
 def dumps(plan: Plan) -> str:
-    """The plan as JSON text."""
-    return json.dumps(asdict(plan), indent=2, default=str) + "\n"
+    """The plan as JSON text, with a line for each task, port and channel."""
+    parts = [f"  {json.dumps(field.name)}: {_text(getattr(plan, field.name))}" for field in fields(plan)]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, tuple):
+        return json.dumps(value, default=_plain)
+    return "[" + ",".join(f"\n    {json.dumps(item, default=_plain)}" for item in value) + "\n  ]"
+
+
+def _plain(value: Any) -> Any:
+    """What stands in JSON for a value that it has no form for."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return str(value)
 
 
 def loads(text: str) -> Plan:
