@@ -74,6 +74,15 @@ def test_a_wrapper_replaces_the_communicators_alone() -> None:
     assert "intptr_t PMPI_Intercomm_create(" in text
 
 
+def test_calls_that_may_sleep_ask_first_but_those_of_profiling_tools() -> None:
+    (function,) = generator.parse("5 4 MPI_Bcast!")
+    assert function.name == "MPI_Bcast" and function.sleeps
+    text = generator.source([function])
+    assert text.count("sleep_MPI_Bcast(*mpi, a0, a1, a2, a3, wilkins::world_comm(a4))") == 1
+    assert text.index("sleep_MPI_Bcast") < text.index("PMPI_Bcast")
+    assert [one.sleeps for one in generator.parse("5 4 MPI_Bcast![_c]")] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [("x 0 MPI_A", "invalid literal"), ("2 2 MPI_A", "do not fit"), ("2 0 Barrier", "not the name"), ("2", "range")],

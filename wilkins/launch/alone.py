@@ -68,7 +68,8 @@ def _run(
 ) -> Ended:
     ports = BoardPorts(plan)
     started = time.monotonic()
-    start = Start(board, ports, guard.token, records, can_resume=plan.can_resume)
+    shares_cores = sum(task.nprocs for task in plan.tasks) > cores()
+    start = Start(board, ports, guard.token, records, can_resume=plan.can_resume, shares_cores=shares_cores)
     crew = [
         TaskRun(
             task,
@@ -117,10 +118,21 @@ def end_of(run: TaskRun) -> TaskEnd:
 class Start:
     """Starts the programs of tasks, each in a world of its own."""
 
-    def __init__(self, board: Board, ports: BoardPorts, token: str, records: RunDirectory, *, can_resume: bool) -> None:
+    def __init__(
+        self,
+        board: Board,
+        ports: BoardPorts,
+        token: str,
+        records: RunDirectory,
+        *,
+        can_resume: bool,
+        shares_cores: bool = False,
+    ) -> None:
+        """`shares_cores`: the run has more ranks than this machine has cores."""
         self._board = board
         self._records = records
         self._can_resume = can_resume
+        self._shares_cores = shares_cores
         self._ports = ports
         self._base = {**env.user_environment(), VARIABLE: token}
 
@@ -153,6 +165,8 @@ class Start:
             variables = env.merged({**self._base, **world}, own, layer)
             return process.start(env.program_words(task, filename), variables, task.cwd, task.stdin, descriptors)
         layer = self._board.environment(task.index, None) if coupled else {}
+        if coupled and self._shares_cores:
+            layer |= {env.SHARES_CORES: "1"}
         world = env.world_variables(task.nprocs, rank=None, local_rank=None, port=port)
         base = {**env.MPIEXEC_DEFAULTS, **self._base, **world, **own}
         ranks = env.merged(base, {}, layer)

@@ -86,6 +86,7 @@ bool fill(Abi& abi, const void* caller) {
     WILKINS_FIND(Comm_rank)
     WILKINS_FIND(Comm_size)
     WILKINS_FIND(Comm_dup)
+    WILKINS_FIND(Comm_idup)
     WILKINS_FIND(Comm_free)
     WILKINS_FIND(Comm_group)
     WILKINS_FIND(Abort)

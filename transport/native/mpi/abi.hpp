@@ -54,6 +54,7 @@ struct Abi {
     int (*Comm_rank)(Handle comm, int* rank);
     int (*Comm_size)(Handle comm, int* size);
     int (*Comm_dup)(Handle comm, Handle* copy);
+    int (*Comm_idup)(Handle comm, Handle* copy, Handle* request);
     int (*Comm_free)(Handle* comm);
     int (*Comm_group)(Handle comm, Handle* group);
     int (*Abort)(Handle comm, int code);

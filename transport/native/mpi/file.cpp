@@ -138,7 +138,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     };
     int here = ranks;  // on this host
     if (ranks > 1) {
-        rc = mpi.Comm_dup(task_comm, &file->comm_);
+        rc = duplicate(mpi, task_comm, &file->comm_);
         if (rc == 0) rc = mpi.Comm_rank(file->comm_, &file->rank_);
         if (rc == 0 && served_at()[0] != 0) rc = count_alike(mpi, file->comm_, hash_text(served_at()), ranks, &here);
         if (rc != 0) return give_up(rc);
@@ -240,7 +240,7 @@ int File::on_disk(const Abi& mpi, Handle comm, const Match& match, int amode, bo
     if (rc == 0) rc = mpi.Comm_rank(task_comm, &rank);
     int answer = rc == 0 && answered_by_disk(match, true);
     Handle shared = 0;
-    if (rc == 0 && ranks > 1) rc = mpi.Comm_dup(task_comm, &shared);
+    if (rc == 0 && ranks > 1) rc = duplicate(mpi, task_comm, &shared);
     if (rc == 0) rc = from_lead(mpi, shared, rank == 0, match.inport, &answer, sizeof(answer));
     if (shared != 0) mpi.Comm_free(&shared);
     *disk = answer != 0;

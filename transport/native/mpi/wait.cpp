@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -59,6 +60,20 @@ int complete(const Abi& mpi, Handle* request, int port) {
 }
 
 }  // namespace
+
+int complete(const Abi& mpi, Handle* request) { return complete(mpi, request, -1); }
+
+bool shares_cores() {
+    static const bool told = getenv("WILKINS_SHARES_CORES") != nullptr;
+    return told;
+}
+
+int duplicate(const Abi& mpi, Handle comm, Handle* copy) {
+    if (!shares_cores()) return mpi.Comm_dup(comm, copy);
+    Handle request = 0;
+    const int rc = mpi.Comm_idup(comm, copy, &request);
+    return rc != 0 ? rc : complete(mpi, &request);
+}
 
 int barrier(const Abi& mpi, Handle comm) {
     if (comm == 0) return 0;

@@ -7,6 +7,13 @@ namespace wilkins::mpiio {
 
 // Each returns an MPI error code. `comm` 0 stands for a file of one rank, where nothing is to be done.
 
+// Waits until what the request stands for is done.
+int complete(const Abi& mpi, Handle* request);
+// Whether the launcher has told all ranks of the task that the run has more ranks than cores here (WILKINS_SHARES_CORES). All ranks know
+// the same, as they must where they choose between a blocking collective and a nonblocking one: those do not meet.
+bool shares_cores();
+// Another communicator of the same ranks.
+int duplicate(const Abi& mpi, Handle comm, Handle* copy);
 // Waits until all ranks have come.
 int barrier(const Abi& mpi, Handle comm);
 // The lead's bytes, on all ranks. The lead may have to wait at `port` before it calls this, so the others sleep until

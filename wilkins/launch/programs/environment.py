@@ -34,6 +34,9 @@ _JOB_NAMES = frozenset(
 _KEPT_PREFIXES = ("OMPI_ALLOW_RUN_AS_ROOT",)
 
 _NO_SCHEDULER = "^slurm,tm,lsf"
+SHARES_CORES = "WILKINS_SHARES_CORES"
+"""Tells all ranks of a task that there are more ranks than cores (`transport/native/mpi/asleep.hpp`)."""
+
 MPIEXEC_DEFAULTS = {
     "HYDRA_LAUNCHER": "fork",
     "HYDRA_RMK": "user",
