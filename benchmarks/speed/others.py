@@ -13,6 +13,7 @@ from .results import Results
 from .running import BIN, SOURCES, finish, run, start, task, workflow
 
 WILKINS, HAND, WITHOUT = "wilkins", "by hand", "without the layer"
+IMPORTS = "what a launcher imports"
 START_C, START_H5PY, START_MANY = (
     "start to end, two tasks, C",
     "start to end, two tasks, h5py",
@@ -49,6 +50,12 @@ def _by_shell(program: Sequence[str], count: int, folder: Path) -> float:
     return _timed([["sh", "-c", f"{writer} & {reader} & wait" if count == 1 else many]], folder)
 
 
+def _imports(folder: Path) -> float:
+    """To the end of a Python program that imports what the launcher does before it starts a program."""
+    words = "import wilkins.cli, wilkins.launch.alone, wilkins.plan.planner"
+    return _timed([[str(BIN / "python"), "-c", words]], folder)
+
+
 def start_turn(programs: Mapping[str, str], many: bool, results: Results) -> None:
     """Start each workflow once, and the same by hand; many: also the one of 256 tasks."""
     python = [str(BIN / "python"), str(SOURCES / "stream.py")]
@@ -62,6 +69,9 @@ def start_turn(programs: Mapping[str, str], many: bool, results: Results) -> Non
             results.add(row, WILKINS, _by_wilkins(program, layer, count, Path(folder)))
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             results.add(row, HAND, _by_shell(program, count, Path(folder)))
+        if row == START_C:
+            with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+                results.add(row, IMPORTS, _imports(Path(folder)))
 
 
 def calls_turn(programs: Mapping[str, str], calls: int, results: Results) -> None:

@@ -27,6 +27,8 @@ COMPILERS = {
     "message": ["mpicc"],
     "parallel.mpich": ["h5pcc.mpich", "-shlib"],
     "parallel.openmpi": ["h5pcc.openmpi", "-shlib"],
+    "null.mpich": ["mpicc.mpich", "-shared", "-fPIC"],
+    "null.openmpi": ["mpicc.openmpi", "-shared", "-fPIC"],
 }
 
 

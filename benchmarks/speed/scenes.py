@@ -11,15 +11,18 @@ from typing import Literal
 
 from .results import Results
 from .running import BIN, SOURCES, run, task, which, workflow
-from .times import Steps, read_sheet
+from .times import AGAIN, FIRST, Steps, read_sheet
 
 KIB, MIB = 1 << 10, 1 << 20
 C, H5PY, VIEWS = "wilkins, C", "wilkins, h5py", "wilkins, channels"
 MPI4PY, MPI_C, HAND = "mpi4py Send/Recv", "MPI in C", "shared memory by hand"
 SHM, DISK, SST, CORE = "file on /dev/shm", "file on disk", "ADIOS2 SST", "HDF5's core driver"
+CORE_H5PY = "HDF5's core driver, h5py"
 MEMCPY, BESIDE = "memcpy alone", "memcpy beside another"
 STRIDED = "NumPy by hand"
 MPIS = {"mpich": "MPICH", "openmpi": "Open MPI"}
+NULL = {mpi: f"a null device, {name}" for mpi, name in MPIS.items()}
+"""HDF5 on MPI-IO that copies and does nothing else."""
 SIZES = {"1 KiB": KIB, "1 MiB": MIB, "16 MiB": 16 * MIB, "128 MiB": 128 * MIB, "512 MiB": 512 * MIB}
 SETS = "1,000 datasets of 1 KiB"
 FOUR_TWO, TWO_ONE, ONE_ONE = "4 x 2 ranks, 256 MiB", "2 x 1 ranks, 256 MiB", "1 x 1 ranks, 256 MiB"
@@ -38,6 +41,8 @@ class Contestant:
     """Of the tasks."""
     disk: bool = False
     """In a folder on disk, not in memory."""
+    again: bool = False
+    """Whether the workflow is run once more in its folder, for its first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,13 @@ def measure(contestant: Contestant, steps: Steps) -> dict[str, float]:
                 task(name, command, port, nprocs=ranks)
                 for name, command, port, ranks in zip("wr", commands, ports, contestant.ranks, strict=True)
             ]
-            run([workflow(tasks, folder)], folder)
+            command = workflow(tasks, folder)
+            run([command], folder)
+            if contestant.again:
+                found = read_sheet(sheet, steps)
+                sheet.unlink()
+                run([command], folder)
+                return found | {AGAIN: read_sheet(sheet, steps)[FIRST]}
         else:
             sheets = [sheet if k == 0 or contestant.how == "processes" else f"{sheet}.{k}" for k in range(2)]
             pairs = zip(contestant.commands, sheets, strict=False)
@@ -90,7 +101,7 @@ def _c(programs: Mapping[str, str], sets: int, size: int) -> list[Contestant]:
         return []
     stream, words = programs["stream"], (str(sets), str(size))
     return [
-        Contestant(C, "workflow", _pair(stream, "layer", *words)),
+        Contestant(C, "workflow", _pair(stream, "layer", *words), again=True),
         Contestant(SHM, "processes", _pair(stream, "files", *words)),
         Contestant(CORE, "processes", _pair(stream, "core", *words)[:1]),
     ]
@@ -100,7 +111,8 @@ def _stream(programs: Mapping[str, str], size: int) -> list[Contestant]:
     script, bytes_ = str(SOURCES / "stream.py"), str(size)
     found = [
         *_c(programs, 1, size),
-        Contestant(H5PY, "workflow", _pair(script, "h5py", bytes_)),
+        Contestant(H5PY, "workflow", _pair(script, "h5py", bytes_), again=True),
+        Contestant(CORE_H5PY, "processes", _pair(script, "core", bytes_)[:1]),
         Contestant(VIEWS, "workflow", _pair(script, "views", bytes_)),
         Contestant(HAND, "processes", _pair(script, "hand", bytes_)),
     ]
@@ -124,7 +136,12 @@ def _parallel(programs: Mapping[str, str], size: int, mpi: str, writers: int, re
     if program is None:
         return []
     words = ("columns" if readers > 1 else "rows", str(size))
-    return [Contestant(f"wilkins, {MPIS[mpi]}", "workflow", _pair(program, *words), ranks=(writers, readers))]
+    found = [Contestant(f"wilkins, {MPIS[mpi]}", "workflow", _pair(program, *words), ranks=(writers, readers))]
+    if (null := programs.get(f"null.{mpi}")) and (mpiexec := which(f"mpiexec.{mpi}")):
+        options = ("--oversubscribe",) if mpi == "openmpi" else ()
+        job = (mpiexec, *options, "-n", str(writers), "env", f"LD_PRELOAD={null}", program, "n", *words)
+        found.append(Contestant(NULL[mpi], "processes", (job,)))
+    return found
 
 
 def scenes(programs: Mapping[str, str], quick: bool) -> list[Scene]:

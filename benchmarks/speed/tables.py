@@ -10,6 +10,7 @@ from .results import Results, Spread, spread
 from .scenes import (
     BESIDE,
     CORE,
+    CORE_H5PY,
     DISK,
     FOUR_TWO,
     H5PY,
@@ -30,7 +31,7 @@ from .scenes import (
 )
 from .times import BLOCKED, FIRST, LATENCY, STREAM
 
-ORDER = (C, H5PY, VIEWS, MPI4PY, MPI_C, HAND, SHM, DISK, SST, CORE, MEMCPY, BESIDE)
+ORDER = (C, H5PY, VIEWS, MPI4PY, MPI_C, HAND, SHM, DISK, SST, CORE, CORE_H5PY, MEMCPY, BESIDE)
 KINDS = (BLOCKED, LATENCY, STREAM)
 
 
@@ -63,7 +64,7 @@ def of_goals(goals: Sequence[Goal]) -> str:
     """Each goal, what was measured, and whether it is met."""
     words = {True: "met", False: "**not met**", None: "not measured"}
     return table(
-        ["what", "measured", "goal", "", "where the time goes"],
+        ["what", "measured", "goal", "", "where the time goes", "what bounds it"],
         [
             [
                 goal.what,
@@ -71,6 +72,7 @@ def of_goals(goals: Sequence[Goal]) -> str:
                 f"{goal.relation} {goal.limit:g} {goal.unit}".strip(),
                 words[goal.met],
                 goal.where,
+                f"{goal.bounded_by}: {ranged(goal.bound, goal.unit)}" if goal.bound else "",
             ]
             for goal in goals
         ],

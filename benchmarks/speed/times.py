@@ -12,6 +12,7 @@ import numpy as np
 from ..programs.speed.sheet import BEGIN, COLUMNS, CREATED, OPENED, OPENING, READ, RELEASED, WRITTEN
 
 BLOCKED, LATENCY, STREAM, FIRST = "blocked", "create to last read", "long stream", "first step"
+AGAIN = "first step, run again"
 PARTS = {
     "create": (BEGIN, CREATED),
     "write": (CREATED, WRITTEN),

@@ -1,7 +1,7 @@
 /* A stream of parallel HDF5 files: `parallel ROLE PARTS BYTES SHEET STEPS WARM PACED`, on any ranks.
  *
- * ROLE is w or r. PARTS says what each rank has of the 8,192 rows of a file: `rows`, one after the other, or `columns`, a
- * part of each. Reads and writes are collective. A step begins when all ranks are ready, and is released or read when all
+ * ROLE is w, r, or n, which writes though nobody reads. PARTS says what each rank has of the 8,192 rows of a file: `rows`,
+ * one after the other, or `columns`, a part of each. Reads and writes are collective. A step begins when all ranks are ready, and is released or read when all
  * have done so; times between these are those of rank 0. */
 #include "sheet.h"
 #include <hdf5.h>
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const int writes = argv[1][0] == 'w', rows = argv[2][0] == 'r';
+    const int writes = argv[1][0] != 'r', is_read = argv[1][0] == 'w', rows = argv[2][0] == 'r';
     const hsize_t all[2] = {8192, strtoull(argv[3], NULL, 10) / sizeof(double) / 8192};
     hsize_t start[2] = {0, 0}, count[2] = {all[0], all[1]};
     count[!rows] /= (hsize_t)ranks;
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     for (int step = 0; step < sheet.steps; ++step) {
         snprintf(name, sizeof(name), "step-%06d.h5", step);
         if (writes) {
-            if (rank == 0) pace(&sheet, step);
+            if (rank == 0 && is_read) pace(&sheet, step);
             data[0] = data[n - 1] = step;
             together();
             if (rank == 0) note(&sheet, step, BEGIN);
