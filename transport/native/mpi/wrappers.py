@@ -33,7 +33,8 @@ extern "C" WILKINS_MPI_SYMBOL intptr_t {name}({parameters}) {{
 
 
 SLEEP = """
-    if (const auto* mpi = wilkins::mpiio::asleep(WILKINS_CALLER)) return wilkins::mpiio::sleep_{name}(*mpi, {arguments});"""
+    using namespace wilkins::mpiio;
+    if (const Abi* mpi = asleep(WILKINS_CALLER)) return sleep_{name}(*mpi, {arguments});"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from wilkins.flow import TRACE_FILE
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
-from wilkins.launch.records.agreement import remade_otherwise
 from wilkins.launch.records.crossings import Crossing, table
 from wilkins.launch.records.datasets import held, missing_datasets, not_found
 from wilkins.launch.records.layerlog import gone_names, useful_lines
@@ -110,6 +109,8 @@ def tell_end(
         records.drop_kept()
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
     if any(end.retries for end in ends):
+        from wilkins.launch.records.agreement import remade_otherwise
+
         for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
             hints += remade_otherwise(of_host)
     told = [*hints, *unread, *datasets, *not_found(report, outcomes, there)]
