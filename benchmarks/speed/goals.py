@@ -115,13 +115,22 @@ def _first(results: Results) -> list[Goal]:
             results.ratio(f"{kind}, {size}", name, name, f"{BLOCKED}, {size}"),
             "<=",
             1.5,
-            bound=results.ratio(f"{FIRST}, {size}", HAND, HAND, f"{BLOCKED}, {size}") if kind == FIRST else None,
-            bounded_by=f"new memory: {HAND}" if kind == FIRST else "",
+            bound=results.ratio(f"{FIRST}, {size}", HAND, HAND, f"{BLOCKED}, {size}")
+            if kind == FIRST
+            else _with_first_file(results, size, name, CORE if name == C else CORE_H5PY),
+            bounded_by=f"new memory: {HAND}" if kind == FIRST else "a warm one, and HDF5's own first file",
         )
         for kind in (FIRST, AGAIN)
         for size in LARGE
         for name in (C, H5PY)
     ]
+
+
+def _with_first_file(results: Results, size: str, name: str, alone: str) -> Spread | None:
+    """A warm step with what HDF5 takes more for its first file than for others, in warm steps."""
+    rows = ((f"{BLOCKED}, {size}", name), (f"{FIRST}, {TINY}", alone), (f"{BLOCKED}, {TINY}", alone))
+    turns = zip(*(results.values(row, of) for row, of in rows), strict=False)
+    return spread([(warm + first - other) / warm for warm, first, other in turns])
 
 
 def _sum(results: Results, *terms: tuple[int, str, str]) -> Spread | None:
