@@ -104,7 +104,7 @@ class Progress:
         Args:
             now: monotonic time, in seconds.
         """
-        return self._terminal.is_live or now < self._watched_until
+        return self._terminal.is_live or self._is_watched(now)  # also who began since the last turn
 
     def is_wanted(self, now: float) -> bool:
         """Whether anybody is there to hear how far the run is, now or soon.
