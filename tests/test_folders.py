@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -422,3 +423,23 @@ def test_no_file_comes_into_a_folder_that_its_producer_has_made(tmp_path: Path) 
     write = task(tmp_path, "write", ARCHIVED, outports=port("plt*.h5"))
     run(tmp_path, write, task(tmp_path, "read", ARCHIVES, inports=port("plt*.h5", queue=1)))
     assert log(tmp_path, "read").splitlines() == ["not yet 0", "0", "not yet 1", "1", "not yet 2", "2"]
+
+
+TOLD_WHEN_THERE = """
+import os, h5py
+for step in range(4):
+    os.mkdir(f"it{step}")
+    with h5py.File(f"it{step}/out.h5", "w") as file:
+        file["x"] = step
+    open(f"made{step}", "w").close()
+"""
+
+
+@pytest.mark.parametrize("mode", ["file", "both"])
+def test_a_file_that_is_on_the_disk_before_its_step_is_there_is_that_step(tmp_path: Path, mode: str) -> None:
+    """What a reader opens in a folder of which only its producer knows yet counts as read, on whatever host."""
+    write = task(tmp_path, "write", TOLD_WHEN_THERE, outports=port("out.h5", mode=mode))
+    run(tmp_path, write, task(tmp_path, "read", READ_EACH, args=["out.h5", "open"], inports=port("out.h5")))
+    assert log(tmp_path, "read").split() == ["0", "1", "2", "3"]
+    summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
+    assert [channel["read"] for channel in summary["channels"]] == [4]

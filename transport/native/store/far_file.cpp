@@ -125,7 +125,9 @@ Held FarFile::ask_of_folder(const char* where, const char* folder, bool deep) {
     strncpy(hello.name, folder, sizeof(hello.name) - 1);
     far::Opened opened{};
     int error = 0;
-    return greet(where, hello, &opened, &error) ? static_cast<Held>(opened.number) : Held::no;
+    if (greet(where, hello, &opened, &error)) return static_cast<Held>(opened.number);
+    const bool later = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;  // of this process's or host's own
+    return later ? Held::not_yet : Held::no;
 }
 
 FarFile::~FarFile() { raw::close(wire_); }

@@ -44,6 +44,7 @@ public:
     // is; of a part, where that of the host is on which the step was made. nullptr, with an errno, if that cannot be.
     static std::unique_ptr<FarFile> open(const char* where, const StepToken& token, Use use, const char* name, const char* address, int* error);
     // What the server at `where` knows of a folder (see holds_for_others). Held::no if it does not answer: then no file comes from there.
+    // Held::not_yet if it could not be asked now.
     static Held ask_of_folder(const char* where, const char* folder, bool deep);
     bool writable() const { return use_ == Use::write; }
     int wire() const { return wire_; }

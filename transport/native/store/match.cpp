@@ -233,8 +233,8 @@ bool comes_to_hold(Process& p, int index, const char* name, const char* folder, 
         const bool may = may_begin_there(p, index, folders);
         lock.release();
         const int saved = errno;
+        const Held elsewhere = holds_elsewhere(p, index, name, called(inport).components);  // first: a step may be on the disk before it is here
         const bool there = raw::access(name) == 0;
-        const Held elsewhere = there ? Held::no : holds_elsewhere(p, index, name, called(inport).components);
         errno = saved;
         lock.acquire();
         if (elsewhere == Held::yes) past::add(p.board, inport.folders, key_of(folders[0]).text);

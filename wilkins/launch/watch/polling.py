@@ -23,7 +23,8 @@ _LOOK_S = 0.0005
 """unless each takes no more than one without a pause to the next."""
 
 _LEAST_S, _MOST_S = 0.5, 1.0
-"""Seconds between looks at the run: a program is ended so much later than `poll_end` at most."""
+"""Seconds between looks at the run while programs look in vain: one is ended so much later than `poll_end` at most, or
+by as much as a launcher sleeps (`pause_after`), if it began to look in a run that had stood still."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
