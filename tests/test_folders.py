@@ -426,11 +426,12 @@ def test_no_file_comes_into_a_folder_that_its_producer_has_made(tmp_path: Path) 
 
 
 TOLD_WHEN_THERE = """
-import os, h5py
+import os, h5py, numpy
 for step in range(4):
     os.mkdir(f"it{step}")
     with h5py.File(f"it{step}/out.h5", "w") as file:
         file["x"] = step
+        file["y"] = numpy.ones(4 << 20)  # takes a while to cross
     open(f"made{step}", "w").close()
 """
 
