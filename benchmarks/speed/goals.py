@@ -238,11 +238,11 @@ GROUPS = (
     (_streams, "two copies, at the same time"),
     (_first, "pages of shared memory that are new to the program, and in a virtual machine perhaps to the host"),
     (_tiny, "system calls of create, close and open; a futex"),
-    (_start, "imports: Python's and PyYAML's 70 ms, our own 45 ms; the rest is the run"),
-    (_parallel, "HDF5's collectives in create and close, of ranks that share cores; copies"),
+    (_start, "imports, most of it"),
+    (_parallel, "copies; ranks that share cores, and wait for each other"),
     (_sets, "HDF5's own metadata"),
     (_calls, "a look whether the file is a port's"),
-    (_launcher, "looks at the processes of the run"),
+    (_launcher, "a look at the board, every 1 to 5 s; the second process is a guard, and sleeps"),
 )
 
 

@@ -26,9 +26,32 @@ Measured {date} on {cores} cores ({processor}), {memory:.0f} GB, {system}; huge 
 
 ## Goals
 
-{met} of {count} goals are met.
+{met} of {count} goals are met. *What bounds it* is the same comparison, in the same turns, for what does the least that
+anybody could do: the one copy or the two copies by hand, HDF5 by itself, Python with its imports alone.
 
 {goals}
+
+What was tried for goals that are not met:
+
+- *Rates beside mpi4py*: its one copy goes from array to array, while the producer waits for it. A step of HDF5 is
+  copied twice, since the producer goes on meanwhile, and two copies at once share the memory's rate. @@RATES@@
+- *Steps of Python*: HDF5 and h5py by themselves take most of what is not a copy; see HDF5's core driver in the
+  tables.
+- *First steps*: memory that is new to a program costs ten times a copy, by hand, too. It is made ready beside the
+  start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own first
+  file, 1.2 ms.
+- *Starting*: of 150 ms before the first program, Python takes 10, 70 data classes 44 (`dataclasses` compiles six
+  functions for each), 144 modules 17, 90 regular expressions 10; all that the run itself does takes 25 (measured by
+  running twice in one process). The structures of `msgspec` would take 1 ms instead of 44, and 17 to import (tried,
+  70 classes); Python without its garbage collection saved 5. A workflow of 256 tasks waits for `exec`, 5 ms each, of
+  programs that compete for two cores.
+- *Parallel files*: with MPI-IO on a null device, that copies and does nothing else, HDF5 under MPICH takes longer
+  than Wilkins does: each of its ten collectives lasts 8 ms, while ranks that wait spin through the slices of time of
+  those they wait for. Where ranks share cores, Wilkins lets these calls sleep (115 ms before, under MPICH; 44 under
+  Open MPI). What is left beside NumPy by hand: a block of memory of which several ranks write parts is cleared first,
+  and all ranks wait for each other before and after a collective write, as MPI-IO on files does.
+- *The launcher's second process* sleeps from beginning to end. It ends the programs, and frees the memory, of a
+  launcher that was killed, which no thread of that launcher could.
 
 ## Steps
 
@@ -59,23 +82,18 @@ when their consumer waits for them.
   (`MADV_COLLAPSE`) did not mend that on a virtual machine: some take 4.5 ms, forty times the others, probably
   those that the host has yet to give (128 MiB cold: 70 to 100 ms with them, 85 without, 11 warm; the kernel
   compacted nothing).
-- Each stream here runs in a folder of its own, for the first time. From the second run of a workflow on, memory is
-  ready before the first step. Measured apart, on 2026-11-25, C, in a loud machine (load 5 to 15 on 2 cores): the
-  first step took 1.63 times a warm one at 16 MiB (1.55 to 1.78, 7 runs), 1.2 at 128 MiB (0.69 to 5.0, 12 runs), 0.99
-  at 512 MiB (0.91 to 1.1, 4 runs); in the first runs 6.6, 4.7 to 5.0 and 6.7. Third arenas still came cold.
+- Each stream here runs in a folder of its own, for the first time; *run again* is the first step of the same workflow's
+  second run there: its memory is ready by then.
 - From 16 MiB on, *write* and *read* are most of a step, which is the time of two copies.
-- *create* and *close* of parallel files are HDF5's collectives, in which ranks that have no core of their own wait for
-  each other.
 
 ## Starting, small things, ranks
 
 {others}
 
 - Starting is all from the command to its end. By hand, the shell starts the same two programs side by side; of 256,
-  each consumer after its producer. What `wilkins run` adds is imports: of Python's own
-  modules and PyYAML 70 ms, of the package 45 ms, of which most is code that `dataclasses` generates; a dataclass that
-  generates none would save 50 ms, and be a copy of a part of Python. Then planning, starting, watching and removing.
-- Calls: on a file of HDF5's core driver whose name matches no port, by a task and without the layer.
+  each consumer after its producer.
+- Calls: on a file of HDF5's core driver whose name matches no port, by a task and without the layer; the fastest of 100
+  parts of a million.
 - NumPy by hand: four processes copy their columns into one array in shared memory, then two copy theirs out.
 {left_out}"""
 

@@ -29,7 +29,7 @@ from .scenes import (
     VIEWS,
     C,
 )
-from .times import BLOCKED, FIRST, LATENCY, STREAM
+from .times import AGAIN, BLOCKED, FIRST, LATENCY, STREAM
 
 ORDER = (C, H5PY, VIEWS, MPI4PY, MPI_C, HAND, SHM, DISK, SST, CORE, CORE_H5PY, MEMCPY, BESIDE)
 KINDS = (BLOCKED, LATENCY, STREAM)
@@ -114,17 +114,19 @@ def of_parts(results: Results) -> str:
             f"{name}, {scene}",
             *(ranged(spread([1e6 * value for value in results.values(f"{kind}, {scene}", name)])) for kind in kinds),
             milliseconds(results.values(f"{FIRST}, {scene}", name)),
+            milliseconds(results.values(f"{AGAIN}, {scene}", name)),
         ]
         for scene in (*SIZES, SETS, FOUR_TWO, ONE_ONE, TWO_ONE)
         for name in (C, H5PY, VIEWS, *(f"wilkins, {mpi}" for mpi in MPIS.values()))
         if results.values(f"{FIRST}, {scene}", name)
     ]
-    return table(["", *(f"{kind}, us" for kind in kinds), "first step, ms"], rows)
+    return table(["", *(f"{kind}, us" for kind in kinds), "first step, ms", "run again, ms"], rows)
 
 
 def of_others(results: Results) -> str:
     """What is no stream: ours and the other's times, and their ratio."""
     pairs = [(row, others.WILKINS, others.HAND) for row in (others.START_C, others.START_H5PY, others.START_MANY)]
+    pairs.insert(1, (others.START_C, others.WILKINS, others.IMPORTS))
     pairs += [(row, others.WILKINS, others.WITHOUT) for row in (others.CALL_WRITE, others.CALL_READ)]
     pairs += [(f"{kind}, {SETS}", C, CORE) for kind in (BLOCKED, STREAM)]
     pairs += [
