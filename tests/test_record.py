@@ -312,6 +312,7 @@ class TestRecorded:
         assert steps(tmp_path) == {"wave": (5, 0), "crests": (0, 5)}
         assert (tmp_path / "crests.csv").read_bytes() == alone
 
+    @pytest.mark.nightly
     @pytest.mark.needs("system-python:meep", "mpirun.openmpi")
     def test_meep(self, tmp_path: Path) -> None:
         for name in ("waveguide.py", "arms.py"):

@@ -157,7 +157,7 @@ def scenes(programs: Mapping[str, str], quick: bool) -> list[Scene]:
         steps = {"1 KiB": Steps(20, 50, 500), "16 MiB": Steps(8, 8, 30), "128 MiB": Steps(6, 4, 8)}
     found = [Scene(name, count, tuple(_stream(programs, SIZES[name]))) for name, count in steps.items()]
     found.append(Scene(SETS, Steps(5, 10, 30), tuple(_c(programs, 1000, KIB))))
-    size, few = 256 * MIB, Steps(4, 3, 0) if quick else Steps(5, 6, 0)
+    size, few = 256 * MIB, Steps(8, 3, 0) if quick else Steps(12, 8, 0)
     strided = (str(BIN / "python"), str(SOURCES / "strided.py"), "4", "2", str(size))
     four_two = [one for mpi in MPIS for one in _parallel(programs, size, mpi, 4, 2)]
     found.append(Scene(FOUR_TWO, few, (*four_two, Contestant(STRIDED, "processes", (strided,)))))
