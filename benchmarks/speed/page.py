@@ -33,13 +33,16 @@ anybody could do: the one copy or the two copies by hand, HDF5 by itself, Python
 
 What was tried for goals that are not met:
 
-- *Rates beside mpi4py*: its one copy goes from array to array, while the producer waits for it. A step of HDF5 is
-  copied twice, since the producer goes on meanwhile, and two copies at once share the memory's rate. @@RATES@@
+- *Rates*: mpi4py's one copy goes from array to array, while the producer waits for it. A step of HDF5 is copied
+  twice, since the producer goes on meanwhile, and two copies at once share the memory's rate; by hand it takes as
+  long. Copies that always go past the caches, or never (glibc's `x86_non_temporal_threshold`), changed nothing: 18 to
+  21 ms a step of 128 MiB each, three turns.
 - *Steps of Python*: HDF5 and h5py by themselves take most of what is not a copy; see HDF5's core driver in the
   tables.
-- *First steps*: memory that is new to a program costs ten times a copy, by hand, too. It is made ready beside the
-  start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own first
-  file, 1.2 ms.
+- *First steps*: memory that is new to a program costs six to ten times a copy, by hand, too. It is made ready beside
+  the start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own
+  first file, 1.2 ms. A program in C can be sooner at its first step than 128 MiB are ready, which takes 70 ms beside
+  it: then that step is cold. Huge pages on demand did not mend that (below).
 - *Starting*: of 150 ms before the first program, Python takes 10, 70 data classes 44 (`dataclasses` compiles six
   functions for each), 144 modules 17, 90 regular expressions 10; all that the run itself does takes 25 (measured by
   running twice in one process). The structures of `msgspec` would take 1 ms instead of 44, and 17 to import (tried,
