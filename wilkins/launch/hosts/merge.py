@@ -42,14 +42,18 @@ def merged(plan: Plan, told: Sequence[tuple[Part, dict[str, Any]]]) -> tuple[dic
     tasks = [_joined(task.name, task.nprocs, some) for task, some in zip(plan.tasks, found, strict=True)]
     board = BoardPorts(plan)
     known = {port.index for port in plan.ports if board.index_of(port) is not None}
+    channels = [
+        _whole(plan, board, channel, pieces.get(place, []))
+        for place, channel in enumerate(plan.channels)
+        if {channel.outport, channel.inport} <= known
+    ]
+    joined = [_one_port(port, ports.get(port.index, [])) for port in plan.ports if port.index in known]
+    for place, one in enumerate(joined):  # a step may be dropped before its relay, and after it
+        one["dropped"] = sum(of["dropped"] for of in channels if place in (of["outport"], of["inport"]))
     return {
         "tasks": tasks,
-        "ports": [_one_port(port, ports.get(port.index, [])) for port in plan.ports if port.index in known],
-        "channels": [
-            _whole(plan, board, channel, pieces.get(place, []))
-            for place, channel in enumerate(plan.channels)
-            if {channel.outport, channel.inport} <= known
-        ],
+        "ports": joined,
+        "channels": channels,
         "memory_bytes": sum(message["report"]["memory_bytes"] for _, message in told),
         "memory_peak_bytes": max((message["report"]["memory_peak_bytes"] for _, message in told), default=0),
         "trace_stopped": any(message["report"]["trace_stopped"] for _, message in told),
