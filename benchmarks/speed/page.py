@@ -41,8 +41,8 @@ What was tried for goals that are not met:
   tables.
 - *First steps*: memory that is new to a program costs six to ten times a copy, by hand, too. It is made ready beside
   the start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own
-  first file, 1.2 ms. A program in C can be sooner at its first step than 128 MiB are ready, which takes 70 ms beside
-  it: then that step is cold. Huge pages on demand did not mend that (below).
+  first file, 1.2 ms. A program in C can be at its first step before 128 MiB are ready: then that step is cold. Huge
+  pages on demand did not mend that (below).
 - *Starting*: of 150 ms before the first program, Python takes 10, 70 data classes 44 (`dataclasses` compiles six
   functions for each), 144 modules 17, 90 regular expressions 10; all that the run itself does takes 25 (measured by
   running twice in one process). The structures of `msgspec` would take 1 ms instead of 44, and 17 to import (tried,
