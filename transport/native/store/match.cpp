@@ -237,9 +237,12 @@ bool comes_to_hold(Process& p, int index, const char* name, const char* folder, 
         const bool there = raw::access(name) == 0;
         errno = saved;
         lock.acquire();
-        if (elsewhere == Held::yes) past::add(p.board, inport.folders, key_of(folders[0]).text);
-        else if (there || (!may && elsewhere == Held::no)) return holds_below(p, index, folders) == Held::yes;
-        else if (wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return false;
+        if (elsewhere == Held::yes) {
+            past::add(p.board, inport.folders, key_of(folders[0]).text);  // for want of memory, it may be lost again
+            return true;
+        }
+        if (there || (!may && elsewhere == Held::no)) return holds_below(p, index, folders) == Held::yes;
+        if (wait.is_in_vain(lock) || wait.nap(lock, pause) != 0) return false;
     }
     return true;
 }
