@@ -1,3 +1,4 @@
+// Which calls come from HDF5, and their nonblocking forms.
 #include "mpi/asleep.hpp"
 
 #include <dlfcn.h>
@@ -26,8 +27,6 @@ bool is_hdf5(const void* caller) {
 int narrow(intptr_t value) { return static_cast<int>(value); }
 void* pointer(intptr_t value) { return reinterpret_cast<void*>(value); }
 
-int completed(const Abi& mpi, int rc, Handle request) { return rc != 0 ? rc : complete(mpi, &request); }
-
 }  // namespace
 
 const Abi* asleep(const void* caller) { return shares_cores() && is_hdf5(caller) ? find_abi(caller) : nullptr; }
@@ -39,13 +38,13 @@ intptr_t sleep_MPI_Comm_dup(const Abi& mpi, intptr_t comm, intptr_t copy) { retu
 intptr_t sleep_MPI_Bcast(const Abi& mpi, intptr_t buffer, intptr_t count, intptr_t type, intptr_t root, intptr_t comm) {
     Handle request = 0;
     const int rc = mpi.Ibcast(pointer(buffer), narrow(count), type, narrow(root), comm, &request);
-    return completed(mpi, rc, request);
+    return rc != 0 ? rc : complete(mpi, &request);
 }
 
 intptr_t sleep_MPI_Allreduce(const Abi& mpi, intptr_t in, intptr_t out, intptr_t count, intptr_t type, intptr_t op, intptr_t comm) {
     Handle request = 0;
     const int rc = mpi.Iallreduce(pointer(in), pointer(out), narrow(count), type, op, comm, &request);
-    return completed(mpi, rc, request);
+    return rc != 0 ? rc : complete(mpi, &request);
 }
 
 }  // namespace wilkins::mpiio
