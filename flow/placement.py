@@ -6,9 +6,9 @@ Takes time that is linear in ranks and hosts, but for a factor log(hosts).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 from wilkins.errors import WilkinsError
+from wilkins.values import dataclass, field, replace
 
 UNTOLD = 0
 """Slots of a host of which only the name is known."""

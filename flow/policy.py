@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from wilkins.values import dataclass
 
 WhenFull = Literal["block", "drop-oldest", "drop-newest"]
 DEFAULT_QUEUE = 2

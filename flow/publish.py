@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from wilkins.values import dataclass
 
 PublishWhen = Literal["close", "next", "flush", "write"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from wilkins.values import dataclass, replace
 
 RestartHow = Literal["files", "points", "each-step"]
 

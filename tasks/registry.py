@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from wilkins.values import dataclass
 
 PREFIX = "wilkins.tasks."
 """What ``func`` begins with for a ready-made task."""

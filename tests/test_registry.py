@@ -11,10 +11,10 @@ import pytest
 from support import MPIEXEC, WILKINS, run_tree
 
 OPTIONS = """
-    from dataclasses import dataclass
     from wilkins.schema.kinds import integer
     from wilkins.schema.reading import Where, key
     from wilkins.tasks.registry import ReadyMade
+    from wilkins.values import dataclass
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Counting:

@@ -6,7 +6,7 @@ FILE`` writes. `VERSION` is that of the table, so that a library and a package o
 `ReadKeys` are keys of the workflow file, too: what an in-port says there reaches the native layer as it is. So one
 field of it makes such a key, with its place in the file's reference and JSON Schema, in the plan and in its records.
 
-It is run before the package can be imported, and so imports nothing of it.
+It is run before the package can be imported, and then imports nothing of it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+if __name__ == "__main__":
+    from dataclasses import MISSING, dataclass, field, fields
+else:
+    from wilkins.values import MISSING, dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)

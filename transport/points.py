@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from wilkins.values import asdict, dataclass, field
 
 POINTS = "WILKINS_POINTS"
 """Names the file that a task's points are added to, a line each; not set where nobody asks for them."""

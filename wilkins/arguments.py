@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wilkins.terminal import streams
 from wilkins.terminal.arguments import count
 from wilkins.terminal.reporting import VARIABLE
+from wilkins.values import dataclass
 
 GRAPHS = ("text", "mermaid", "dot", "svg", "png")
 TIMELINES = ("text", "svg", "png", "perfetto")

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from wilkins.errors import UsageError, WilkinsError, count_of
 from wilkins.terminal import streams
 from wilkins.terminal.reporting import report, show_tracebacks
 from wilkins.transport.plan_table import RANK_VARIABLES
+from wilkins.values import replace
 
 if TYPE_CHECKING:
     from wilkins.flow.placement import Host

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from wilkins.values import dataclass
 
 
 class WilkinsError(Exception):

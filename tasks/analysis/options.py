@@ -5,13 +5,13 @@ from __future__ import annotations
 import string
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from wilkins.schema.kinds import ListOf, choice, integer, number, text
 from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import SectionList
 from wilkins.tasks.registry import ReadyMade
+from wilkins.values import dataclass
 
 _FIELDS = ("step", "name", "instance")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from wilkins.schema.kinds import choice, duration, integer, size, text
 from wilkins.schema.patterns import intersect
 from wilkins.schema.reading import Where, key
 from wilkins.tasks.registry import ReadyMade
+from wilkins.values import dataclass
 
 _INSTANCE = "{instance}"
 _OTHERS = ("manifest.json", "index-0.json", "latest", ".lock")

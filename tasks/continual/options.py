@@ -6,7 +6,6 @@ import fnmatch
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -14,6 +13,7 @@ from wilkins.schema.kinds import Parsed, Values, boolean, choice, duration, inte
 from wilkins.schema.reading import Kind, Where, key
 from wilkins.schema.sections import Section
 from wilkins.tasks.registry import ReadyMade
+from wilkins.values import dataclass
 
 _CODE = re.compile(r"(?P<place>[^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)")
 _OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from wilkins.schema.kinds import ListOf, Values, boolean, choice, integer, text
 from wilkins.schema.reading import Where, key
 from wilkins.tasks.continual.options import code, default_filename, filename_problem, positive
 from wilkins.tasks.registry import ReadyMade
+from wilkins.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

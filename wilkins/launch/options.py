@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wilkins.plan.plan import Plan
+from wilkins.values import dataclass, field
 
 if TYPE_CHECKING:
     from wilkins.launch.records.rundir import RunDirectory

@@ -10,7 +10,6 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +20,7 @@ from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
 from wilkins.spec.ensemble import INSTANCE
 from wilkins.spec.load import Document, load, place
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, Workflow, ready_made
+from wilkins.values import dataclass
 
 if TYPE_CHECKING:
     import networkx

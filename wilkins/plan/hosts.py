@@ -11,14 +11,14 @@ from pathlib import Path
 from wilkins.errors import UsageError
 from wilkins.flow.placement import UNTOLD, Host
 
-_HOST = re.compile(r"(?P<name>[^\s:=,]+)(?::(?P<count>\d+))?")
-_SLOTS = re.compile(r"(?:slots|max[-_]slots)\s*=\s*(?P<count>\d+)")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_GROUP = re.compile(r"((?:[^,\[]|\[[^\]]*\])+)(?:,|$)")
-_IDS = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+))?")
+_HOST = r"(?P<name>[^\s:=,]+)(?::(?P<count>\d+))?"
+_SLOTS = r"(?:slots|max[-_]slots)\s*=\s*(?P<count>\d+)"
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+_GROUP = r"((?:[^,\[]|\[[^\]]*\])+)(?:,|$)"
+_IDS = r"(?P<first>\d+)(?:-(?P<last>\d+))?"
 _FLUX_S = 20.0
 """Seconds for Flux to answer."""
-_REPEATED = re.compile(r"(?P<count>\d+)(?:\(x(?P<times>\d+)\))?")
+_REPEATED = r"(?P<count>\d+)(?:\(x(?P<times>\d+)\))?"
 
 
 def from_words(text: str) -> tuple[Host, ...]:
@@ -29,7 +29,7 @@ def from_words(text: str) -> tuple[Host, ...]:
     """
     found = []
     for word in text.split(","):
-        match = _HOST.fullmatch(word.strip())
+        match = re.fullmatch(_HOST, word.strip())
         if not match:
             raise UsageError(f"--hosts must be names with numbers of ranks, such as node0:8,node1:8, not {text!r}")
         found.append(Host(match["name"], int(match["count"] or UNTOLD)))
@@ -56,7 +56,7 @@ def from_file(path: Path) -> tuple[Host, ...]:
         words = line.partition("#")[0].split(None, 1)
         if not words:
             continue
-        match, slots = _HOST.fullmatch(words[0]), _SLOTS.fullmatch(words[1].strip()) if len(words) > 1 else None
+        match, slots = re.fullmatch(_HOST, words[0]), re.fullmatch(_SLOTS, words[1].strip()) if len(words) > 1 else None
         if not match or (len(words) > 1 and not slots):
             raise UsageError(
                 f"{path}:{number}: must be a host such as 'node0:8' or 'node0 slots=8', not {line.strip()!r}"
@@ -111,7 +111,7 @@ def from_flux(text: str) -> tuple[Host, ...]:
 
 def _ids(text: str) -> Iterator[int]:
     """The numbers of a set as Flux writes it: ``0-2,7``."""
-    for match in _IDS.finditer(text):
+    for match in re.finditer(_IDS, text):
         yield from range(int(match["first"]), int(match["last"] or match["first"]) + 1)
 
 
@@ -128,7 +128,7 @@ def from_allocation(environment: Mapping[str, str], resources: Callable[[], str]
     if nodes := environment.get("SLURM_JOB_NODELIST"):
         counts = environment.get("SLURM_TASKS_PER_NODE") or environment.get("SLURM_JOB_CPUS_PER_NODE") or ""
         names = expanded(nodes)
-        slots = [int(one["count"]) for one in _REPEATED.finditer(counts) for _ in range(int(one["times"] or 1))]
+        slots = [int(one["count"]) for one in re.finditer(_REPEATED, counts) for _ in range(int(one["times"] or 1))]
         if len(slots) != len(names):
             raise UsageError(f"Slurm names {len(names)} hosts ({nodes}) and tells {counts!r} of them; give --hosts")
         return _checked([Host(*pair) for pair in zip(names, slots, strict=True)], "SLURM_JOB_NODELIST")
@@ -141,7 +141,7 @@ def from_allocation(environment: Mapping[str, str], resources: Callable[[], str]
 
 def expanded(nodes: str) -> list[str]:
     """Names of a list as Slurm writes it: ``node[0-2,7],login1`` gives node0, node1, node2, node7, login1."""
-    return [name for group in _GROUP.findall(nodes) for name in _expanded(group)]
+    return [name for group in re.findall(_GROUP, nodes) for name in _expanded(group)]
 
 
 def _expanded(group: str) -> Iterable[str]:
@@ -171,7 +171,7 @@ def _joined(hosts: Iterable[Host]) -> list[Host]:
 def _checked(hosts: list[Host], source: str) -> tuple[Host, ...]:
     seen: set[str] = set()
     for host in hosts:
-        if not _NAME.fullmatch(host.name):
+        if not re.fullmatch(_NAME, host.name):
             raise UsageError(f"{source}: {host.name!r} is not the name of a host")
         if host.name in seen:
             raise UsageError(f"{source}: the host {host.name!r} stands there twice; give all its ranks at once")

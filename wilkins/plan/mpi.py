@@ -7,17 +7,17 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from wilkins.plan.program import find_libraries
+from wilkins.values import dataclass
 
 Family = Literal["mpich", "openmpi"]
 
-_MPICH_LIBRARY = re.compile(r"libmpich(fort|cxx)?\.so\.|libmpi(fort|cxx)?\.so\.12\b")
-_OPENMPI_LIBRARY = re.compile(r"libmpi(_\w+)?\.so\.(?!12\b)\d+")
+_MPICH_LIBRARY = r"libmpich(fort|cxx)?\.so\.|libmpi(fort|cxx)?\.so\.12\b"
+_OPENMPI_LIBRARY = r"libmpi(_\w+)?\.so\.(?!12\b)\d+"
 _STANDARD_ABI = "libmpi_abi.so."
 _LAUNCHERS: dict[Family, tuple[str, ...]] = {
     "mpich": ("mpiexec.hydra", "mpiexec.mpich", "mpiexec", "mpirun"),
@@ -66,9 +66,9 @@ def library_family(soname: str) -> Family | None:
     """
     if soname.startswith(_STANDARD_ABI):
         return None
-    if _MPICH_LIBRARY.match(soname):
+    if re.match(_MPICH_LIBRARY, soname):
         return "mpich"
-    return "openmpi" if _OPENMPI_LIBRARY.match(soname) else None
+    return "openmpi" if re.match(_OPENMPI_LIBRARY, soname) else None
 
 
 def python_extensions(script: Path, interpreter: Path) -> Iterator[Path]:

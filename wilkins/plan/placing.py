@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 
 from wilkins.errors import Position, Problem, ResourceError, UsageError, WorkflowError, suggest
 from wilkins.flow.placement import UNTOLD, Host, Misplaced, NoSlots, Rule, Share, Wish, evenly, place, verify
 from wilkins.plan.plan import ChannelPlan, Plan
 from wilkins.spec.load import Document
+from wilkins.values import dataclass, replace
 
 _SHOWN = 4
 """Hosts of the first ranks of a task that a message names."""

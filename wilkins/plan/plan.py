@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,6 +12,7 @@ from wilkins.flow.placement import Host, Rule, Share
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.transport.plan_table import Looks, ReadKeys
+from wilkins.values import dataclass, field
 
 if TYPE_CHECKING:
     from wilkins.transport.devices.ports import Path as DevicePath

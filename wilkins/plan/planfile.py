@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, Resumed, TaskPlan
 from wilkins.transport.plan_table import ReadKeys
+from wilkins.values import asdict, fields, is_dataclass
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
 _TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets", "after")

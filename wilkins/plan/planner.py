@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -30,6 +29,7 @@ from wilkins.spec.load import Document, load
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, function_of, ready_made
 from wilkins.tasks.registry import all_tasks
 from wilkins.transport.plan_table import Looks, ReadKeys, values_of
+from wilkins.values import dataclass, replace
 
 if TYPE_CHECKING:
     from wilkins.plan.gpus import Machine
@@ -38,7 +38,7 @@ RETRIES = 3
 RETRY_DELAY = 1.0
 """Seconds."""
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
-_PYTHON = re.compile(r"python(\d+(\.\d+)*)?[a-z]?")
+_PYTHON = r"python(\d+(\.\d+)*)?[a-z]?"
 _BUILD_HINT = (
     "modules for Henson cannot be started by themselves: build a plain executable of the same source, "
     "without Henson and without "
@@ -501,13 +501,13 @@ def _takes_filename(task: Task) -> bool:
 
 def _is_python(program: Program, script: Path | None) -> bool:
     interpreter = program.interpreter or program.path
-    return script is not None or _PYTHON.fullmatch(interpreter.name) is not None
+    return script is not None or re.fullmatch(_PYTHON, interpreter.name) is not None
 
 
 def _mpiexec(task: Task, program: Program, script: Path | None, home: Path) -> tuple[str, ...]:
     library_path = (task.env or {}).get("LD_LIBRARY_PATH", _environment_path())
     interpreter = program.interpreter or program.path
-    if not _PYTHON.fullmatch(interpreter.name) and interpreter != Path(sys.executable):
+    if not re.fullmatch(_PYTHON, interpreter.name) and interpreter != Path(sys.executable):
         return choose_mpiexec(linked_mpi([program.path], library_path), Path(sys.executable).parent)
     source = script or (program.path if program.interpreter else _script_argument(task, home))
     if source == START:

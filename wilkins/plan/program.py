@@ -8,10 +8,11 @@ import re
 import shutil
 import stat
 import struct
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+from wilkins.values import dataclass
 
 Barrier = Literal["static", "rights", "capabilities", "musl", "processor"]
 """Why the layer cannot be preloaded into a program."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(r"[^\s,\[\]{}#]+")
-_PARTS = re.compile(r"\"[^\"]*\"|'[^']*'|\$\{\w+\}|[\[\]{}]")
+_WORD = r"[^\s,\[\]{}#]+"
+_PARTS = r"\"[^\"]*\"|'[^']*'|\$\{\w+\}|[\[\]{}]"
 
 
 def mistake(line: str, column: int, problem: str) -> str | None:
@@ -21,7 +21,7 @@ def mistake(line: str, column: int, problem: str) -> str | None:
     if variable := _bare_variable(line):
         return f'within [...] and {{...}}, {variable} must stand in quotes: "{variable}"'
     before = line[:column].rstrip("*&%@`!")
-    word = _WORD.match(line, len(before))
+    word = re.compile(_WORD).match(line, len(before))
     if word and word[0][0] in "*&%@`!":
         text = word[0].rstrip("\"'")
         return f'a text that begins with {text[0]} must stand in quotes: "{text}"'
@@ -33,7 +33,7 @@ def mistake(line: str, column: int, problem: str) -> str | None:
 def _bare_variable(line: str) -> str | None:
     """The first ``${NAME}`` outside of quotes within brackets or braces."""
     depth = 0
-    for found in _PARTS.finditer(line):
+    for found in re.finditer(_PARTS, line):
         part = found[0]
         if part.startswith("$") and depth:
             return part

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from wilkins.errors import Position, Problem, suggest
 from wilkins.schema.positions import position_of
+from wilkins.values import dataclass, field, fields, is_dataclass
+
+if TYPE_CHECKING:
+    from dataclasses import Field
 
 INVALID: Any = object()
 """What reading a value gives after it has reported a problem."""
@@ -21,8 +23,8 @@ INVALID: Any = object()
 REQUIRED: Any = object()
 
 _NULL = "tag:yaml.org,2002:null"
-_VARIABLE = re.compile(r"\$(\$)?\{([^{}]*)\}")
-_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_VARIABLE = r"\$(\$)?\{([^{}]*)\}"
+_NAME = r"(?s:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +71,25 @@ def key(kind: Kind, *, default: Any = REQUIRED, doc: str, unused: str = "") -> A
     return field(default=None if default is REQUIRED else default, metadata=metadata)
 
 
-def keys_of(section: type) -> Iterator[dataclasses.Field[Any]]:
+def keys_of(section: type) -> Iterator[Field[Any]]:
     """The fields of a spec dataclass that are keys of the workflow file."""
-    return (item for item in dataclasses.fields(section) if "kind" in item.metadata)
+    return (item for item in fields(section) if "kind" in item.metadata)
 
 
-def kind_of(item: dataclasses.Field[Any]) -> Kind:
+def kind_of(item: Field[Any]) -> Kind:
     """What the key accepts."""
     kind = item.metadata["kind"]
     return kind if isinstance(kind, Kind) else NAMED_KINDS[kind[0]](*kind[1:])
 
 
-def key_of(item: dataclasses.Field[Any]) -> str:
+def key_of(item: Field[Any]) -> str:
     """The key that a field is for: its name, without the `_` at the end of one that is a word of Python."""
     return item.name.removesuffix("_")
 
 
 def plain(value: Any) -> Any:
     """A section, or a value in it, as data for JSON: mappings, lists and scalars."""
-    if dataclasses.is_dataclass(value):
+    if is_dataclass(value):
         return {key_of(item): plain(getattr(value, item.name)) for item in keys_of(type(value))}
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
@@ -143,7 +145,7 @@ class Reader:
         def replace(found: re.Match[str]) -> str:
             if found[1]:
                 return "${" + found[2] + "}"
-            name = _NAME.fullmatch(found[2])
+            name = re.fullmatch(_NAME, found[2])
             if not name:
                 missing.append(
                     f"'${{{found[2]}}}' in {who} is not a variable; write ${{NAME}}, or $${{...}} for the text"
@@ -157,7 +159,7 @@ class Reader:
                 missing.append(f"{who} uses {what} {name[1]!r}, which is not set{hint}")
             return value or ""
 
-        expanded = _VARIABLE.sub(replace, text)
+        expanded = re.sub(_VARIABLE, replace, text) if "$" in text else text
         for message in missing:
             self.problem(node, message)
         return INVALID if missing else expanded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import yaml
 
 from wilkins.schema.kinds import WHOLE_FILE
 from wilkins.schema.reading import INVALID, Kind, Reader
+from wilkins.values import fields
 
 
 class SectionList(Kind):
@@ -48,7 +48,7 @@ class Section(Kind):
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
-        keys = ", ".join(item.name for item in dataclasses.fields(cls) if "kind" in item.metadata)
+        keys = ", ".join(item.name for item in fields(cls) if "kind" in item.metadata)
         self.meaning = f"a mapping with {keys}"
 
     def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:

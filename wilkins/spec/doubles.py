@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from wilkins.flow.policy import FlowPolicy
 from wilkins.schema.reading import Reader, Where, key_of, keys_of
 from wilkins.spec.workflow import Dset, InPort, Port, Task
+from wilkins.values import replace
 
 P = TypeVar("P", bound=Port)
 

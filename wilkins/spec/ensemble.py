@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from wilkins.errors import Position
 from wilkins.schema.kinds import Words
 from wilkins.schema.reading import INVALID, Kind, Reader
+from wilkins.values import dataclass
 
 INSTANCE = "{instance}"
 """Stands for the number of the instance."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,9 +19,10 @@ from wilkins.spec import contradictions, doubles, parameters
 from wilkins.spec.ensemble import INSTANCE, PerInstance
 from wilkins.spec.workflow import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
 from wilkins.tasks.registry import PREFIX, all_tasks
+from wilkins.values import dataclass, replace
 
 Place = Literal["memory", "both", "file"]
-_TASK_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_TASK_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _MIN_CAP = 65536
 
 
@@ -59,7 +59,7 @@ def load(path: str | Path, overrides: Sequence[str] = (), environment: Mapping[s
             reader.note(parameter.where.position, f"parameter {name!r} is not used; write ${{{name}}}, or remove it")
     tasks = tuple(doubles.joined(reader, task) for task in _named(reader, workflow.tasks))
     workflow = replace(workflow, name=workflow.name or path.stem, tasks=tasks)
-    if not _TASK_NAME.fullmatch(workflow.name):
+    if not re.fullmatch(_TASK_NAME, workflow.name):
         workflow = replace(workflow, name=default_name(workflow.name))
     for task in workflow.tasks:
         _check_task(reader, task)
@@ -121,7 +121,7 @@ def _named(reader: Reader, tasks: tuple[Task, ...]) -> tuple[Task, ...]:
         if task.name is None:
             continue
         where = task.where.of("name")
-        if not _TASK_NAME.fullmatch(task.name) or len(task.name) > 100:
+        if not re.fullmatch(_TASK_NAME, task.name) or len(task.name) > 100:
             reader.problem(where, f"{task.label} has a name that cannot be used for logs; use a-z, A-Z, 0-9 and _.+-")
         elif task.name in taken:
             first = taken[task.name].where.position

@@ -13,7 +13,7 @@ from wilkins.schema.kinds import Scalar, scalar_text, typed
 from wilkins.schema.reading import INVALID, Reader
 from wilkins.spec.workflow import Parameter
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TITLES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
@@ -37,7 +37,7 @@ def resolve(
     for name, parameter in declared.items():
         who = f"parameter {name!r}"
         values[name] = scalar_text(parameter.default)
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             reader.problem(
                 parameter.where.position, f"{who}: a name has only letters, digits and '_', and no digit first"
             )

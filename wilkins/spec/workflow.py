@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from wilkins.flow.placement import Rule
@@ -38,6 +37,7 @@ from wilkins.spec.placements import Placement
 from wilkins.spec.restarts import Restart
 from wilkins.tasks.registry import PREFIX, sections
 from wilkins.transport.plan_table import ReadKeys
+from wilkins.values import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

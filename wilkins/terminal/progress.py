@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 from wilkins.errors import count_of
 from wilkins.terminal.tables import duration, size, text_table
+from wilkins.values import asdict, dataclass
 
 WATCHED = "watched"
 """In a run's directory: a file that `wilkins top` touches again and again while somebody looks."""

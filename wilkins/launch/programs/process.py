@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import os
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from wilkins.values import dataclass
 
 STARTER = "WILKINS_STARTER"
 """Tells a program's layer which process has started it."""
@@ -153,13 +155,16 @@ def members(variable: str, value: str) -> list[int]:
     """Processes of this user that were started with ``variable=value``, wherever they hang now."""
     wanted = f"{variable}={value}".encode()
     found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+    # A machine may have thousands of processes: no path is made of each.
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit() and int(name) != os.getpid():
             try:
-                if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
+                descriptor = os.open(f"/proc/{name}/environ", os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
                 continue
+            with io.FileIO(descriptor) as file, contextlib.suppress(OSError):
+                if wanted in (text := file.readall()) and wanted in text.split(b"\0"):
+                    found.append(int(name))
     return found
 
 

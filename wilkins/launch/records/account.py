@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
 from wilkins.terminal.wording import listed, paragraphs
 from wilkins.transport.plan_table import REORDER
+from wilkins.values import asdict, dataclass, field, replace
 
 _MOST_TOLD = 8
 """In-ports of which is told; an ensemble may have thousands."""

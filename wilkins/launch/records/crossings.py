@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from wilkins.errors import count_of
 from wilkins.terminal.tables import size, text_table
 from wilkins.terminal.wording import listed
+from wilkins.values import dataclass
 
 _MOST_ROWS = 20
 _MOST_READERS = 3

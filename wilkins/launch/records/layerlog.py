@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_LINE = re.compile(r"^\d+\.\d+ (.*?\[-?\d+\]) ((?:hint|note|error): .*)$")
+_LINE = r"^\d+\.\d+ (.*?\[-?\d+\]) ((?:hint|note|error): .*)$"
 _MOST_READ = 1 << 20
 _MOST_TOLD = 8
 _TOLD_OTHERWISE = ("after it was published, which makes a second step", "it is published now.")
 """Hints and notes of which the summary tells with numbers."""
 
 
-_GONE = re.compile(r"^\d+\.\d+ .*?\[-?\d+\] task '(.*)' rank \d+: no such file '(.*)': the step of this name was ")
+_GONE = r"^\d+\.\d+ .*?\[-?\d+\] task '(.*)' rank \d+: no such file '(.*)': the step of this name was "
 
 
 def gone_names(log: Path) -> dict[str, str]:
     """By task: the name that it opened last of those whose steps its in-ports had dropped, skipped or let go."""
-    return {match[1]: match[2] for line in _lines(log) if (match := _GONE.match(line))}
+    return {match[1]: match[2] for line in _lines(log) if (match := re.match(_GONE, line))}
 
 
 def useful_lines(log: Path, told: Iterable[str] = ()) -> list[str]:
@@ -27,7 +27,7 @@ def useful_lines(log: Path, told: Iterable[str] = ()) -> list[str]:
     known = " ".join(" ".join(told).split())
     found: dict[str, tuple[str, int]] = {}
     for line in _lines(log):
-        match = _LINE.match(line)
+        match = re.match(_LINE, line)
         if match is None or any(words in match[2] for words in _TOLD_OTHERWISE):
             continue
         message = match[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from wilkins.flow.footprint import most_steps
 from wilkins.flow.policy import FlowPolicy
@@ -13,6 +12,7 @@ from wilkins.launch.records.rundir import LATEST, RUNS, RunDirectory
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan, PortPlan
 from wilkins.transport.board import Board
+from wilkins.values import dataclass, field
 
 FILE = "step-sizes.json"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from wilkins.plan.plan import Plan, PortPlan
 from wilkins.plan.program import has_hdf5_inside
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import duration, size, text_table
+from wilkins.values import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,6 @@ def _unseen(port: PortPlan, executable: Path) -> str:
 
 def _stand_ins(report: dict[str, Any]) -> list[str]:
     """Names that programs opened, and that stood for the next step whatever that was called, or might have."""
-    from wilkins.launch.watch import explain
-
     found = []
     for port in report["ports"]:
         task, name, pattern = report["tasks"][port["task"]]["name"], port["stands"], port["pattern"]
@@ -140,6 +138,8 @@ def _stand_ins(report: dict[str, Any]) -> list[str]:
             steps = count_of(port["steps"], "step")
             found.append(f'note: task {task}: {name!r} stood for the next step of "{pattern}" ({steps})')
         elif port["stand_in"] == "prevented":
+            from wilkins.launch.watch import explain
+
             found.append(f"task {task}: {explain.prevented(name, pattern)}")
     return found
 

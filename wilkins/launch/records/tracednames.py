@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from wilkins.schema.patterns import intersect
+from wilkins.values import dataclass, field
 
 _LAST_PART = 16 << 20
 """Bytes of a trace that are looked at: what was not read stands near its end."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from typing import Literal
+
+from wilkins.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

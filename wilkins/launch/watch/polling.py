@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wilkins.launch.watch.decide import Final
 from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one, others_wait
 from wilkins.plan.plan import Plan
+from wilkins.values import dataclass
 
 _DEAREST_LOOK_S = 0.01
 """Seconds of a core that a look may take, with the start of the program that makes it,"""

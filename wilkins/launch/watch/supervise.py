@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -28,6 +27,7 @@ from wilkins.launch.watch.progress import Progress
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.plan.plan import CannotGoBackError
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.values import dataclass
 
 GRACE = 3.0
 """Seconds between the polite request to end and the end."""
@@ -299,8 +299,6 @@ class Supervisor:
         return {run.plan.index: run.program.pid for run in self.crew if run.program is not None}
 
     def _start_due(self, now: float) -> None:
-        from wilkins.launch.watch import explain
-
         for run in self.crew:
             if run.state != "waiting" or run.poll_at > now or self._stop is not None or self._awaits_others(run):
                 continue
@@ -311,6 +309,8 @@ class Supervisor:
                 self._note_held(now, error)
                 continue
             except OSError as error:
+                from wilkins.launch.watch import explain
+
                 run.abandon("failed")
                 self._fail(run, explain.not_started(run, error))
                 continue
@@ -421,6 +421,8 @@ class Supervisor:
             return None
 
     def _judge(self, run: TaskRun, verdict: Verdict | None) -> None:
+        if verdict not in ("failed", "retry", "untouched"):
+            return
         from wilkins.launch.watch import explain
 
         if verdict == "failed":
@@ -450,14 +452,14 @@ class Supervisor:
 
     def _decide(self) -> None:
         """What follows from the failures of tasks, as far as it is known whether they may fail."""
-        from wilkins.launch.watch import explain
-
         undecided, self._undecided = self._undecided, []
         for run, message in undecided:
             may_fail = self._others.may_fail(run)
             if may_fail is None:
                 self._undecided.append((run, message))
             elif may_fail:
+                from wilkins.launch.watch import explain
+
                 run.spared = True
                 self._terminal.say(f"{message}\n{explain.left_out(run)}")
                 run.tell_final()
@@ -501,8 +503,6 @@ class Supervisor:
             self._end_polls(self._polls, now)
 
     def _check_run(self, now: float) -> None:
-        from wilkins.launch.watch import explain
-
         if self._deadline is not None and now >= self._deadline:
             self.stop(
                 4,
@@ -519,6 +519,8 @@ class Supervisor:
                 if failure := self._board.failure():
                     self.stop(1, failure)
                 elif stuck := self._board.stuck():
+                    from wilkins.launch.watch import explain
+
                     cures = explain.cures(self._board.report())
                     self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures, further.STUCK]))
                 self._held, self._held_since = None, float("inf")
@@ -578,14 +580,13 @@ class Supervisor:
                 self._terminal.say(hint)
 
     def _check_moved(self, now: float) -> None:
-        from wilkins.launch.watch import explain
-
         report = self._board.report()
         self._tell_hints(report)
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
             self._moved, self._moved_at, self._explain_after = moved, now, QUIET_FOR
         elif now - self._moved_at >= self._explain_after and self._inbox is None:
+            from wilkins.launch.watch import explain
             from wilkins.launch.watch.stacks import where
 
             quiet, self._explain_after = self._explain_after, 2 * self._explain_after

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 from wilkins.launch.programs import process
@@ -19,6 +18,7 @@ from wilkins.launch.watch.decide import Exit, Facts, Final, Verdict
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Back, CannotGoBackError, Resumed, TaskPlan, may_read_again
 from wilkins.transport.board import Board, EndOfStream
+from wilkins.values import replace
 
 State = Literal["waiting", "running", "ended"]
 Outcome = Final | Literal["stopped", "not started"]

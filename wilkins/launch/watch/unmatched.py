@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wilkins.launch.watch.namesakes import as_next, is_one_letter_off, nearest
 from wilkins.plan.plan import Plan
+from wilkins.values import dataclass
 
 AGAIN = 3
 """So many looks in vain are "again and again"."""
