@@ -12,6 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +52,7 @@ def native_library() -> Path:
     return built_library("libwilkins.so")
 
 
+@cache
 def built_library(name: str) -> Path:
     """The path of a native library of this package or checkout.
 

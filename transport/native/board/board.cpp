@@ -219,17 +219,23 @@ Taken Board::take(NamedLock& lock, int64_t until) const {
 }
 
 void Board::ring(int port) const {
-    auto& bell = this->port(port).bell;
-    bell.fetch_add(1, std::memory_order_release);
+    PortRecord& record = this->port(port);
+    auto& bell = record.bell;
+    bell.fetch_add(1);
     ++head().moves;
+    // Who comes to sleep after this look finds that the bell has been rung.
+    if (record.sleepers.load() == 0) return;
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 bool Board::sleep(int port, uint32_t seen, int milliseconds) const {
     struct timespec limit = {milliseconds / 1000, static_cast<long>(milliseconds % 1000) * 1000000};
-    auto& bell = this->port(port).bell;
-    long rc = syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell), FUTEX_WAIT, seen, &limit, nullptr, 0);
-    return !(rc < 0 && errno == EINTR);
+    PortRecord& record = this->port(port);
+    record.sleepers.fetch_add(1);
+    long rc = syscall(SYS_futex, reinterpret_cast<uint32_t*>(&record.bell), FUTEX_WAIT, seen, &limit, nullptr, 0);
+    const int error = errno;
+    record.sleepers.fetch_sub(1);
+    return !(rc < 0 && error == EINTR);
 }
 
 int create_board(const char* folder, const BoardPlan& plan) {

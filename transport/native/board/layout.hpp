@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 33;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 34;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -271,6 +271,7 @@ struct PortRecord {
     uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store/reading.cpp)
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
+    std::atomic<uint32_t> sleepers;  // at most so many do (those that were killed stay in the count)
 };
 
 // Is there a name that stands for the next step, and not for a producer's file?
