@@ -103,6 +103,14 @@ def test_a_byte_is_copied_in_and_out(tmp_path: Path, board: Board, program: Path
     assert (copied(MIB) - copied(KIB)) / (MANY - FEW) / (MIB - KIB) == pytest.approx(2, abs=0.01)
 
 
+def test_what_will_be_written_in_parts_is_not_cleared(tmp_path: Path, board: Board) -> None:
+    """Only blocks in which HDF5 writes a few bytes, of sixteen: the first, and the one around the end."""
+    program = compiled(tmp_path, "step_in_columns.c", "h5cc", "-shlib")
+    few, many = (counted(tmp_path, program, "count_cleared.c", steps, MIB, board) for steps in (FEW, MANY))
+    few_plain, many_plain = (counted(tmp_path, program, "count_cleared.c", steps, MIB) for steps in (FEW, MANY))
+    assert ((many - few) - (many_plain - few_plain)) / (MANY - FEW) <= MIB / 8
+
+
 @pytest.mark.parametrize("where", ["stack", "heap"])
 def test_of_a_small_buffer_nobody_asks_whether_it_is_on_a_device(tmp_path: Path, board: Board, where: str) -> None:
     """That takes a search for CUDA among the libraries of the process, a tenth of a call's time."""

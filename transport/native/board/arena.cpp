@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -149,25 +150,141 @@ int open_further(const Mapping& mapping, uint64_t size) {
     return 0;
 }
 
-void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
-    auto& state = mapping.blocks[block];
+namespace {
+
+using Entry = std::atomic<uint8_t>;
+
+// A write that is shorter is not worth grains.
+constexpr uint64_t kWorthGrains = 4096;
+
+// Nobody may write what an entry is of before its zeroing, if it is being zeroed, is over.
+template <typename Zero>
+void validate(Entry& entry, Zero zero) {
     for (;;) {
-        uint8_t seen = state.load(std::memory_order_acquire);
-        if (seen >= kValid) return;
-        if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
-            const uint64_t begin = block * kBlock;
-            if (begin < reserved) memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);
-            state.store(kValid, std::memory_order_release);
+        uint8_t seen = entry.load(std::memory_order_acquire);
+        if (seen == kValid) return;
+        if (seen == kStale && entry.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
+            zero();
+            entry.store(kValid, std::memory_order_release);
             return;
         }
         sched_yield();
     }
 }
 
-void claim(const Mapping& mapping, uint64_t block, uint64_t reserved) {
-    uint8_t seen = kStale;
-    // Another rank that reads nearby may be zeroing it now: that must be over before the data comes.
-    if (!mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) make_valid(mapping, block, reserved);
+void validate_grain(const Mapping& mapping, uint64_t block, Entry* grains, uint64_t g) {
+    validate(grains[g], [&] { memset(mapping.bytes + block * kBlock + g * kGrain, 0, kGrain); });
+}
+
+// Eight entries at once: other ranks write those beside them.
+using Eight [[gnu::may_alias]] = uint64_t;
+constexpr uint64_t kEachValid = 0x0101010101010101ull * kValid;
+static_assert(kStale == 0);
+
+#ifdef __SANITIZE_THREAD__  // to which eight entries are another one than each of them
+bool are_valid(Entry*) { return false; }
+bool claim_stale(Entry*) { return false; }
+#else
+bool are_valid(Entry* eight) { return __atomic_load_n(reinterpret_cast<Eight*>(eight), __ATOMIC_ACQUIRE) == kEachValid; }
+
+bool claim_stale(Entry* eight) {
+    uint64_t seen = 0;
+    return __atomic_compare_exchange_n(reinterpret_cast<Eight*>(eight), &seen, kEachValid, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+#endif
+
+// These will be written whole.
+void claim_grains(Entry* grains, uint64_t first, uint64_t end) {
+    while (first < end) {
+        if (first % 8 == 0 && end - first >= 8 && claim_stale(grains + first)) {
+            first += 8;
+            continue;
+        }
+        uint8_t seen = kStale;
+        if (!grains[first].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel)) validate(grains[first], [] {});
+        ++first;
+    }
+}
+
+// All grains of a parted block hold what they should: so does the block. (Where others have made it so, or another step has begun, this is late.)
+void note_valid(const Mapping& mapping, uint64_t block) {
+    uint8_t seen = kParted;
+    mapping.blocks[block].compare_exchange_strong(seen, kValid, std::memory_order_acq_rel);
+}
+
+}  // namespace
+
+int make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
+    Entry& state = mapping.blocks[block];
+    for (;;) {
+        uint8_t seen = state.load(std::memory_order_acquire);
+        if (seen >= kValid) return 0;
+        if (seen == kParted) {
+            Entry* grains = nullptr;
+            if (const int error = mapping.arenas->grains(mapping.slot, block, false, &grains)) return error;
+            for (uint64_t g = 0; g < kGrains; ++g) {
+                if (g % 8 == 0 && are_valid(grains + g)) g += 7;
+                else validate_grain(mapping, block, grains, g);
+            }
+            note_valid(mapping, block);
+            return 0;
+        }
+        if (seen == kStale && state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
+            const uint64_t begin = block * kBlock;
+            if (begin < reserved) memset(mapping.bytes + begin, 0, reserved - begin < kBlock ? reserved - begin : kBlock);
+            state.store(kValid, std::memory_order_release);
+            return 0;
+        }
+        sched_yield();
+    }
+}
+
+int claim(const Mapping& mapping, uint64_t block) {
+    Entry& state = mapping.blocks[block];
+    for (;;) {
+        uint8_t seen = kStale;
+        if (state.compare_exchange_strong(seen, kValid, std::memory_order_acq_rel) || seen >= kValid) return 0;
+        if (seen == kParted) {
+            Entry* grains = nullptr;
+            if (const int error = mapping.arenas->grains(mapping.slot, block, false, &grains)) return error;
+            claim_grains(grains, 0, kGrains);
+            note_valid(mapping, block);
+            return 0;
+        }
+        sched_yield();
+    }
+}
+
+int claim_part(const Mapping& mapping, uint64_t block, uint64_t begin, uint64_t end, uint64_t reserved) {
+    const uint64_t start = block * kBlock, from = std::max(begin, start) - start, to = std::min(end - start, kBlock);
+    // (The first block has HDF5's own data, which are short: a file whose other blocks are written whole needs no table.)
+    const bool worth = mapping.arenas != nullptr && block > 0 && end - begin >= kWorthGrains && start + kBlock <= reserved;
+    Entry& state = mapping.blocks[block];
+    Entry* grains = nullptr;
+    for (;;) {
+        uint8_t seen = state.load(std::memory_order_acquire);
+        if (seen >= kValid) return 0;
+        if (seen == kParted) {
+            if (grains == nullptr)
+                if (const int error = mapping.arenas->grains(mapping.slot, block, false, &grains)) return error;
+            uint64_t first = from / kGrain, last = (to + kGrain - 1) / kGrain;
+            if (from % kGrain != 0) validate_grain(mapping, block, grains, first++);
+            if (to % kGrain != 0 && last > first) validate_grain(mapping, block, grains, --last);
+            claim_grains(grains, first, last);
+            return 0;
+        }
+        if (seen == kStale) {
+            // (Where there is no memory for the table, the block is zeroed.)
+            if (!worth || (grains == nullptr && mapping.arenas->grains(mapping.slot, block, true, &grains) != 0))
+                return make_valid(mapping, block, reserved);
+            if (state.compare_exchange_strong(seen, kZeroing, std::memory_order_acq_rel)) {
+                memset(static_cast<void*>(grains), kStale, kGrains);
+                state.store(kParted, std::memory_order_release);
+            }
+            continue;
+        }
+        sched_yield();
+    }
 }
 
 Arenas* Arenas::make(const Board& board) {
@@ -241,6 +358,50 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     return 0;
 }
 
+// It is as long as the arena's address space, and all holes at first.
+int Arenas::map_grains(int slot, Entry** out) const {
+    const uint64_t length = room(slot) / kGrain;
+    char path[PATH_MAX];
+    arena_path(board_, slot, ".grains", path, sizeof(path));
+    const int fd = raw::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    struct stat st;
+    int error = raw::fstat(fd, &st) == 0 ? 0 : errno;
+    if (!error && static_cast<uint64_t>(st.st_size) < length) {
+        if (limited_table(length)) error = EFBIG;
+        else if (raw::ftruncate(fd, static_cast<off_t>(length)) != 0) error = errno;
+    }
+    void* const table = error ? MAP_FAILED : map_file(fd, length, true);
+    if (!error && table == MAP_FAILED) error = errno;
+    raw::close(fd);
+    if (!error) *out = static_cast<Entry*>(table);
+    return error;
+}
+
+int Arenas::grains(int slot, uint64_t block, bool make, Entry** out) {
+    Kept& kept = mappings_[static_cast<size_t>(slot)];
+    const uint64_t needed = (block + 1) * kGrains;
+    Entry* table = kept.grains.load(std::memory_order_acquire);
+    if (table == nullptr || (make && kept.grains_table.load(std::memory_order_relaxed) < needed)) {
+        std::lock_guard<std::mutex> guard(mutex_);
+        table = kept.grains.load(std::memory_order_acquire);
+        if (table == nullptr) {
+            if (const int error = map_grains(slot, &table)) return error;
+            kept.grains.store(table, std::memory_order_release);
+        }
+        const uint64_t have = kept.grains_table.load(std::memory_order_relaxed);
+        if (make && have < needed) {
+            const uint64_t goal = (board_.slot(slot).reserved.load() / kGrain + 4095) / 4096 * 4096;
+            char path[PATH_MAX];
+            arena_path(board_, slot, ".grains", path, sizeof(path));
+            if (const int error = allocate(path, have, goal)) return error;
+            kept.grains_table.store(goal, std::memory_order_relaxed);
+        }
+    }
+    *out = table + block * kGrains;
+    return 0;
+}
+
 int Arenas::map(int slot, bool writable, Mapping* out) {
     std::lock_guard<std::mutex> guard(mutex_);
     Mapping& kept = mappings_[static_cast<size_t>(slot)];
@@ -252,8 +413,15 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
     *out = kept;
     if (kept.bytes) return 0;
     if (int error = map_bytes(slot, writable, out)) return error;
-    if (!keeps(slot)) out->kept = false;
-    else static_cast<Mapping&>(kept) = *out;
+    if (!keeps(slot)) {
+        out->kept = false;
+        return 0;
+    }
+    if (writable) {
+        out->arenas = this;
+        out->slot = slot;
+    }
+    static_cast<Mapping&>(kept) = *out;
     return 0;
 }
 

@@ -11,6 +11,10 @@
 namespace wilkins {
 
 inline constexpr uint64_t kBlock = 65536;  // bytes per entry of an arena's block table
+inline constexpr uint64_t kGrain = 512;    // and of its table of grains
+inline constexpr uint64_t kGrains = kBlock / kGrain;
+
+class Arenas;
 
 // A process's mapping of one slot's arena.
 struct Mapping {
@@ -22,6 +26,9 @@ struct Mapping {
     std::atomic<uint64_t>* open = nullptr;
     bool writable = false;
     bool kept = true;  // by the process; false: made for one handle on a step on disk, and unmapped with it
+    // Whose slot it is, if its blocks may be written in parts; else nullptr.
+    Arenas* arenas = nullptr;
+    int slot = -1;
 };
 
 // Gives a file memory from `begin` to `end`, or none. Returns 0 or an errno.
@@ -57,6 +64,10 @@ public:
     // `map`, and without the board's lock.
     void adopt(int slot);
 
+    // The entries of a block's grains. `make`: their table is made and given memory where it has none; else somebody has done so.
+    // Returns 0 or an errno.
+    int grains(int slot, uint64_t block, bool make, std::atomic<uint8_t>** out);
+
     // Cuts the arena's file to exactly `size` bytes.
     int trim(int slot, uint64_t size);
 
@@ -75,6 +86,8 @@ public:
 private:
     struct Kept : Mapping {
         std::atomic<uint64_t> table{0};  // bytes of the block table that are known to have memory: those stay
+        std::atomic<std::atomic<uint8_t>*> grains{nullptr};
+        std::atomic<uint64_t> grains_table{0};  // the same of the table of grains
     };
 
     Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
@@ -83,6 +96,7 @@ private:
     void cut_leftovers(int slot) const;
     uint64_t account_for_adopted(int slot, uint64_t bytes);
     int map_table(int slot, bool writable, Mapping* kept) const;
+    int map_grains(int slot, std::atomic<uint8_t>** out) const;
     int map_bytes(int slot, bool writable, Mapping* out) const;
     bool on_disk(int slot) const;
     uint64_t room(int slot) const;
@@ -95,15 +109,17 @@ private:
     std::unique_ptr<Kept[]> mappings_;
 };
 
-// Blocks of an arena's table.
-// Of a step that is lent: kAbsent, not here yet; kUnread, here before anybody has read it.
-enum : uint8_t { kStale = 0, kZeroing = 1, kValid = 2, kAbsent = 3, kUnread = 4 };
+// Blocks of an arena's table, and grains of a block that is kParted. Of a step that is lent: kAbsent, not here yet.
+enum : uint8_t { kStale = 0, kZeroing = 1, kParted = 2, kValid = 3, kAbsent = 4 };
 
 // Makes one block hold what the step should hold there: zeros, if nothing was written to it yet. Memory that the arena gets
-// beyond the `reserved` bytes it has now, which may be touched, is zero as it comes.
-void make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved);
+// beyond the `reserved` bytes it has now, which may be touched, is zero as it comes. Returns 0 or an errno, as do the next.
+int make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved);
 
-// The same for a block that will be written whole, which saves the zeroing.
-void claim(const Mapping& mapping, uint64_t block, uint64_t reserved);
+// The same for a block that will be written whole, which saves the zeroing,
+int claim(const Mapping& mapping, uint64_t block);
+
+// and for one within a write from `begin` to `end`. Others may write its other parts, so only what is around the ends is zeroed.
+int claim_part(const Mapping& mapping, uint64_t block, uint64_t begin, uint64_t end, uint64_t reserved);
 
 }  // namespace wilkins

@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 34;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 35;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -408,7 +408,7 @@ struct Lent {
     SharedLock bringing;            // held by the process that changes that table
 };
 
-// A step, and the arena that holds it: slot k owns the files "a<k>" and "a<k>.blocks".
+// A step, and the arena that holds it: slot k owns the files "a<k>", "a<k>.blocks" and "a<k>.grains".
 struct SlotRecord {
     int32_t source;  // index in the source table
     SlotState state;

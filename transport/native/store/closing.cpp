@@ -82,7 +82,8 @@ int complete(StepFile* file) {
         if (int error = file->reserve(size)) return error;
         if (slot.touched.load() < blocks) slot.touched.store(blocks);
         if (int error = open_to(file->state->mapping, slot.reserved.load())) return error;
-        for (uint64_t b = 0; b < blocks; ++b) make_valid(file->state->mapping, b, slot.reserved.load());
+        for (uint64_t b = 0; b < blocks; ++b)
+            if (int error = make_valid(file->state->mapping, b, slot.reserved.load())) return error;
     }
     WILKINS_FAULT_POINT("complete.valid");
     if (int error = open_to(file->state->mapping, size)) return error;

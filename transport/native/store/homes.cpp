@@ -183,7 +183,8 @@ Part* part_here(const StepFile::State* state, uint64_t number) {
 int prepare(const StepFile::State* state, const SlotRecord& slot, uint64_t begin, uint64_t end) {
     const uint64_t reserved = slot.reserved.load(std::memory_order_acquire);
     if (const int error = open_to(state->mapping, reserved)) return error;
-    for (uint64_t b = begin / kBlock; b * kBlock < end; ++b) make_valid(state->mapping, b, reserved);
+    for (uint64_t b = begin / kBlock; b * kBlock < end; ++b)
+        if (const int error = make_valid(state->mapping, b, reserved)) return error;
     return 0;
 }
 
@@ -389,7 +390,7 @@ bool scatter(StepFile::State* state) {
         absent += (run.end - begin + kSector - 1) / kSector;
         for (uint64_t b = begin / kBlock; b * kBlock < run.end; ++b) {
             const bool whole = b * kBlock >= begin && std::min((b + 1) * kBlock, size) <= run.end;
-            if (!whole) make_valid(state->mapping, b, reserved);
+            if (!whole && make_valid(state->mapping, b, reserved) != 0) return false;
             state->mapping.blocks[b].store(kAbsent, std::memory_order_release);
         }
     }
@@ -416,8 +417,6 @@ uint64_t lay_out(StepFile::State* state, const std::vector<Run>& runs, const std
     for (const Range& range : here) {
         const uint64_t end = std::min(range.end, size);
         set(*table, range.begin / kSector, (end + kSector - 1) / kSector, kUnread);
-        for (uint64_t b = (range.begin + kBlock - 1) / kBlock; b * kBlock < end && std::min((b + 1) * kBlock, size) <= end; ++b)
-            blocks[b].store(kUnread, std::memory_order_relaxed);
         absent -= end - range.begin;
     }
     uint64_t missing = 0;

@@ -94,13 +94,8 @@ int bring(StepFile::State* state, const Range* ranges, size_t count) {
         if (ranges[k].begin >= end) continue;
         bool unknown = false;
         for (uint64_t b = ranges[k].begin / kBlock; b * kBlock < end; ++b) {
-            const uint8_t seen = blocks[b].load(std::memory_order_acquire);
-            if (seen == kValid) continue;
+            if (blocks[b].load(std::memory_order_acquire) == kValid) continue;
             const bool all = b * kBlock >= ranges[k].begin && std::min((b + 1) * kBlock, size) <= end;
-            if (seen == kUnread && all) {
-                blocks[b].store(kValid, std::memory_order_relaxed);
-                continue;
-            }
             unknown = true;
             if (all) whole.push_back(b);
         }

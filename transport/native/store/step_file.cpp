@@ -191,9 +191,11 @@ int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) 
     if (int error = open_to(state->mapping, reserved)) return fail(state, error);
     for (uint64_t b = first; b <= last; ++b) {
         if (state->mapping.blocks[b].load(std::memory_order_acquire) == kValid) continue;
-        const bool whole = without_gaps && b * kBlock >= offset && (b + 1) * kBlock <= end;
-        if (whole) claim(state->mapping, b, reserved);
-        else make_valid(state->mapping, b, reserved);
+        const bool whole = b * kBlock >= offset && (b + 1) * kBlock <= end;
+        const int error = !without_gaps ? make_valid(state->mapping, b, reserved)
+                          : whole       ? claim(state->mapping, b)
+                                        : claim_part(state->mapping, b, offset, end, reserved);
+        if (error) return fail(state, error);
     }
     grow_to(slot.size, end);
     slot.changes.fetch_add(1, std::memory_order_relaxed);
@@ -249,7 +251,12 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
         fail(state, error);
         return;
     }
-    for (uint64_t b = offset / kBlock; b <= last; ++b) make_valid(state->mapping, b, reserved);
+    for (uint64_t b = offset / kBlock; b <= last; ++b) {
+        if (const int error = make_valid(state->mapping, b, reserved)) {
+            fail(state, error);
+            return;
+        }
+    }
     if (may_lack()) bring({{offset, offset + count}});
 }
 
@@ -286,6 +293,12 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
         if (part > inside) part = inside;
         uint64_t there = offset < reserved ? reserved - offset : 0;
         if (there > part) there = part;
+        if (state->mapping.blocks[block].load(std::memory_order_acquire) == kParted) {
+            if (const int error = make_valid(state->mapping, block, reserved)) {
+                fail(state, error);
+                return;
+            }
+        }
         if (state->mapping.blocks[block].load(std::memory_order_acquire) != kValid) there = 0;
         memcpy(to, state->mapping.bytes + offset, there);
         memset(to + there, 0, part - there);
@@ -317,6 +330,9 @@ int StepFile::set_eof(uint64_t size) {
         const uint64_t cut_end = (cut + 1) * kBlock < reserved ? (cut + 1) * kBlock : reserved;
         if (may_lack()) {
             if (const int error = homes::cut(state, size)) return error;
+        }
+        if (size < cut_end && state->mapping.blocks[cut].load() == kParted) {
+            if (const int error = make_valid(state->mapping, cut, reserved)) return fail(state, error);
         }
         if (size < cut_end && state->mapping.blocks[cut].load() == kValid) memset(state->mapping.bytes + size, 0, cut_end - size);
     }
