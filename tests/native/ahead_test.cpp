@@ -3,8 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "board/arena.hpp"
@@ -137,6 +141,31 @@ void goes_when_memory_is_short(const Board& board) {
     CHECK(!ahead::give_back(board, -1));
 }
 
+// Who asks while a file is being filled waits for that, unless it stands still.
+void is_waited_for(const Board& board) {
+    offer(board, 0, 50, 10 * kMiB, kMiB);
+    Spare& spare = board.source(0).ahead.spares[0];
+    int64_t longest = 0;  // that it stood still, since others had the processors
+    std::thread filler([&] {
+        int64_t last = now_ns();
+        for (uint64_t at = 2; at <= 10; ++at) {
+            usleep(1000);
+            spare.ready.store(at * kMiB);
+            longest = std::max(longest, now_ns() - std::exchange(last, now_ns()));
+        }
+    });
+    ahead::await(board, 0);
+    const bool all = spare.ready.load() == 10 * kMiB;
+    filler.join();
+    CHECK(all || longest > 4'000'000);
+    spare.ready.store(kMiB);
+    const int64_t began = now_ns();
+    ahead::await(board, 0);
+    CHECK(now_ns() - began >= 5'000'000);
+    CHECK(ahead::give_back(board, 0));
+    ahead::await(board, 0);
+}
+
 }  // namespace
 
 int main() {
@@ -146,6 +175,7 @@ int main() {
     becomes_the_arena(board);
     the_readiest_first(board);
     an_arena_stays(board);
+    is_waited_for(board);
     goes_when_memory_is_short(board);
     puts("ahead: ok");
 }

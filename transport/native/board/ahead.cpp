@@ -31,7 +31,13 @@ Taken take(const Board& board, int source, int spare) {
     return taken;
 }
 
-Taken take(const Board& board, int source) {
+namespace {
+
+constexpr int64_t kStandsStill = 5'000'000;  // ns without progress after which nobody waits for the thread
+constexpr long kLook = 200'000;              // ns between two looks at it
+
+// Of a source's spares that are offered, the one of which most is ready; -1: there is none.
+int best_of(const Board& board, int source) {
     int best = -1;
     uint64_t most = 0;
     for (int k = 0; k < kSpares; ++k) {
@@ -41,6 +47,33 @@ Taken take(const Board& board, int source) {
         best = k;
         most = ready;
     }
+    return best;
+}
+
+}  // namespace
+
+void await(const Board& board, int source) {
+    const int best = best_of(board, source);
+    if (best < 0) return;
+    const Spare& spare = board.source(source).ahead.spares[best];
+    uint64_t seen = 0;
+    int64_t since = now_ns();
+    while (Offer::of(spare).state == State::offered && !board.head().stopped.load()) {
+        const uint64_t ready = spare.ready.load(std::memory_order_acquire);
+        if (ready >= spare.size.load()) return;
+        if (ready != seen) {
+            seen = ready;
+            since = now_ns();
+        } else if (now_ns() - since > kStandsStill) {
+            return;
+        }
+        const struct timespec pause = {0, kLook};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+Taken take(const Board& board, int source) {
+    const int best = best_of(board, source);
     return best < 0 ? Taken() : take(board, source, best);
 }
 
@@ -117,6 +150,7 @@ void Arenas::adopt(int index) {
     SlotRecord& slot = board_.slot(index);
     if (slot.reserved.load(std::memory_order_acquire) != 0 || on_disk(index)) return;
     cut_leftovers(index);
+    ahead::await(board_, slot.source);
     const ahead::Taken taken = ahead::take(board_, slot.source);
     if (!taken) return;
     WILKINS_FAULT_POINT("adopt.taken");

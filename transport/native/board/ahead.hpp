@@ -1,7 +1,7 @@
 // Memory of arenas that is made ready before a step asks for it. A thread of the launcher fills a file of the run's folder with pages
 // (python/ahead.cpp), for a source that will need an arena, and whoever begins the step takes it as that arena, by renaming it.
 //
-// Neither waits for the other, and the thread holds no lock: it may be slow. All that it does to a file leaves the file's bytes and
+// The thread waits for nobody and holds no lock: it may be slow. Who takes a file that is being filled waits while that goes on. All that it does to a file leaves the file's bytes and
 // length as they are, so it may come too late without harm: a file that was taken has been cut to what was ready, and nothing
 // gets memory beyond a file's end.
 #pragma once
@@ -32,6 +32,9 @@ struct Taken {
 };
 
 void path_of(const Board& board, int source, int spare, uint64_t number, char* out, size_t room);
+
+// Waits while the spare of a source's of which most is ready is being filled: faults for the rest would take three times as long.
+void await(const Board& board, int source);
 
 // Takes this spare of a source's, or the one of which most is ready.
 Taken take(const Board& board, int source, int spare);
