@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from .results import Results
 from .running import BIN, SOURCES, finish, run, start, task, workflow
 
 WILKINS, HAND, WITHOUT = "wilkins", "by hand", "without the layer"
-IMPORTS = "what a launcher imports"
+IMPORTS = "the modules of others that a launcher imports"
 START_C, START_H5PY, START_MANY = (
     "start to end, two tasks, C",
     "start to end, two tasks, h5py",
@@ -51,9 +52,15 @@ def _by_shell(program: Sequence[str], count: int, folder: Path) -> float:
 
 
 def _imports(folder: Path) -> float:
-    """To the end of a Python program that imports what the launcher does before it starts a program."""
-    words = "import wilkins.cli, wilkins.launch.alone, wilkins.plan.planner"
-    return _timed([[str(BIN / "python"), "-c", words]], folder)
+    """To the end of a Python program that imports what the launcher does of Python's and PyYAML before a program."""
+    python = str(BIN / "python")
+    lists = (
+        "import sys, wilkins.cli, wilkins.launch.alone, wilkins.plan.planner, wilkins.plan.hosts\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] not in ('wilkins', '__main__')))"
+    )
+    told = subprocess.run([python, "-c", lists], capture_output=True, text=True, check=True)
+    words = f"import gc\ngc.set_threshold(50_000)\nimport {', '.join(told.stdout.split())}\ngc.freeze()"
+    return _timed([[python, "-c", words]], folder)
 
 
 def start_turn(programs: Mapping[str, str], many: bool, results: Results) -> None:
