@@ -181,7 +181,8 @@ def test_steps_can_be_read_after_the_end_of_the_stream(tmp_path: Path) -> None:
     write_program(tmp_path / "read.py", READS_TWICE.format(python=sys.executable))
     crossing = run(tmp_path, pair(6, 16_000_000, 1), "a:1,b:1")
     assert (tmp_path / "wilkins-runs/latest/read.log").read_text() == "all right\n"
-    assert crossing["moved"] <= 0.1 * crossing["bytes"]
+    # Four steps at most are kept where they were made: a program that comes late finds another one, of six, whole.
+    assert crossing["moved"] <= (0.1 + 1 / 6) * crossing["bytes"]
 
 
 @pytest.mark.nightly
