@@ -193,17 +193,21 @@ class NewStep:
 
 
 @cache
-def _properties() -> tuple[h5py.h5p.PropFCID, h5py.h5p.PropFAID]:
+def _properties(track_order: bool) -> tuple[h5py.h5p.PropFCID, h5py.h5p.PropFAID]:
     """What h5py gives a file, and where datasets begin in it; made once: h5py does so for each file, in 50 us."""
     creation, access = h5py.h5p.create(h5py.h5p.FILE_CREATE), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
     creation.set_obj_track_times(False)
+    if track_order:
+        creation.set_link_creation_order(h5py.h5p.CRT_ORDER_TRACKED | h5py.h5p.CRT_ORDER_INDEXED)
+        creation.set_attr_creation_order(h5py.h5p.CRT_ORDER_TRACKED | h5py.h5p.CRT_ORDER_INDEXED)
     access.set_libver_bounds(h5py.h5f.LIBVER_EARLIEST, h5py.h5f.LIBVER_LATEST)
     access.set_alignment(_ALIGNED_FROM, _ALIGNMENT)
     return creation, access
 
 
 def _created(path: str | os.PathLike[str]) -> h5py.File:
-    return h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, *_properties()))
+    properties = _properties(h5py.get_config().track_order)
+    return h5py.File(h5py.h5f.create(os.fsencode(path), h5py.h5f.ACC_TRUNC, *properties))
 
 
 @cache

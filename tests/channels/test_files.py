@@ -486,3 +486,15 @@ def test_protocols_of_a_buffer(tmp_path: Path) -> None:
         assert not view.flags.writeable
     with pytest.raises(BufferError):  # one that cannot be told that it is read-only
         buffer.__dlpack__()
+
+
+def test_names_keep_their_order_where_h5py_is_told_to(tmp_path: Path) -> None:
+    config = h5py.get_config()
+    try:
+        for ordered in (True, False):
+            config.track_order = ordered
+            wilkins.transport.publish(tmp_path / "step.h5", {"z": 1, "a": 2})
+            with h5py.File(tmp_path / "step.h5") as file:
+                assert list(file) == (["z", "a"] if ordered else ["a", "z"])
+    finally:
+        config.track_order = False

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -166,6 +167,23 @@ void is_waited_for(const Board& board) {
     ahead::await(board, 0);
 }
 
+// ... or takes long: who knows whether the step needs it?
+void is_not_waited_for_long(const Board& board) {
+    offer(board, 0, 60, 1000 * kMiB, kMiB);
+    const int64_t began = now_ns();
+    std::atomic<bool> over{false};
+    std::thread filler([&] {
+        std::atomic<uint64_t>& ready = board.source(0).ahead.spares[0].ready;
+        while (!over && now_ns() - began < 1'000'000'000) ready.store(ready.load() + 1);
+    });
+    ahead::await(board, 0);
+    const int64_t took = now_ns() - began;
+    over = true;
+    filler.join();
+    CHECK(took < 800'000'000);
+    CHECK(ahead::give_back(board, 0));
+}
+
 }  // namespace
 
 int main() {
@@ -176,6 +194,7 @@ int main() {
     the_readiest_first(board);
     an_arena_stays(board);
     is_waited_for(board);
+    is_not_waited_for_long(board);
     goes_when_memory_is_short(board);
     puts("ahead: ok");
 }

@@ -15,6 +15,7 @@
 #include "check.hpp"
 #include "queue/queue.hpp"
 #include "store/snapshot.hpp"
+#include "store/step_file.hpp"
 
 using namespace wilkins;
 
@@ -212,6 +213,62 @@ void pieces_of_all_lengths() {
     }
 }
 
+// A rank looks at a block that got memory after it has looked how much there is: another rank writes a part of it.
+void looks_while_the_file_grows() {
+    StepFile* lead = create("growing.h5");
+    const std::vector<unsigned char> data(5000, 7);
+    CHECK(lead->write(0, data.data(), data.size()) == 0);
+    const uint64_t had = process().board.slot(lead->state->slot).reserved.load(), block = had / kBlock + 20;
+    CHECK(lead->set_eof((block + 20) * kBlock) == 0);
+    int ready[2], go[2];
+    CHECK(pipe(ready) == 0 && pipe(go) == 0);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        int error = 0;
+        char word = 0;
+        StepFile* file = attach_step(lead->token(), true, lead->name(), &error);
+        CHECK(file);
+        const Mapping& mapping = file->state->mapping;
+        CHECK(open_to(mapping, had) == 0);
+        CHECK(write(ready[1], &word, 1) == 1 && read(go[0], &word, 1) == 1);
+        CHECK(make_valid(mapping, block, had) == 0 && mapping.bytes[block * kBlock] == 0 && mapping.bytes[block * kBlock + 100] == 7);
+        close_step(file);
+        _exit(0);
+    }
+    char word = 0;
+    int status = -1;
+    CHECK(read(ready[0], &word, 1) == 1);
+    CHECK(lead->write(block * kBlock + 100, data.data(), data.size()) == 0 && write(go[1], &word, 1) == 1);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    for (const int end : {ready[0], ready[1], go[0], go[1]}) close(end);
+    close_step(lead);
+    close_step(open("growing.h5"));
+}
+
+uint64_t addresses() {
+    FILE* const file = fopen("/proc/self/statm", "r");
+    unsigned long long pages = 0;
+    CHECK(file && fscanf(file, "%llu", &pages) == 1);
+    fclose(file);
+    return pages * 4096;
+}
+
+// What says which bytes of a step were written takes as many addresses as the step asks for: a process may have few (ulimit -v).
+void takes_few_addresses() {
+    const std::vector<unsigned char> data(5000, 7);
+    StepFile* file = create("few.h5");
+    CHECK(file->write(0, data.data(), data.size()) == 0);
+    const uint64_t before = addresses();
+    for (uint64_t block = 1; block < 300; ++block) CHECK(file->write(block * kBlock + 100, data.data(), data.size()) == 0);
+    CHECK(addresses() - before < 1 << 20);
+    close_step(file);
+    StepFile* reader = open("few.h5");
+    const std::vector<unsigned char> bytes = all_of(reader);
+    for (uint64_t at = kBlock; at < bytes.size(); ++at) CHECK(bytes[at] == (at % kBlock >= 100 && at % kBlock < 5100 ? 7 : 0));
+    close_step(reader);
+}
+
 // A step larger than the cap fails, is never seen, and takes nothing with it.
 void cap_holds() {
     std::vector<unsigned char> data(8 << 20, 3);
@@ -348,12 +405,14 @@ int main() {
     test::join_loop(scratch, "*.h5", 2, 30 << 20);
     CHECK(context().active);
     most_memory();
+    takes_few_addresses();
     looking_and_removing();
     renaming();
     random_against_model();
     stream_of_steps();
     many_writers();
     pieces_of_all_lengths();
+    looks_while_the_file_grows();
     cap_holds();
     given_up_writer();
     dead_reader();

@@ -34,6 +34,7 @@ Taken take(const Board& board, int source, int spare) {
 namespace {
 
 constexpr int64_t kStandsStill = 5'000'000;  // ns without progress after which nobody waits for the thread
+constexpr int64_t kLongest = 200'000'000;    // ns that it is waited for: the step may be much smaller than the last run's
 constexpr long kLook = 200'000;              // ns between two looks at it
 
 // Of a source's spares that are offered, the one of which most is ready; -1: there is none.
@@ -57,8 +58,9 @@ void await(const Board& board, int source) {
     if (best < 0) return;
     const Spare& spare = board.source(source).ahead.spares[best];
     uint64_t seen = 0;
-    int64_t since = now_ns();
-    while (Offer::of(spare).state == State::offered && !board.head().stopped.load()) {
+    const int64_t began = now_ns();
+    int64_t since = began;
+    while (Offer::of(spare).state == State::offered && !board.head().stopped.load() && now_ns() - began < kLongest) {
         const uint64_t ready = spare.ready.load(std::memory_order_acquire);
         if (ready >= spare.size.load()) return;
         if (ready != seen) {

@@ -33,7 +33,8 @@ struct Taken {
 
 void path_of(const Board& board, int source, int spare, uint64_t number, char* out, size_t room);
 
-// Waits while the spare of a source's of which most is ready is being filled: faults for the rest would take three times as long.
+// Waits while the spare of a source's of which most is ready is being filled: faults for the rest would take three times as long. Not for long,
+// since nobody knows how much of it the step will need.
 void await(const Board& board, int source);
 
 // Takes this spare of a source's, or the one of which most is ready.

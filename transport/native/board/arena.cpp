@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -221,6 +220,8 @@ int make_valid(const Mapping& mapping, uint64_t block, uint64_t reserved) {
         if (seen >= kValid) return 0;
         if (seen == kParted) {
             Entry* grains = nullptr;
+            // (It has memory, maybe since the caller looked.)
+            if (const int error = open_to(mapping, (block + 1) * kBlock)) return error;
             if (const int error = mapping.arenas->grains(mapping.slot, block, false, &grains)) return error;
             for (uint64_t g = 0; g < kGrains; ++g) {
                 if (g % 8 == 0 && are_valid(grains + g)) g += 7;
@@ -358,47 +359,49 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
     return 0;
 }
 
-// It is as long as the arena's address space, and all holes at first.
-int Arenas::map_grains(int slot, Entry** out) const {
-    const uint64_t length = room(slot) / kGrain;
+// Maps the table of grains anew, since it is too short for so many. (One for all that an arena could become would take a good part of
+// the addresses that a limit leaves: ulimit -v.) `make`: gives them memory, too.
+int Arenas::extend_grains(int slot, uint64_t needed, bool make) {
+    Kept& kept = mappings_[static_cast<size_t>(slot)];
+    const uint64_t have = kept.grains_table.load(std::memory_order_relaxed), mapped = kept.grains_mapped.load(std::memory_order_relaxed);
+    const uint64_t goal = (std::max(needed, board_.slot(slot).reserved.load() / kGrain) + 4095) / 4096 * 4096;
+    if (make && limited_table(goal)) return EFBIG;
     char path[PATH_MAX];
     arena_path(board_, slot, ".grains", path, sizeof(path));
     const int fd = raw::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
-    struct stat st;
-    int error = raw::fstat(fd, &st) == 0 ? 0 : errno;
-    if (!error && static_cast<uint64_t>(st.st_size) < length) {
-        if (limited_table(length)) error = EFBIG;
-        else if (raw::ftruncate(fd, static_cast<off_t>(length)) != 0) error = errno;
+    int error = 0;
+    if (make && have < needed) {
+        error = allocate_file(fd, have, goal);
+        if (!error) kept.grains_table.store(goal, std::memory_order_relaxed);
     }
-    void* const table = error ? MAP_FAILED : map_file(fd, length, true);
-    if (!error && table == MAP_FAILED) error = errno;
+    if (!error && mapped < needed) {
+        const uint64_t length = std::max(goal, 2 * mapped);
+        void* const table = map_file(fd, length, true);
+        if (table == MAP_FAILED) {
+            error = errno;
+        } else {
+            // (The mapping before this one stays, for those who look at it now.)
+            kept.grains.store(static_cast<Entry*>(table), std::memory_order_release);
+            kept.grains_mapped.store(length, std::memory_order_release);
+        }
+    }
     raw::close(fd);
-    if (!error) *out = static_cast<Entry*>(table);
     return error;
 }
 
 int Arenas::grains(int slot, uint64_t block, bool make, Entry** out) {
     Kept& kept = mappings_[static_cast<size_t>(slot)];
     const uint64_t needed = (block + 1) * kGrains;
-    Entry* table = kept.grains.load(std::memory_order_acquire);
-    if (table == nullptr || (make && kept.grains_table.load(std::memory_order_relaxed) < needed)) {
+    const auto lacks = [&] {
+        return kept.grains_mapped.load(std::memory_order_acquire) < needed || (make && kept.grains_table.load(std::memory_order_relaxed) < needed);
+    };
+    if (lacks()) {
         std::lock_guard<std::mutex> guard(mutex_);
-        table = kept.grains.load(std::memory_order_acquire);
-        if (table == nullptr) {
-            if (const int error = map_grains(slot, &table)) return error;
-            kept.grains.store(table, std::memory_order_release);
-        }
-        const uint64_t have = kept.grains_table.load(std::memory_order_relaxed);
-        if (make && have < needed) {
-            const uint64_t goal = (board_.slot(slot).reserved.load() / kGrain + 4095) / 4096 * 4096;
-            char path[PATH_MAX];
-            arena_path(board_, slot, ".grains", path, sizeof(path));
-            if (const int error = allocate(path, have, goal)) return error;
-            kept.grains_table.store(goal, std::memory_order_relaxed);
-        }
+        if (lacks())
+            if (const int error = extend_grains(slot, needed, make)) return error;
     }
-    *out = table + block * kGrains;
+    *out = kept.grains.load(std::memory_order_acquire) + block * kGrains;
     return 0;
 }
 

@@ -87,7 +87,8 @@ private:
     struct Kept : Mapping {
         std::atomic<uint64_t> table{0};  // bytes of the block table that are known to have memory: those stay
         std::atomic<std::atomic<uint8_t>*> grains{nullptr};
-        std::atomic<uint64_t> grains_table{0};  // the same of the table of grains
+        std::atomic<uint64_t> grains_mapped{0};  // bytes of it, at least: stored after the table
+        std::atomic<uint64_t> grains_table{0};   // and those that are known to have memory
     };
 
     Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
@@ -96,7 +97,7 @@ private:
     void cut_leftovers(int slot) const;
     uint64_t account_for_adopted(int slot, uint64_t bytes);
     int map_table(int slot, bool writable, Mapping* kept) const;
-    int map_grains(int slot, std::atomic<uint8_t>** out) const;
+    int extend_grains(int slot, uint64_t needed, bool make);
     int map_bytes(int slot, bool writable, Mapping* out) const;
     bool on_disk(int slot) const;
     uint64_t room(int slot) const;
