@@ -80,7 +80,7 @@ def _without_clocks(value: Any) -> Any:
     return [_without_clocks(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.usual("quickstart-2", "simulate-train-analyse-3")
+@pytest.mark.usual("quickstart-2")
 @pytest.mark.parametrize(
     ("example", "words", "hosts"),
     [

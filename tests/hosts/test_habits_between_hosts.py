@@ -27,7 +27,9 @@ ALLOWS_MORE = {"poll-marker-after-all"}
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("names", [SOME, pytest.param((), marks=pytest.mark.nightly)], ids=["some", "all"])
-@pytest.mark.parametrize("steps", ["whole", pytest.param("lent", marks=pytest.mark.needs("hooks"))])
+@pytest.mark.parametrize(
+    "steps", ["whole", pytest.param("lent", marks=[pytest.mark.needs("hooks"), pytest.mark.nightly])]
+)
 def test_files_are_read_as_on_one_host(names: tuple[str, ...], steps: str) -> None:
     """These programs' files are so small that they cross whole, but with the layer that lends all."""
     hosts = {"WILKINS_RSH": str(HERE), "WILKINS_HOSTS": "a:1,b:1,c:1,d:64"}

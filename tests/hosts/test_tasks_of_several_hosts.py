@@ -112,6 +112,7 @@ def all_have_read(finished: Finished, steps: int) -> None:
     assert [row[4:6] for row in rows] == [[str(steps), "-"], ["-", str(steps)], ["-", str(steps)]], finished.err
 
 
+@pytest.mark.usual("mpich")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_ranks_on_several_hosts_write_and_read_one_file(mpi: str, tmp_path: Path) -> None:
     together(tmp_path, mpi)
