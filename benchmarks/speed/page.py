@@ -40,9 +40,9 @@ What was tried for goals that are not met:
 - *Steps of Python*: HDF5 and h5py by themselves take most of what is not a copy; see HDF5's core driver in the
   tables.
 - *Small steps*: in a stream of 1 KiB, HDF5's own code takes six times the processor time of the layer's, in one of
-  1,000 datasets sixty times (`perf`, producer and consumer). A step makes ten system calls; those of 64 KiB that took
-  memory from the kernel and gave it back are gone. Publishing 1 KiB from Python takes 310 us, 490 before: properties
-  of files and datasets are made once.
+  1,000 datasets sixty times (`perf`, producer and consumer). A step makes twelve system calls in its producer, seven
+  of them `getcwd`, and seven in its consumer; those that took memory from the kernel and gave it back are gone.
+  Publishing 1 KiB from Python takes 310 us, 490 before: properties of files and datasets are made once.
 - *First steps*: memory that is new to a program costs six to ten times a copy, by hand, too. It is made ready beside
   the start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own
   first file, 1.2 ms. A program that gets there earlier waits while its memory is being made ready (1.97 x before, at
