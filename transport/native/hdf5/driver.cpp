@@ -111,7 +111,7 @@ StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library,
     if (!creates) {
         if (!(flags & kReadWrite) && led_step(match.name)) return open_led(error);
         // A file that is being written by this process is one file for HDF5, however often it is opened.
-        if (StepFile* same = find_open(match.name, true)) return same;
+        if (StepFile* same = find_open(match, true)) return same;
         if (Call::asking() == Asking::creating) {
             // HDF5 looks for the file before it creates it. Where it must not exist, it is to be found, and then in the way.
             // What the task also reads has another file of that name.

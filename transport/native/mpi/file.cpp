@@ -65,7 +65,7 @@ Intent intent_of(int amode) {
 // each host has its own copy. `own`: it is one of the task's own.
 StepFile* reach(const Match& match, const Opened& opened, bool own, bool writable, int ranks, int* error) {
     if (own) return attach_far(opened.where, opened.token, writable, match, match.name, error);
-    StepFile* step = opened.again ? find_open(match.name, false) : nullptr;
+    StepFile* step = opened.again ? find_open(match, false) : nullptr;
     if (step == nullptr) step = open_step(match, Intent::read, ranks, error);
     if (step == nullptr || step->eof() == opened.size) return step;
     log_line("error: MPI-IO: '%s' has %llu bytes here, and %llu on the host of rank 0 of the communicator: its ranks have come to different steps. "
@@ -156,11 +156,11 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
                      "read-only, or let each rank open it by itself (MPI_COMM_SELF) for a copy of its own",
                      ranks, match.name);
         } else {
-            if (match.outport >= 0) file->step_ = find_open(match.name, true);
+            if (match.outport >= 0) file->step_ = find_open(match, true);
             opened.written = file->step_ != nullptr;
             // HDF5 programs may open the next step of a rewritten name before they let go of the last; others that open a name
             // twice, as PnetCDF does for its independent calls, mean one file.
-            if (!opened.written && !writable && !file->from_hdf5_) file->step_ = find_open(match.name, false);
+            if (!opened.written && !writable && !file->from_hdf5_) file->step_ = find_open(match, false);
             opened.again = !opened.written && file->step_ != nullptr;
             if (opened.written && (amode & mode_excl)) {
                 close_step(file->step_);

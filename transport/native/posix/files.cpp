@@ -91,7 +91,7 @@ int open_match(const Match& match, int flags, Opener by) {
     int error = 0;
     if (match.outport >= 0) inherited::settle_own(true);
     // A file that this program has open for writing is the file it opens again.
-    StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match.name, true) : nullptr;
+    StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match, true) : nullptr;
     if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);
     if (!file && !error) {
         const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read);

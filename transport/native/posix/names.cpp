@@ -45,7 +45,7 @@ int unlink_match(const Match& match, int dirfd, const char* path) {
 bool is_being_written(const Match& match) {
     struct stat st;
     if (describe_open(match, true, &st)) return true;
-    StepFile* written = find_open(match.name, true);
+    StepFile* written = find_open(match, true);
     if (written) close_step(written);
     return written != nullptr;
 }
@@ -174,7 +174,7 @@ void describe(const struct stat& st, struct statx* stx) {
 int stat_match(const Match& match, struct stat* st) {
     if (describe_open(match, true, st)) return 0;
     // HDF5's own driver or MPI-IO may be writing it.
-    if (StepFile* written = match.outport >= 0 ? find_open(match.name, true) : nullptr) {
+    if (StepFile* written = match.outport >= 0 ? find_open(match, true) : nullptr) {
         describe(written->eof(), written->identity(), wall_clock_ns(), st);
         close_step(written);
         return 0;

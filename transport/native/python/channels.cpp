@@ -96,7 +96,7 @@ WILKINS_API(int, wilkins_channels_produces(const char* name)) {
 // Another handle on the step of this name that the process is writing, or nullptr.
 WILKINS_API(StepFile*, wilkins_channels_written(const char* name)) {
     Match match;
-    return match_name(name, &match) ? find_open(match.name, true) : nullptr;
+    return match_name(name, &match) ? find_open(match, true) : nullptr;
 } WILKINS_OR(nullptr)
 
 // Memory for bytes of the step that the program will write all of.

@@ -29,7 +29,7 @@ void sweep_dead_writers(Process& p, int source_index) {
 // Goes on with a file of this task that rests. nullptr with ENOENT: there is none.
 StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     Process& p = process();
-    const uint64_t place = hash_place(match.name);
+    const uint64_t place = place_of(match);
     int index;
     uint64_t stamp;
     {
@@ -57,7 +57,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     }
     Mapping mapping;
     *error = p.arenas->map(index, true, &mapping);
-    StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name);
+    StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name, place);
     if (file) {
         if (empty) file->set_eof(0);
         return file;
@@ -88,7 +88,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
     const int source_index = port.first_source + p.context.rank;
-    const uint64_t place = hash_place(match.name);
+    const uint64_t place = place_of(match);
     if (disk::is_directory(match.name)) {
         *error = EISDIR;
         return nullptr;
@@ -218,7 +218,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         WILKINS_FAULT_POINT("create.emptied");
         slot.touched.store(0);
     }
-    StepFile* file = *error ? nullptr : make_file(role, index, mapping, stamp, match.name);
+    StepFile* file = *error ? nullptr : make_file(role, index, mapping, stamp, match.name, place);
     if (!file) {
         if (!*error) *error = ENOMEM;
         give_up(p, index, stamp);

@@ -220,7 +220,7 @@ void keep(const Board& board, int port, int rank, uint64_t sequence, const char*
 bool is_directory(const char* name) {
     const int saved = errno;
     struct stat st;
-    const bool found = stat(name, &st) == 0 && S_ISDIR(st.st_mode);
+    const bool found = raw::stat(name, &st) == 0 && S_ISDIR(st.st_mode);
     errno = saved;
     return found;
 }

@@ -33,8 +33,7 @@ void delist(StepFile::State* state) {
     if (state->next) state->next->previous = state->previous;
 }
 
-}  // namespace
-
+// Of the absolute path.
 uint64_t hash_place(const char* name) {
     char folder[PATH_MAX];
     if (name[0] == '/' || !getcwd(folder, sizeof(folder))) return hash_text(name);
@@ -44,6 +43,13 @@ uint64_t hash_place(const char* name) {
     whole[n] = '/';
     strcpy(whole + n + 1, name);
     return hash_text(normalise(whole, clean, sizeof(clean)) ? clean : whole);
+}
+
+}  // namespace
+
+uint64_t place_of(const Match& match) {
+    if (match.place == 0) match.place = hash_place(match.name);
+    return match.place;
 }
 
 void note_cwd(const Board& board, SlotRecord& slot) {
@@ -57,7 +63,7 @@ void note_cwd(const Board& board, SlotRecord& slot) {
     slot.cwds = source.cwds;
 }
 
-StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name) {
+StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name, uint64_t place) {
     auto* state = new (std::nothrow) StepFile::State();
     auto* file = new (std::nothrow) StepFile();
     if (!state || !file) {
@@ -70,7 +76,7 @@ StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identi
     state->mapping = mapping;
     state->identity = identity;
     state->process = process().board.self();
-    state->place = hash_place(name);
+    state->place = place ? place : hash_place(name);
     strncpy(state->name, name, sizeof(state->name) - 1);
     file->state = state;
     enlist(state);
@@ -106,8 +112,8 @@ StepFile* also_far(const StepFile::State& state, std::unique_lock<std::mutex>& g
 
 }  // namespace
 
-StepFile* find_open(const char* name, bool written) {
-    const uint64_t place = hash_place(name);
+StepFile* find_open(const Match& match, bool written) {
+    const uint64_t place = place_of(match);
     StepFile::State* found = nullptr;
     std::unique_lock<std::mutex> guard(open_mutex);
     for (StepFile::State* s = open_files; s && !found; s = s->next) {
@@ -128,7 +134,7 @@ StepFile* find_open(const char* name, bool written) {
     const StepToken token = {found->slot, found->slot, found->identity};
     guard.unlock();
     int error = 0;
-    StepFile* file = attach_step(token, written, name, &error);
+    StepFile* file = attach_step(token, written, match.name, &error);
     if (file && !written) file->state->again = true;
     return file;
 }

@@ -52,7 +52,7 @@ bool may_remove_file(const Match& match) {
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
     Process& p = process();
     if (on_disk(match)) return disk::look(match.name, size, identity, published_ns);
-    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
+    const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
     Board::Lock lock(p.board);
     int index = -1;
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, match.name, false) == First::wait) {
@@ -70,7 +70,7 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
 
 int remove_step(const Match& match) {
     Process& p = process();
-    const uint64_t place = match.outport >= 0 ? hash_place(match.name) : 0;
+    const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
     bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
@@ -90,7 +90,7 @@ int delete_file(const Match& match) {
 
 int begin_again(const Match& match) {
     Process& p = process();
-    const uint64_t place = hash_place(match.name);
+    const uint64_t place = place_of(match);
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
     queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, 0);
@@ -100,7 +100,7 @@ int begin_again(const Match& match) {
 
 void withdraw_step(const Match& match) {
     const Process& p = process();
-    const uint64_t place = hash_place(match.name);
+    const uint64_t place = place_of(match);
     Board::Lock lock(p.board);
     queue::remove_own(p.board, match.outport, match.name, place, true);
 }
@@ -137,7 +137,7 @@ namespace {
 // Gives a file that rests another name, on disk too. False: no such file rests; else *error is 0 or an errno.
 bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
     const Board& board = p.board;
-    const uint64_t place = hash_place(from.name), new_place = hash_place(to.name);
+    const uint64_t place = place_of(from), new_place = place_of(to);
     const Folder folder = folder_of(to.name);
     note_begun(p, to.outport, to.name, folder);
     Board::Lock lock(board);

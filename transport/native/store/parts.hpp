@@ -5,11 +5,14 @@
 
 namespace wilkins {
 
-uint64_t hash_place(const char* name);
+// The hash of the absolute path: where the process is, is asked once for a match, which is of one call.
+uint64_t place_of(const Match& match);
+
 
 // The step's name is that of a file as seen from the process's folder now. Call with the lock held.
 void note_cwd(const Board& board, SlotRecord& slot);
-StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name);
+// `place`: that of the name, if it is known.
+StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identity, const char* name, uint64_t place = 0);
 void free_file(StepFile* file);
 
 // A step that the launcher has given up (its program was said to have ended) is no longer this process's to finish.

@@ -88,7 +88,7 @@ int too_many_open(const Process& p, const char* name) {
     return EMFILE;
 }
 
-StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
+StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uint64_t place) {
     Process& p = process();
     WILKINS_FAULT_POINT("open.before-map");
     Mapping mapping;
@@ -98,7 +98,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error) {
     // Where address space is limited, a mapping may be shorter than a step.
     if (!*error && p.board.slot(index).size.load() > mapping.length) *error = ENOMEM;
     if (!*error) *error = open_to(mapping, p.board.slot(index).size.load());
-    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name);
+    StepFile* file = *error ? nullptr : make_file(Role::reader, index, mapping, stamp, name, place);
     if (file) {
         file->state->published = p.board.slot(index).published_stamp;
         file->state->lent = lent;
@@ -199,7 +199,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         stamp = board.slot(index).stamp;
         strcpy(name, match.name);
     }
-    return open_held(index, stamp, name, error);
+    return open_held(index, stamp, name, error, match.place);
 }
 
 namespace {
@@ -229,7 +229,7 @@ StepFile* read_disk(const char* name, int* error) {
 StepFile* reread_own(const Match& match, int* error) {
     Process& p = process();
     if (disk::has_files(p.board, match.outport)) return read_disk(match.name, error);
-    const uint64_t place = hash_place(match.name);
+    const uint64_t place = place_of(match);
     int index;
     uint64_t stamp = 0;
     bool known = false;
@@ -251,7 +251,7 @@ StepFile* reread_own(const Match& match, int* error) {
                             "'queue' of the port keeps more steps, 'mode: both' keeps every file on disk");
         return nullptr;
     }
-    return open_held(index, stamp, match.name, error);
+    return open_held(index, stamp, match.name, error, place);
 }
 
 namespace {

@@ -53,10 +53,10 @@ struct StepFile::State {
 
 // A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if
 // there is none.
-StepFile* find_open(const char* name, bool written);
+StepFile* find_open(const Match& match, bool written);
 
 // Maps a published step that this rank has just taken a hold on; without success the hold ends.
-StepFile* open_held(int slot, uint64_t stamp, const char* name, int* error);
+StepFile* open_held(int slot, uint64_t stamp, const char* name, int* error, uint64_t place = 0);
 
 // Counts one write to a dataset of the file of this name, which this process has open for writing. True for every
 // `every`-th.

@@ -22,6 +22,7 @@ struct Match {
     int inport = -1;          // likewise for consuming it
     bool made = false;        // no port's: the task makes a file of its own that is called like one of an in-port's, for the first time
     char name[kNameMax] = {}; // normalised: no "./", no "//", no "a/../"
+    mutable uint64_t place = 0;  // once it was asked for (see place_of)
 };
 
 // What a program asks for when it opens a name.
