@@ -82,6 +82,8 @@ public:
         void write_events() { events_kept_ = 0; }
         // If this thread holds a lock: keeps a line for the log until that is released.
         static bool keep_line(const char* file, const char* line, size_t length);
+        // If this thread holds the board's lock: wakes those who sleep at the port when that is released, as they need it first.
+        static bool wake_later(const Board& board, int port);
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
 
@@ -97,6 +99,9 @@ public:
         std::string lines_;
         const char* log_file_ = nullptr;
         Lock* outer_ = nullptr;
+        static constexpr int kMostRung = 16;
+        int rung_[kMostRung];
+        int rings_ = 0;
     };
 
     // Room beyond the tables, for what nobody can count before (see board/annex.cpp). Call with the lock held. `extend` gives a
