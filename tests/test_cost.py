@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import re
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,28 @@ def test_a_warm_step_faults_no_page(tmp_path: Path, board: Board, program: Path,
         check=True,
     )
     assert int(ran.stdout.split(":")[1]) < MANY / 10
+
+
+def test_a_program_looks_at_its_own_part_of_the_board(tmp_path: Path, program: Path) -> None:
+    """Whether a run has few tasks or many: the memory that each of many touches would be mapped, and be unmapped, by all."""
+
+    def faults(tasks: int) -> int:
+        board = Board.create(
+            [BoardTask(f"loop-{k}", 1) for k in range(tasks)],
+            [BoardPort(k, way, "step-*.h5") for k in range(tasks) for way in ("out", "in")],
+            [BoardChannel(2 * k, 2 * k + 1, 1, 2, "block", 1) for k in range(tasks)],
+            log=tmp_path / "layer.log",
+        )
+        try:
+            environment = {**os.environ, **board.environment(tasks // 2, 0)}
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+            subprocess.run([program, "4", "1024"], cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE)
+            return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
+        finally:
+            board.remove()
+
+    few = faults(2)
+    assert faults(300) - few <= 40
 
 
 def test_a_byte_is_copied_in_and_out(tmp_path: Path, board: Board, program: Path) -> None:

@@ -35,18 +35,20 @@ bool is_ours(const void* address) {
     return address >= base && address < base + known;
 }
 
-void* resolve(const char* name, const void* caller) {
+Scope::Scope(const void* caller) {
     Dl_info info;
     struct link_map* map = nullptr;
-    void* found = nullptr;
-    if (caller && dladdr1(caller, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) && map) {
-        // The program itself has an empty name; its own scope is the global one.
-        const char* path = map->l_name && map->l_name[0] ? map->l_name : nullptr;
-        if (void* handle = path ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : nullptr) {
-            found = dlsym(handle, name);
-            dlclose(handle);
-        }
-    }
+    if (!caller || !dladdr1(caller, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !map) return;
+    // The program itself has an empty name; its own scope is the global one.
+    if (map->l_name && map->l_name[0]) library_ = dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+Scope::~Scope() {
+    if (library_) dlclose(library_);
+}
+
+void* Scope::find(const char* name) const {
+    void* found = library_ ? dlsym(library_, name) : nullptr;
     if (found && is_ours(found)) found = nullptr;
     if (!found) found = dlsym(RTLD_NEXT, name);
     return found && is_ours(found) ? nullptr : found;

@@ -3,9 +3,24 @@
 
 namespace wilkins {
 
-// The address of `name` as seen from the library that contains `caller` (a return address): its own dependencies first,
-// then the global order behind this library. Never returns a function of this library. nullptr if there is none.
-void* resolve(const char* name, const void* caller);
+// What is seen from the library that contains `caller` (a return address). To find that takes a search of its symbols: many names are
+// looked up in one scope.
+class Scope {
+public:
+    explicit Scope(const void* caller);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+    // The address of `name`: in the library and its own dependencies first, then in the global order behind this library. Never a
+    // function of this library. nullptr if there is none.
+    void* find(const char* name) const;
+
+private:
+    void* library_ = nullptr;
+};
+
+inline void* resolve(const char* name, const void* caller) { return Scope(caller).find(name); }
 
 // The C library's own function behind ours.
 void* resolve_libc(const char* name);

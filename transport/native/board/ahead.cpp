@@ -99,7 +99,7 @@ void each_source(const Board& board, int port, Visit visit) {
 
 uint64_t held(const Board& board, int port) {
     uint64_t bytes = 0;
-    if (board.head().ahead_works.load(std::memory_order_relaxed))
+    if (board.head().ahead_offered.load(std::memory_order_acquire))
         each_source(board, port, [&](int s) {
             for (const Spare& spare : board.source(s).ahead.spares)
                 if (Offer::of(spare).state == State::offered) bytes += spare.size.load();

@@ -289,8 +289,24 @@ int claim_part(const Mapping& mapping, uint64_t block, uint64_t begin, uint64_t 
 }
 
 Arenas* Arenas::make(const Board& board) {
-    std::unique_ptr<Kept[]> mappings(new (std::nothrow) Kept[static_cast<size_t>(board.head().slots)]);
-    return mappings ? new (std::nothrow) Arenas(board, std::move(mappings)) : nullptr;
+    // (Zeroed memory that is not looked at takes none.)
+    Places places(static_cast<std::atomic<Kept*>*>(calloc(static_cast<size_t>(board.head().slots), sizeof(std::atomic<Kept*>))), free);
+    return places || board.head().slots == 0 ? new (std::nothrow) Arenas(board, std::move(places)) : nullptr;
+}
+
+Arenas::~Arenas() {
+    for (int s = 0; s < board_.head().slots; ++s) delete places_[static_cast<size_t>(s)].load();
+}
+
+// nullptr: there is no memory for it.
+Arenas::Kept* Arenas::kept(int slot) {
+    std::atomic<Kept*>& place = places_[static_cast<size_t>(slot)];
+    Kept* found = place.load(std::memory_order_acquire);
+    if (found) return found;
+    Kept* const fresh = new (std::nothrow) Kept();
+    if (!fresh || place.compare_exchange_strong(found, fresh, std::memory_order_acq_rel)) return fresh;
+    delete fresh;
+    return found;
 }
 
 int Arenas::open(int slot, bool writable) const {
@@ -361,8 +377,7 @@ int Arenas::map_bytes(int slot, bool writable, Mapping* out) const {
 
 // Maps the table of grains anew, since it is too short for so many. (One for all that an arena could become would take a good part of
 // the addresses that a limit leaves: ulimit -v.) `make`: gives them memory, too.
-int Arenas::extend_grains(int slot, uint64_t needed, bool make) {
-    Kept& kept = mappings_[static_cast<size_t>(slot)];
+int Arenas::extend_grains(int slot, Kept& kept, uint64_t needed, bool make) {
     const uint64_t have = kept.grains_table.load(std::memory_order_relaxed), mapped = kept.grains_mapped.load(std::memory_order_relaxed);
     const uint64_t goal = (std::max(needed, board_.slot(slot).reserved.load() / kGrain) + 4095) / 4096 * 4096;
     if (make && limited_table(goal)) return EFBIG;
@@ -391,30 +406,32 @@ int Arenas::extend_grains(int slot, uint64_t needed, bool make) {
 }
 
 int Arenas::grains(int slot, uint64_t block, bool make, Entry** out) {
-    Kept& kept = mappings_[static_cast<size_t>(slot)];
+    Kept* const kept = this->kept(slot);
+    if (!kept) return ENOMEM;
     const uint64_t needed = (block + 1) * kGrains;
     const auto lacks = [&] {
-        return kept.grains_mapped.load(std::memory_order_acquire) < needed || (make && kept.grains_table.load(std::memory_order_relaxed) < needed);
+        return kept->grains_mapped.load(std::memory_order_acquire) < needed || (make && kept->grains_table.load(std::memory_order_relaxed) < needed);
     };
     if (lacks()) {
         std::lock_guard<std::mutex> guard(mutex_);
         if (lacks())
-            if (const int error = extend_grains(slot, needed, make)) return error;
+            if (const int error = extend_grains(slot, *kept, needed, make)) return error;
     }
-    *out = kept.grains.load(std::memory_order_acquire) + block * kGrains;
+    *out = kept->grains.load(std::memory_order_acquire) + block * kGrains;
     return 0;
 }
 
 int Arenas::map(int slot, bool writable, Mapping* out) {
     std::lock_guard<std::mutex> guard(mutex_);
-    Mapping& kept = mappings_[static_cast<size_t>(slot)];
-    const bool enough = kept.blocks && (kept.writable || !writable);
+    Mapping* const kept = this->kept(slot);
+    if (!kept) return ENOMEM;
+    const bool enough = kept->blocks && (kept->writable || !writable);
     if (!enough) {
-        if (int error = map_table(slot, writable, &kept)) return error;
-        kept.bytes = nullptr;  // a mapping that could only be read stays, for those who still do
+        if (int error = map_table(slot, writable, kept)) return error;
+        kept->bytes = nullptr;  // a mapping that could only be read stays, for those who still do
     }
-    *out = kept;
-    if (kept.bytes) return 0;
+    *out = *kept;
+    if (kept->bytes) return 0;
     if (int error = map_bytes(slot, writable, out)) return error;
     if (!keeps(slot)) {
         out->kept = false;
@@ -424,16 +441,16 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
         out->arenas = this;
         out->slot = slot;
     }
-    static_cast<Mapping&>(kept) = *out;
+    *kept = *out;
     return 0;
 }
 
 int Arenas::find(const void* address, Mapping* out) {
     std::lock_guard<std::mutex> guard(mutex_);
     for (int s = 0; s < board_.head().slots; ++s) {
-        const Mapping& kept = mappings_[static_cast<size_t>(s)];
-        if (!kept.bytes || address < kept.bytes || address >= kept.bytes + kept.length) continue;
-        *out = kept;
+        const Mapping* const kept = places_[static_cast<size_t>(s)].load();
+        if (!kept || !kept->bytes || address < kept->bytes || address >= kept->bytes + kept->length) continue;
+        *out = *kept;
         return s;
     }
     return -1;
@@ -454,7 +471,9 @@ void Arenas::account(SlotRecord& slot, uint64_t bytes) {
 }
 
 int Arenas::reserve_table(int slot, uint64_t size) {
-    std::atomic<uint64_t>& have = mappings_[static_cast<size_t>(slot)].table;
+    Kept* const kept = this->kept(slot);
+    if (!kept) return ENOMEM;
+    std::atomic<uint64_t>& have = kept->table;
     if (size <= have.load(std::memory_order_relaxed)) return 0;
     char path[PATH_MAX];
     arena_path(board_, slot, ".blocks", path, sizeof(path));
@@ -477,6 +496,7 @@ int Arenas::reserve(int index, uint64_t size) {
             if (port.cap && port.used + (goal - before) + ahead::held(board_, board_.source(slot.source).port) > port.cap) return EDQUOT;
             account(slot, goal);
         }
+        ++board_.head().reserving;
     }
     WILKINS_FAULT_POINT("reserve.accounted");
     char path[PATH_MAX];
@@ -487,12 +507,14 @@ int Arenas::reserve(int index, uint64_t size) {
     if (error == EDQUOT) error = ENOSPC;  // a quota of the disk is no cap of the port
     if (error) {
         Board::Lock lock(board_);
+        --board_.head().reserving;
         if (slot.accounted == goal) account(slot, before);
         return error;
     }
     WILKINS_FAULT_POINT("reserve.allocated");
     while (have < goal && !slot.reserved.compare_exchange_weak(have, goal)) {}
     Board::Lock lock(board_);
+    --board_.head().reserving;
     note_peak();
     return 0;
 }
@@ -502,7 +524,7 @@ void Arenas::note_peak() {
     BoardRecord& head = board_.head();
     uint64_t taken = head.memory + ahead::held(board_, -1);
     if (taken <= head.memory_peak) return;
-    for (int s = 0; s < head.slots; ++s) {
+    for (int s = 0; head.reserving > 0 && s < head.slots; ++s) {
         const SlotRecord& slot = board_.slot(s);
         const uint64_t reserved = slot.reserved.load();
         if (slot.accounted > reserved && board_.port(board_.source(slot.source).port).habits.mode != Mode::file)

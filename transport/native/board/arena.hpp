@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
@@ -51,6 +52,7 @@ class Arenas {
 public:
     // nullptr: there is no memory for it.
     static Arenas* make(const Board& board);
+    ~Arenas();
 
     // The mapping of a slot, made on first use, or every time if it is a file on disk: that is another one for every step.
     // Returns 0 or an errno.
@@ -91,13 +93,17 @@ private:
         std::atomic<uint64_t> grains_table{0};   // and those that are known to have memory
     };
 
-    Arenas(const Board& board, std::unique_ptr<Kept[]> mappings) : board_(board), mappings_(std::move(mappings)) {}
+    // Of each slot, once it is used: most of a run's are others'.
+    using Places = std::unique_ptr<std::atomic<Kept*>[], decltype(&free)>;
+
+    Arenas(const Board& board, Places places) : board_(board), places_(std::move(places)) {}
+    Kept* kept(int slot);
     int reserve_table(int slot, uint64_t size);
     int make_table(int slot, int* fd) const;
     void cut_leftovers(int slot) const;
     uint64_t account_for_adopted(int slot, uint64_t bytes);
     int map_table(int slot, bool writable, Mapping* kept) const;
-    int extend_grains(int slot, uint64_t needed, bool make);
+    int extend_grains(int slot, Kept& kept, uint64_t needed, bool make);
     int map_bytes(int slot, bool writable, Mapping* out) const;
     bool on_disk(int slot) const;
     uint64_t room(int slot) const;
@@ -107,7 +113,7 @@ private:
 
     const Board& board_;
     std::mutex mutex_;
-    std::unique_ptr<Kept[]> mappings_;
+    Places places_;
 };
 
 // Blocks of an arena's table, and grains of a block that is kParted. Of a step that is lent: kAbsent, not here yet.

@@ -458,6 +458,9 @@ int create_board(const char* folder, const BoardPlan& plan) {
         const auto& mine = links[static_cast<size_t>(p)];
         PortRecord& port = port_table[p];
         port.task = from.task;
+        TaskRecord& task = task_table[from.task];
+        if (task.last_port == 0) task.first_port = p;
+        task.last_port = p + 1;
         port.direction = from.direction;
         copy_text(port.pattern, sizeof(port.pattern), from.pattern);
         copy_text(port.stands, sizeof(port.stands), from.stands);

@@ -68,11 +68,8 @@ void attach() {
     p.board.introduce(index, rank);
     p.rank_index = p.board.task(index).first_rank + rank;
     if (const char* const here = getenv("WILKINS_RANKS")) p.first_here = atoi(here);
-    for (int i = p.board.head().ports - 1; i >= 0; --i) {
-        if (p.board.port(i).task != index) continue;
-        p.first_port = i;
-        if (!p.last_port) p.last_port = i + 1;
-    }
+    p.first_port = p.board.task(index).first_port;
+    p.last_port = p.board.task(index).last_port;
     p.start = p.board.task(index).folder;
     if (p.start.none()) p.start = folder_of("");  // the plan did not say
     fault::configure(p.task_name(), p.told_rank());

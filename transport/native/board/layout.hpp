@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 35;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 36;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -90,6 +90,8 @@ struct TaskRecord {
     std::atomic<uint32_t> uses_links;  // symbolic links that lead to steps lie in its folder, or were made in this run
     int32_t nprocs;
     int32_t first_rank;  // of its ranks, in the rank table
+    int32_t first_port;  // its ports lie from here
+    int32_t last_port;   // to before here
     TaskState state;
     uint32_t starts;
     uint32_t one_step;  // started for one step: a fixed name means that step, however often it is opened
@@ -497,8 +499,11 @@ struct BoardRecord {
     uint64_t reserve;  // address space per arena
     uint64_t memory;
     uint64_t memory_peak;
+    uint32_t reserving;    // calls that are taking memory that is counted already: those that have died stay in it
+    std::atomic<uint32_t> leaves;  // in this run a step was left to processes that may still write it (see store/inherited.hpp)
     std::atomic<uint32_t> ahead_bell;   // futex: rung when memory may be made ready for another arena
     std::atomic<uint32_t> ahead_works;  // somebody listens to it
+    std::atomic<uint32_t> ahead_offered;  // some was
     std::atomic<uint32_t> ahead_short;  // shared memory was: none is made ready any more
     uint32_t segments;  // of the annex
     struct { uint64_t size, used; } annex[kSegments];

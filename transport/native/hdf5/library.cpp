@@ -24,21 +24,21 @@ thread_local bool current_exclusive = false;
 thread_local Hdf5* current_library = nullptr;
 
 template <class F>
-bool look_up(F& function, const char* name, const void* near) {
-    function = reinterpret_cast<F>(resolve(name, near));
+bool look_up(F& function, const char* name, const Scope& near) {
+    function = reinterpret_cast<F>(near.find(name));
     return function != nullptr;
 }
 
 // An id that the library keeps in a variable. An executable that uses the variable has a copy of its own, in which the library
 // then works too (a copy relocation): the library's instance stays as it was before HDF5 was opened.
-bool look_up_id(const hid_t*& id, const char* name, const void* near) {
+bool look_up_id(const hid_t*& id, const char* name, const Scope& near) {
     if (look_up(id, name, near) && *id > 0) return true;
     const void* copy = dlsym(RTLD_DEFAULT, name);
     if (copy) id = static_cast<const hid_t*>(copy);
     return id != nullptr;
 }
 
-bool fill(Hdf5& lib, const void* at) {
+bool fill(Hdf5& lib, const Scope& at) {
     // Everything is looked up from inside the library itself, so that another HDF5 in the process cannot answer.
     const bool whole = look_up(lib.open, "H5open", at) && look_up(lib.get_libversion, "H5get_libversion", at) &&
                        look_up(lib.register_driver, "H5FDregister", at) && look_up(lib.is_valid, "H5Iis_valid", at) &&
@@ -121,7 +121,7 @@ Hdf5 libraries[kMostLibraries];
 int count = 0;
 
 // Flushes the library's files that lead to steps.
-bool flush_files(const void* near, const char* but) {
+bool flush_files(const Scope& near, const char* but) {
     constexpr hid_t everywhere = 0x1f;  // H5F_OBJ_ALL, in the place of a file
     constexpr unsigned files = 1;       // H5F_OBJ_FILE
     constexpr int most = 256;
@@ -157,7 +157,7 @@ bool flush_open_files(const char* but) {
     }
     bool flushed = true;
     for (int k = 0; k < n; ++k)
-        if (known[k]) flushed = flush_files(known[k], but) && flushed;
+        if (known[k]) flushed = flush_files(Scope(known[k]), but) && flushed;
     return flushed;
 }
 
@@ -170,7 +170,7 @@ Hdf5* hdf5_of(const void* caller) {
     if (count == kMostLibraries) return nullptr;
     Hdf5& lib = libraries[count++];
     lib.identity = identity;
-    if (!fill(lib, identity)) lib.open = nullptr;
+    if (!fill(lib, Scope(identity))) lib.open = nullptr;
     return lib.open ? &lib : nullptr;
 }
 

@@ -214,6 +214,7 @@ private:
         spare.ready.store(0);
         spare.size.store(size);
         const uint64_t offered = Offer{number, State::offered}.word();
+        board_.head().ahead_offered.store(1);
         spare.offer.store(offered, std::memory_order_release);
         uint64_t at = 0;
         while (at < size && !over() && spare.offer.load(std::memory_order_acquire) == offered) {

@@ -203,6 +203,7 @@ bool is_of(const Board& board, const SlotRecord& slot, int task) {
 
 // Has the task (-1: any) left steps to other processes?
 bool any_inherited(const Board& board, int task) {
+    if (!board.head().leaves.load()) return false;
     for (int k = 0; k < board.head().slots; ++k)
         if (board.slot(k).inherited && is_of(board, board.slot(k), task)) return true;
     return false;

@@ -143,7 +143,7 @@ void forget_looks(const Board& board, int index) {
         rank.vain.looks = rank.vain.shown = 0;
         for (uint32_t& process : rank.came) process = 0;
     }
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         port.again = 0;

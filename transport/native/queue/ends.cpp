@@ -99,7 +99,7 @@ void task_started(const Board& board, int index, bool one_step) {
         for (Member& member : board.rank(r).members) member = {};
     }
     bool first = true;  // until a step of some in-port was read, only the first one's are waited for
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         port.ahead = 0;
@@ -153,7 +153,7 @@ void align_marks(const Board& board, const PortRecord& port) {
 // A program that was started for a step and has opened none has left that one out: it is not started for it again.
 void pass_over(const Board& board, int index) {
     if (!board.task(index).one_step || steps_opened(board, index) > 0) return;
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
         const PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in || port.started_for == 0) continue;
         const int slot = next_step(board, p);
@@ -172,7 +172,7 @@ struct Last {
 
 Last last_opened(const Board& board, int task, int reader) {
     Last last;
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(task).first_port; p < board.task(task).last_port; ++p) {
         const PortRecord& port = board.port(p);
         if (port.task != task || port.direction != Direction::in) continue;
         for (int k = 0; k < port.links; ++k) {
@@ -257,7 +257,7 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         if (slot.state == SlotState::writing) clear_slot(board, s);
     }
     if (!final && clean) pass_over(board, index);
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
         PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         port.started_for = 0;

@@ -35,7 +35,7 @@ uint64_t begin_listing(const Board& board, int index, int reader, bool whole) {
 ReadAsListed read_as_listed(const Board& board, int task) {
     ReadAsListed read = {false, false};
     bool later = false;
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(task).first_port; p < board.task(task).last_port; ++p) {
         const PortRecord& port = board.port(p);
         if (port.task != task || port.direction != Direction::in || in_order(port)) continue;
         read.some = read.some || port.read_listed > 0;

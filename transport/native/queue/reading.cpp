@@ -516,7 +516,7 @@ int next_step(const Board& board, int index) {
 
 uint32_t steps_opened(const Board& board, int index) {
     uint32_t most = 0;
-    for (int p = 0; p < board.head().ports; ++p) {
+    for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {
         const PortRecord& port = board.port(p);
         if (port.task != index || port.direction != Direction::in) continue;
         for (int k = 0; k < port.links; ++k) {

@@ -178,6 +178,7 @@ int leave(const StepFile* step, int fd) {
         raw::unlink(path.text);  // of a step that was cut off
         if (linkat(AT_FDCWD, from, AT_FDCWD, path.text, AT_SYMLINK_FOLLOW) != 0) return errno;
     }
+    board.head().leaves.store(1);
     board.slot(slot).inherited.store(1, std::memory_order_release);
     return 0;
 }
@@ -192,6 +193,7 @@ namespace {
 
 int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool waits) {
     int left = 0;
+    if (!board.head().leaves.load()) return 0;
     for (int k = 0; k < board.head().slots; ++k) {
         const SlotRecord& slot = board.slot(k);
         if (!is_left(slot) || (task >= 0 && board.port(board.source(slot.source).port).task != task)) continue;

@@ -68,7 +68,7 @@ void hint_at_looks(const Process& p, int inport, const char* name, const Look* n
 
 // The rank has got a step of an in-port: it goes on, although one of another in-port was not there when its task opened that a second time.
 void hint_at_opens(const Process& p, const char* name) {
-    for (int k = 0; k < p.board.head().ports; ++k) {
+    for (int k = p.first_port; k < p.last_port; ++k) {
         PortRecord& port = p.board.port(k);
         if (port.task != p.context.task || port.direction != Direction::in || !port.again) continue;
         port.again = 0;
@@ -344,7 +344,7 @@ StepFile* attach_step(const StepToken& token, bool writable, const char* name, i
             *error = too_many_open(p, name);
             return nullptr;
         } else {
-            for (int i = 0; i < p.board.head().ports; ++i) {
+            for (int i = p.first_port; i < p.last_port; ++i) {
                 const PortRecord& port = p.board.port(i);
                 if (port.task == p.context.task && port.direction == Direction::in)
                     queue::follow_lead(p.board, i, p.context.rank, token.slot);
