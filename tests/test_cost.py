@@ -78,7 +78,7 @@ def test_a_warm_step_takes_no_memory_from_the_kernel(tmp_path: Path, board: Boar
     # (Traces are written now and then.)
     names = {name for name, n in each.items() if n > 0.1}
     assert names <= {"getcwd", "newfstatat", "stat", "futex", "getpid", "brk"}, each
-    # HDF5 asks once for each file that it creates or opens, and the layer for each time that HDF5 opens one, and for the board.
+    # HDF5 asks for each file that it creates or opens, the layer whenever HDF5 opens one, and once for the board.
     assert each["getcwd"] <= 2 + 3 + 1, each
 
 
@@ -97,7 +97,7 @@ def test_a_warm_step_faults_no_page(tmp_path: Path, board: Board, program: Path,
 
 
 def test_a_program_looks_at_its_own_part_of_the_board(tmp_path: Path, program: Path) -> None:
-    """Whether a run has few tasks or many: the memory that each of many touches would be mapped, and be unmapped, by all."""
+    """Whether a run has few tasks or many: memory that each of many touches is mapped, and unmapped, by all of them."""
 
     def faults(tasks: int) -> int:
         board = Board.create(
