@@ -261,17 +261,18 @@ def test_a_folder_that_the_producer_has_yet_to_make(tmp_path: Path) -> None:
         folders.remove()
 
 
-def test_python_finds_its_modules_without_waiting(tmp_path: Path) -> None:
-    """Imports list the folder of the script, in which steps will lie: only the program's own listing waits."""
+@pytest.mark.parametrize("modules", ["made", "elsewhere"])
+def test_python_finds_its_modules_without_waiting(tmp_path: Path, modules: str) -> None:
+    """Imports list the folder of the script, in which steps will lie, and those of PYTHONPATH, in which they may, even
+    before there is an interpreter: only the program's own listing waits."""
     folders = Folders(tmp_path, "memory", "made")
     try:
-        (folders.work / "helper.py").write_text("VALUE = 5\n")
-        write_program(
-            folders.work / "read.py", "import helper\nprint(helper.VALUE, flush=True)\nimport os; os.listdir()\n"
-        )
-        reading = folders.start(1, sys.executable, "read.py")
-        assert reading.stdout is not None
-        assert reading.stdout.readline() == "5\n"
+        (tmp_path / modules).mkdir(exist_ok=True)
+        (tmp_path / modules / "helper.py").write_text("VALUE = 5\n")
+        write_program(folders.work / "read.py", "import helper, os\nos.mkdir(f'found-{helper.VALUE}')\nos.listdir()\n")
+        path = os.pathsep.join([str(tmp_path / modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+        reading = folders.start(1, "env", f"PYTHONPATH={path}", sys.executable, "read.py")
+        wait_for((folders.work / "found-5").exists, LIMIT, "the module is found")
         wait_for(lambda: folders.waits(1), LIMIT, "the program's own listing waits")
         folders.end()
         folders.finish(reading)

@@ -111,8 +111,9 @@ bool is_made_by_program(const void* caller) {
 bool is_import(const void* caller) {
     const Interpreter& python = interpreter();
     const char* name;
-    if (!python.complete() || !python.initialized() || !python.this_thread()) return false;
-    if (object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name)) return false;
+    if (!python.complete() || object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name)) return false;
+    if (!python.initialized()) return true;  // its first modules, from folders of PYTHONPATH: no program runs yet, or none any more
+    if (!python.this_thread()) return false;
     const int state = python.ensure();
     Asker asker = Asker::passes_on;
     void* frame = python.frame();
