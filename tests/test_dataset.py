@@ -349,7 +349,7 @@ def test_a_resumed_run_gives_exactly_the_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs(MPIEXEC, "python:mpi4py")
-@pytest.mark.usual("8")
+@pytest.mark.nightly
 @pytest.mark.parametrize("dies", [8, 9])
 def test_a_resumed_run_of_ranks_gives_exactly_the_rest(tmp_path: Path, dies: int) -> None:
     """Also where one of them was a step ahead of others when all saved."""

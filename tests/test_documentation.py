@@ -28,8 +28,8 @@ NEEDS = {
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
 
 
-LONG = {"guides/continual.md"}
-"""Pages that take a minute."""
+LONG = {"guides/continual.md", "learn/learning.md"}
+"""Pages that train, for half a minute or a minute."""
 
 
 def title(page: Path) -> str:

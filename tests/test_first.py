@@ -107,8 +107,13 @@ AGAIN = ": names fit a cycle if the answer to the first file has the name that s
     ("opens", "off", "told"),
     [
         (OPENS, 0, "; 'b1.h5', which it asks for now, is not there, but 'b0.h5' is" + AGAIN),
-        (OPENS + OPENS, 1, ", and it opens that name again: if it opens the file several times for each step, give "),
-        (OPENS, 1, ""),
+        pytest.param(
+            OPENS + OPENS,
+            1,
+            ", and it opens that name again: if it opens the file several times for each step, give ",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(OPENS, 1, "", marks=pytest.mark.nightly),
     ],
 )
 def test_a_cycle_that_first_does_not_begin_says_what_it_covers(flow: Workflow, opens: str, off: int, told: str) -> None:

@@ -446,6 +446,7 @@ def test_a_script_that_polls_for_what_will_not_come_is_ended(flow: Workflow) -> 
     assert "ended while polling" in ran.out + ran.err
 
 
+@pytest.mark.usual("print(step, flush=True)")
 @pytest.mark.parametrize("work", ["print(step, flush=True)", "sum(range(3 * 10**6))"])
 def test_a_program_that_does_more_than_poll_is_only_told_of(flow: Workflow, work: str) -> None:
     """One that writes or computes between its looks ends by itself."""
@@ -570,9 +571,9 @@ for i in range(4):
     ("name", "work"),
     [
         ("s_0.h5", "print(1, flush=True)"),
-        ("start.h5", "pass"),
+        pytest.param("start.h5", "pass", marks=pytest.mark.nightly),
         ("s_1.h5", "pass"),
-        ("s_0.h5", "os.path.exists('b.h5')"),
+        pytest.param("s_0.h5", "os.path.exists('b.h5')", marks=pytest.mark.nightly),
     ],
 )
 def test_a_poll_for_a_file_of_another_origin_is_not_ended(flow: Workflow, name: str, work: str) -> None:

@@ -163,6 +163,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.usual("alone")
 @pytest.mark.parametrize("kind", ["alone", "one job", "hosts"])
 def test_a_line_now_and_then_without_a_terminal(folder: Path, kind: str) -> None:
     """Here after a second and a half, else after a minute."""
@@ -200,6 +201,7 @@ def top(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.usual("alone", "hosts")
 @pytest.mark.parametrize("kind", ["alone", "one job", "hosts"])
 def test_top_once(folder: Path, kind: str) -> None:
     before = [str(MPIEXEC), "-n", "4"] if kind == "one job" else []

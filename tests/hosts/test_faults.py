@@ -38,7 +38,7 @@ def whole(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shape
     "fault",
     [
         Fault("pair", ("node1", "node0"), "relay", "node0", 1.5),
-        Fault("fan-out", ("node0", "node2", "node1"), "all", "node2", 2.0),
+        pytest.param(Fault("fan-out", ("node0", "node2", "node1"), "all", "node2", 2.0), marks=pytest.mark.nightly),
         pytest.param(Fault("fan-out", ("node2", "node0", "node1"), "cut", "node1", 2.0), marks=pytest.mark.nightly),
         pytest.param(Fault("ranks", ("node1", "node2", "node0"), "files", "node2", 2.5), marks=pytest.mark.nightly),
     ],

@@ -158,6 +158,7 @@ def same(found: Finished, wanted: list[str]) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi", "python:h5py")
+@pytest.mark.usual("bytes-3")
 @pytest.mark.parametrize(("case", "steps"), [("all", 1), ("bytes", 3)])
 def test_a_few(case: str, steps: int, tmp_path: Path) -> None:
     """Of each case, on three hosts."""

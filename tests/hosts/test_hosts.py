@@ -196,6 +196,7 @@ def test_a_killed_head_ends_the_run(rig: Rig, folder: Path) -> None:
         nothing_is_left(rig)
 
 
+@pytest.mark.nightly
 def test_a_host_that_is_cut_off_ends_its_programs_too(folder: Path) -> None:
     workflow(folder, SLOW)
     with Rig(2) as rig, started(rig, folder, hosts="node0:1,node1:1") as tree:
@@ -226,6 +227,7 @@ def test_nothing_of_it_needs_a_name_of_this_machine(rig: Rig, folder: Path) -> N
     nothing_is_left(rig)
 
 
+@pytest.mark.nightly
 def test_a_reader_that_waits_for_what_does_not_come_while_another_port_is_full(tmp_path: Path) -> None:
     """All steps of the one port have come, but not those of the other: the relay of the first one holds nothing up."""
     writes = "import h5py\nfor name in ('a0', *(f'b{k}' for k in range(9))): h5py.File(name + '.h5', 'w').close()"

@@ -269,6 +269,7 @@ def test_a_host_that_is_cut_off(tmp_path: Path) -> None:
             wait_for(partial(_is_clean, rig, host), 60, f"the end of all on {host}")
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("mpirun.openmpi", "h5pcc.openmpi")
 def test_a_job_is_gone_on_with(rig: Rig, tmp_path: Path) -> None:
     """A rank is killed, and another job on other hosts does the rest."""

@@ -266,6 +266,7 @@ def test_the_hosts_of_the_run_are_taken_if_no_others_are_named(tmp_path: Path) -
     assert not list(tmp_path.glob("wilkins-runs/*/hosts/*/kept"))
 
 
+@pytest.mark.nightly
 def test_a_host_that_goes_on_alone_is_waited_for(tmp_path: Path) -> None:
     """The head is killed, and a keeper stands still, which may still end what its programs do."""
     make(tmp_path, PAIR.replace("0.05", "0.3"), simulation=SIMULATION, sums=SUMS)

@@ -158,7 +158,7 @@ def test_lines_before_the_run_that_fail_end_the_job(slurm: Slurm, tmp_path: Path
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.usual("cancelled")
+@pytest.mark.nightly
 @pytest.mark.parametrize("ends", ["cancelled", "told"])
 def test_a_job_that_was_ended_goes_on_in_another(slurm: Slurm, tmp_path: Path, ends: str) -> None:
     """Cancelled, or told by a signal to its script, as it is before its time is over: the run ends in order."""
