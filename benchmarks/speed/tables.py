@@ -10,6 +10,7 @@ from .results import Results, Spread, spread
 from .scenes import (
     BESIDE,
     CORE,
+    CORE_BESIDE,
     CORE_H5PY,
     DISK,
     FOUR_TWO,
@@ -31,7 +32,7 @@ from .scenes import (
 )
 from .times import AGAIN, BLOCKED, FIRST, LATENCY, STREAM
 
-ORDER = (C, H5PY, VIEWS, MPI4PY, MPI_C, HAND, SHM, DISK, SST, CORE, CORE_H5PY, MEMCPY, BESIDE)
+ORDER = (C, H5PY, VIEWS, MPI4PY, MPI_C, HAND, SHM, DISK, SST, CORE, CORE_BESIDE, CORE_H5PY, MEMCPY, BESIDE)
 KINDS = (BLOCKED, LATENCY, STREAM)
 
 
