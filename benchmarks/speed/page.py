@@ -39,20 +39,26 @@ What was tried for goals that are not met:
   21 ms a step of 128 MiB each, three turns.
 - *Steps of Python*: HDF5 and h5py by themselves take most of what is not a copy; see HDF5's core driver in the
   tables.
-- *Small steps*: in a stream of 1 KiB, HDF5's own code takes six times the processor time of the layer's, in one of
-  1,000 datasets sixty times (`perf`, producer and consumer). A step makes twelve system calls in its producer, seven
-  of them `getcwd`, and seven in its consumer; those that took memory from the kernel and gave it back are gone.
-  Publishing 1 KiB from Python takes 310 us, 490 before: properties of files and datasets are made once.
+- *Small steps*: in a stream of 1 KiB, HDF5's own code takes six times the processor time of the layer's; in one of
+  1,000 datasets, where the layer takes 0.11 of 7.3 ms, sixty times (`perf`), and HDF5 takes a fifth longer while a
+  second program does the same beside it, as the consumer does. Of twelve system calls of a producer's step three are
+  gone, two more where programs have processors of their own, and all that took memory from the kernel and gave it
+  back. In its first twentieth of a second a stream of 1 KiB takes three times as long as later: on this virtual
+  machine the scheduler wakes the consumer on its producer's processor, though the other one is idle, and for so long
+  both share it (`perf sched`). Bound to a processor each (`taskset`), a step takes what one of files on /dev/shm does,
+  whose programs poll. Publishing 1 KiB from Python takes 310 us, 490 before: properties of files and datasets are
+  made once.
 - *First steps*: memory that is new to a program costs six to ten times a copy, by hand, too. It is made ready beside
   the start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own
   first file, 1.2 ms. A program that gets there earlier waits while its memory is being made ready (1.97 x before, at
   128 MiB). Huge pages on demand did not mend the first run's (below).
-- *Starting*: 318 ms at first, 178 before the last changes. The run itself takes 24, Python 16, what the launcher
-  imports of Python's modules and PyYAML 46, Wilkins' own modules 40 and 70 before: `dataclasses` compiles six
-  functions for each of 70 classes (those of `wilkins.values` share their methods), and expressions were compiled that
-  a run does not use. The structures of `msgspec` would take 17 to import (tried). Python took 15 ms to end; told to
-  leave its objects alone, 7. A workflow of 256 tasks waits for `exec`, 2 ms each, of programs that compete for two
-  cores; it made 98,304 system calls that woke nobody, now none.
+- *Starting*: 318 ms at first, 178 before data classes shared their methods (`dataclasses` compiles six functions for
+  each of 70) and expressions were compiled when they are used. The structures of `msgspec` would take 17 to import
+  (tried). Python took 15 ms to end; told to leave its objects alone, 7. What the launcher imports of Python's modules
+  and PyYAML takes 43, its own 24. Consumers in Python waited for the first file of their producer before they imported
+  anything, where `PYTHONPATH` is set. Each of 256 tasks looked through the board's records of all, which cost 1.3 ms
+  in it; a start and an end rang all bells, 98,304 system calls that woke nobody; and the names of 32 functions of HDF5
+  were searched for one by one.
 - *Parallel files*: with MPI-IO on a null device, that copies and does nothing else, HDF5 under MPICH takes longer
   than Wilkins does: each of its ten collectives lasts 8 ms, while ranks that wait spin through the slices of time of
   those they wait for. Where ranks share cores, Wilkins lets these calls sleep (115 ms before, under MPICH; 44 under
