@@ -280,6 +280,28 @@ def test_python_finds_its_modules_without_waiting(tmp_path: Path, modules: str) 
         folders.remove()
 
 
+AT_THE_END = """\
+import os
+class Listing:
+    def __del__(self, listdir=os.listdir, write=os.write):
+        write(1, ",".join(listdir(".")).encode())
+kept = Listing()
+kept.itself = kept
+"""
+
+
+def test_what_lists_while_python_ends_waits_too(tmp_path: Path) -> None:
+    """Finalisers are the program's."""
+    folders = Folders(tmp_path, "memory", "elsewhere")
+    try:
+        reading = folders.start(1, sys.executable, "-c", AT_THE_END)
+        wait_for(lambda: folders.waits(1), LIMIT, "the listing waits")
+        folders.write(1)
+        assert folders.finish(reading) == "plt0000.h5"
+    finally:
+        folders.remove()
+
+
 LIST_AND_READ = """\
 import glob
 import h5py

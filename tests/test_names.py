@@ -476,6 +476,32 @@ for turn in "xy":
     assert pair.steps_read() == 4
 
 
+IN_TWO_FOLDERS = """\
+import os, sys
+os.makedirs("sub/empty", exist_ok=True)
+def write(text):
+    with open("b.h5", "w") as file:
+        file.write(text)
+def read():
+    with open("b.h5") as file:
+        return file.read()
+os.chdir("sub")
+write("of sub")
+os.chdir("..")
+write("of here")
+print(read(), end=", ")
+os.chdir("sub")
+print(read(), end=", ")
+os.chdir("empty")
+print(os.path.exists("b.h5"))
+"""
+
+
+def test_one_relative_name_in_two_folders_is_of_two_files(pairs: Pairs) -> None:
+    pair = pairs("b.h5", queue=10)
+    assert pair.produce(sys.executable, "-c", IN_TWO_FOLDERS) == "of here, of sub, False\n"
+
+
 @pytest.mark.needs("gcc", "g++", "strace")
 def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> None:
     """As many system calls and allocations as without the layer."""

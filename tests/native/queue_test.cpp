@@ -18,6 +18,15 @@ using test::Scratch;
 
 namespace {
 
+// Opens and closes; the sequence number of the step, -1 if there is none yet, -2 if it will not come.
+int read_by(const Board& board, int inport, const char* name, int reader) {
+    const queue::Found found = queue::find(board, inport, reader, name);
+    if (found.passed) return -2;
+    if (found.slot < 0) return -1;
+    queue::take(board, inport, reader, found);
+    return static_cast<int>(board.slot(found.slot).sequence);
+}
+
 // A board of one producer with `writers` ranks and one consumer with `readers` ranks.
 struct Pair {
     Pair(const char* out, const char* in, int writers, int readers, unsigned every, unsigned queue_depth, WhenFull when, Habits out_habits = {},
@@ -26,10 +35,14 @@ struct Pair {
         plan.tasks = {{"sim", writers}, {"look", readers}};
         plan.ports = {{0, Direction::out, out, 0, out_habits}, {1, Direction::in, in, 0, in_habits}};
         plan.channels = {{0, 1, every, queue_depth, when, readers, false, offset}};
+        begin(plan);
+    }
+    explicit Pair(const BoardPlan& plan) { begin(plan); }
+
+    void begin(const BoardPlan& plan) {
         CHECK(create_board(scratch.path.c_str(), plan) == 0);
         CHECK(board.attach(scratch.path.c_str()) == 0);
-        queue::task_started(board, 0);
-        queue::task_started(board, 1);
+        for (int t = 0; t < board.head().tasks; ++t) queue::task_started(board, t);
     }
 
     // Writes and publishes a step of the given rank. False if there is no room.
@@ -46,14 +59,7 @@ struct Pair {
         return true;
     }
 
-    // Opens and closes; the sequence number of the step, -1 if there is none yet, -2 if it will not come.
-    int read(const char* name, int reader = 0) {
-        const queue::Found found = queue::find(board, 1, reader, name);
-        if (found.passed) return -2;
-        if (found.slot < 0) return -1;
-        queue::take(board, 1, reader, found);
-        return static_cast<int>(board.slot(found.slot).sequence);
-    }
+    int read(const char* name, int reader = 0) { return read_by(board, 1, name, reader); }
 
     Scratch scratch;
     Board board;
@@ -360,6 +366,27 @@ void restarts() {
     CHECK(queue::steps_opened(p.board, 1) == 0);
     CHECK(p.read("out.h5", 1) == 1);  // its ranks move on together
     CHECK(p.read("out.h5", 0) == 1);
+}
+
+// What comes again is the step that the failed program itself has opened last, whatever others have opened since.
+void given_again_beside_others() {
+    Habits again;
+    again.reads_again = 1;
+    BoardPlan plan;
+    plan.tasks = {{"sim", 2}, {"look", 1}, {"other", 1}};
+    plan.ports = {{0, Direction::out, "*.h5", 0}, {1, Direction::in, "*.h5", 0, again}, {2, Direction::in, "*.h5", 0, again}};
+    for (const int inport : {1, 2}) plan.channels.push_back({0, inport, 1, 4, WhenFull::block, 1});
+    Pair p(plan);
+    CHECK(p.write("a0.h5", 0) && p.write("b0.h5", 1) && p.write("b1.h5", 1));
+    CHECK(p.read("a0.h5") == 0 && p.read("b0.h5") == 0 && read_by(p.board, 2, "a0.h5", 0) == 0);
+    CHECK(queue::give_again(p.board, 1));
+    queue::task_exited(p.board, 1, false, false);
+    queue::task_started(p.board, 1);
+    const auto is_next = [&](const char* name) {
+        const queue::Found found = queue::find(p.board, 1, 0, name);
+        return found.slot >= 0 && found.unread;
+    };
+    CHECK(is_next("b0.h5") && is_next("b1.h5") && !is_next("a0.h5"));
 }
 
 // A program that waits to list the whole series: no queue bounds it, and what was read stays until it is whole.
@@ -878,6 +905,7 @@ int main() {
     made_again();
     made_again_of_some();
     given_again();
+    given_again_beside_others();
     a_whole_series();
     read_as_listed();
     listings_of_ranks();

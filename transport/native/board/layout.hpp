@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 36;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 37;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -341,6 +341,7 @@ struct Mark {
     uint32_t keep;    // what that step still is to the reader: a Kept
     uint32_t opened;  // steps opened since the task's last start
     uint32_t opens;   // of the step opened last
+    uint64_t opened_at;  // when that was, as BoardRecord::opens counts
 };
 
 // A file with memory that is made ready for an arena before a step asks for it (see board/ahead.hpp). All that processes of the run do to it they

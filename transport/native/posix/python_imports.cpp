@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -112,8 +113,9 @@ bool is_import(const void* caller) {
     const Interpreter& python = interpreter();
     const char* name;
     if (!python.complete() || object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name)) return false;
-    if (!python.initialized()) return true;  // its first modules, from folders of PYTHONPATH: no program runs yet, or none any more
-    if (!python.this_thread()) return false;
+    // Before it is initialised, Python imports its first modules, from folders of PYTHONPATH, in the thread that begins it. (As it ends,
+    // its lock is no other thread's to take.)
+    if (!python.this_thread() || (!python.initialized() && gettid() != getpid())) return false;
     const int state = python.ensure();
     Asker asker = Asker::passes_on;
     void* frame = python.frame();

@@ -168,6 +168,7 @@ struct Last {
     int channel = -1;
     int source = -1;  // number in the out-port
     int slot = -1;
+    uint64_t at = 0;
 };
 
 Last last_opened(const Board& board, int task, int reader) {
@@ -182,12 +183,11 @@ Last last_opened(const Board& board, int task, int reader) {
             for (int s = 0; s < (reader < channel.readers ? out.sources : 0); ++s) {
                 const Mark& mark = board.mark(channel, s, reader);
                 if (mark.opened == 0) continue;
-                Last found{p, index, s, -1};
+                if (mark.opened_at <= last.at) continue;
+                last = {p, index, s, -1, mark.opened_at};
                 each_slot(board, board.source(out.first_source + s), [&](int k_slot, const SlotRecord& slot) {
-                    if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) found.slot = k_slot;
+                    if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) last.slot = k_slot;
                 });
-                const bool later = last.slot >= 0 && found.slot >= 0 && board.slot(found.slot).opened_at > board.slot(last.slot).opened_at;
-                if (last.port < 0 || (last.slot < 0 && found.slot >= 0) || later) last = found;
             }
         }
     }

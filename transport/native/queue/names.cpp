@@ -17,7 +17,7 @@ int find_own(const Board& board, int outport, const char* name, uint64_t place) 
     for (int s = 0; s < port.sources; ++s)
         each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
             if ((slot.state != SlotState::published && slot.state != SlotState::resting) || slot.removed) return;
-            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
+            if (place ? slot.place_hash != place : strcmp(slot.name, name) != 0) return;
             // A resting one was begun after all of its name that are published.
             if (best < 0 || slot.state == SlotState::resting ||
                 (board.slot(best).state == SlotState::published && slot.published_stamp > board.slot(best).published_stamp))

@@ -349,7 +349,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
     SlotRecord& slot = board.slot(found.slot);
     const int s = place_in_port(board, board.source(slot.source));
     Mark& mark = board.mark(channel, s, reader);
-    slot.opened_at = ++board.head().opens;
+    slot.opened_at = mark.opened_at = ++board.head().opens;
     board.head().moved_at = now_ns();
     if (!found.unread) {
         if (in_order(inport) || mark.last == slot.sequence + 1) {
