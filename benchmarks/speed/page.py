@@ -63,8 +63,11 @@ What was tried for goals that are not met:
   than Wilkins does: each of its ten collectives lasts 8 ms, while ranks that wait spin through the slices of time of
   those they wait for. Where ranks share cores, Wilkins lets these calls sleep (115 ms before, under MPICH; 44 under
   Open MPI). Memory of which several ranks write parts was cleared first, a third of the time; now it is not, but for
-  what is around the ends of writes. What is left beside NumPy by hand: creating and closing the file (6 to 8 ms), and
-  that all ranks wait for each other before and after a collective write, as MPI-IO on files does.
+  what is around the ends of writes. What is left beside NumPy by hand: a dozen collectives of HDF5 when it creates and
+  closes the file, 0.3 ms each where four ranks share two cores (`perf sched`: 3.7 and 1.8 ms), and a copy out of
+  arrays of 4 KB pages, where NumPy's are of huge ones. Sleeps of a quarter to a thousandth of the time waited so far,
+  from the start or after 10 us to 2 ms of yielding, and without the kernel's slack of 50 us, made one MPI faster by a
+  tenth at best, and the other one slower.
 - *The launcher's second process* sleeps from beginning to end. It ends the programs, and frees the memory, of a
   launcher that was killed, which no thread of that launcher could.
 
