@@ -40,7 +40,7 @@ What was tried for goals that are not met:
 - *Steps of Python*: HDF5 and h5py by themselves take most of what is not a copy; see HDF5's core driver in the
   tables.
 - *Small steps*: in a stream of 1 KiB, HDF5's own code takes six times the processor time of the layer's; in one of
-  1,000 datasets, where the layer takes 0.11 of 7.3 ms, sixty times (`perf`), and HDF5 takes a fifth longer while a
+  1,000 datasets, where the layer takes 0.11 of 7.3 ms, sixty times (`perf`), and HDF5 takes a tenth longer while a
   second program does the same beside it, as the consumer does. Of twelve system calls of a producer's step three are
   gone, two more where programs have processors of their own, and all that took memory from the kernel and gave it
   back. In its first twentieth of a second a stream of 1 KiB takes three times as long as later: on this virtual

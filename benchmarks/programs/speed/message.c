@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < n; ++i) data[i] = i;
     for (int step = 0; step < sheet.steps; ++step) {
         if (rank == 0) {
-            pace(&sheet, step);
+            pace(&sheet, step, 1);
             data[0] = data[n - 1] = step;
             note(&sheet, step, BEGIN);
             MPI_Send(data, n, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD);

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     for (int step = 0; step < sheet.steps; ++step) {
         snprintf(name, sizeof(name), "step-%06d.h5", step);
         if (writes) {
-            if (rank == 0 && is_read) pace(&sheet, step);
+            if (rank == 0) pace(&sheet, step, is_read);
             data[0] = data[n - 1] = step;
             together();
             if (rank == 0) note(&sheet, step, BEGIN);

@@ -21,7 +21,7 @@ typedef struct {
     const char* path;
     int steps;
     int warm;  /* steps made as fast as it goes, before ... */
-    int paced; /* ... these, each of which begins when its consumer waits for it; the others follow as fast as it goes */
+    int paced; /* ... these, each of which begins after a pause, when its consumer waits for it; the others follow as fast as it goes */
     double (*line)[COLUMNS];
 } Sheet;
 
@@ -51,10 +51,10 @@ static inline void wait_for(Sheet* sheet, int step, int column) {
     for (double time = 0; !time; sched_yield()) __atomic_load(&sheet->line[step][column], &time, __ATOMIC_ACQUIRE);
 }
 
-/* Lets a paced step begin when its consumer has been waiting for a while, as in a workflow that computes. */
-static inline void pace(Sheet* sheet, int step) {
+/* Lets a paced step begin after a pause, when its consumer, if it has one, has been waiting for a while, as in a workflow that computes. */
+static inline void pace(Sheet* sheet, int step, int has_consumer) {
     if (step < sheet->warm || step >= sheet->warm + sheet->paced) return;
-    wait_for(sheet, step, WAITING);
+    if (has_consumer) wait_for(sheet, step, WAITING);
     usleep(2000);
 }
 #endif

@@ -34,8 +34,9 @@ class Sheet:
         while not self._times[step * COLUMNS + column]:
             os.sched_yield()
 
-    def pace(self, step: int) -> None:
-        """Let a paced step begin when its consumer has been waiting for a while."""
+    def pace(self, step: int, has_consumer: bool = True) -> None:
+        """Let a paced step begin after a pause, when its consumer, if it has one, has been waiting for a while."""
         if self.warm <= step < self.warm + self.paced:
-            self.wait_for(step, WAITING)
+            if has_consumer:
+                self.wait_for(step, WAITING)
             time.sleep(0.002)

@@ -19,7 +19,6 @@ int main(int argc, char** argv) {
     const hsize_t n = strtoull(argv[4], NULL, 10) / sizeof(double);
     const int core = argv[2][0] == 'c';
     Sheet sheet = open_sheet(argv + 5);
-    if (core) sheet.paced = 0; /* there is no consumer */
     double* data = malloc(n * sizeof(*data));
     for (hsize_t i = 0; i < n; ++i) data[i] = (double)i;
     char name[32];
@@ -29,7 +28,7 @@ int main(int argc, char** argv) {
     for (int step = 0; step < sheet.steps; ++step) {
         snprintf(name, sizeof(name), "step-%06d.h5", files ? step % (AHEAD + 1) : step);
         if (writes) {
-            pace(&sheet, step);
+            pace(&sheet, step, !core);
             if (files && step >= AHEAD) wait_for(&sheet, step - AHEAD, READ);
             data[0] = data[n - 1] = step;
             note(&sheet, step, BEGIN);

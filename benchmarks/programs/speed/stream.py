@@ -230,8 +230,7 @@ def main() -> None:
     if is_writer(role):
         write = writer(data, sheet)
         for step in range(sheet.steps):
-            if way != "core":
-                sheet.pace(step)
+            sheet.pace(step, has_consumer=way != "core")
             data[0] = data[-1] = step
             sheet.note(step, BEGIN)
             write(step)

@@ -25,6 +25,8 @@ def rank(number: int, ranks: int, writes: bool, size: int, words: list[str], tog
     mine = np.zeros(columns.shape)
     for step in range(sheet.steps):
         mine[0, 0] = mine[-1, -1] = step if writes else -1
+        if writes and number == 0:
+            sheet.pace(step, has_consumer=False)  # (others wait for it below)
         together.wait()
         if writes and number == 0:
             sheet.note(step, BEGIN)
