@@ -150,3 +150,38 @@ def test_a_warm_step_allocates_little_more_than_a_file(tmp_path: Path, board: Bo
     few_plain, many_plain = (counted(tmp_path, program, "count_allocations.c", steps, KIB) for steps in (FEW, MANY))
     assert many_plain > few_plain
     assert ((many - few) - (many_plain - few_plain)) / (MANY - FEW) <= 26
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("valgrind")
+def test_of_many_datasets_the_layer_runs_few_instructions(tmp_path: Path, board: Board, program: Path) -> None:
+    """HDF5 itself runs as many as without the layer: so a step is what it is with HDF5's own drivers."""
+
+    def run(steps: int, environment: dict[str, str]) -> collections.Counter[str]:
+        counts = tmp_path / "counts"
+        words = [
+            "valgrind",
+            "--tool=callgrind",
+            f"--callgrind-out-file={counts}",
+            str(program),
+            str(steps),
+            "1024",
+            "1000",
+        ]
+        subprocess.run(words, cwd=tmp_path, env={**os.environ, **environment}, check=True, capture_output=True)
+        told = subprocess.run(
+            ["callgrind_annotate", "--threshold=100", str(counts)], capture_output=True, text=True, check=True
+        )
+        found: collections.Counter[str] = collections.Counter()
+        for count, library in re.findall(r"^ *([\d,]+) \(.*\[.*/([^/]+)\]$", told.stdout, re.MULTILINE):
+            found[library] += int(count.replace(",", ""))
+        return found
+
+    with_layer = run(6, board.environment(0, 0))
+    with_layer.subtract(run(2, board.environment(0, 0)))
+    without = run(6, {})
+    without.subtract(run(2, {}))
+    (hdf5,) = (name for name in without if name.startswith("libhdf5"))
+    assert without[hdf5] > 4 * 10**7
+    assert with_layer[hdf5] == pytest.approx(without[hdf5], rel=0.02)
+    assert with_layer["libwilkins.so"] < 0.03 * without[hdf5]
