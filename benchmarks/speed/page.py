@@ -41,14 +41,13 @@ What was tried for goals that are not met:
   tables.
 - *Small steps*: in a stream of 1 KiB, HDF5's own code takes six times the processor time of the layer's (`perf`). A
   step of 1,000 datasets takes its producer 64.9 million instructions, and as many with HDF5's core driver, 0.4 million
-  of them the layer's (`valgrind`): what it takes longer is for the caches that it shares with its consumer, and HDF5
-  by itself takes longer, too, while a second program does the same. Of twelve system calls of a producer's step three
-  are gone, two more where programs have processors of their own, and all that took memory from the kernel and gave it
-  back. In its first twentieth of a second a stream of 1 KiB takes three times as long as later: on this virtual
-  machine the scheduler wakes the consumer on its producer's processor, though the other one is idle, and for so long
-  both share it (`perf sched`). Bound to a processor each (`taskset`), a step takes what one of files on /dev/shm does,
-  whose programs poll. Publishing 1 KiB from Python takes 310 us, 490 before: properties of files and datasets are
-  made once.
+  of them the layer's (`valgrind`); what it takes longer, in some turns a quarter, in others nothing, is not the layer's
+  code. Of twelve system calls of a producer's step three are gone, two more where programs have processors of their
+  own, and all that took memory from the kernel and gave it back. In its first twentieth of a second a stream of 1 KiB
+  takes three times as long as later: on this virtual machine the scheduler wakes the consumer on its producer's
+  processor, though the other one is idle, and for so long both share it (`perf sched`). Bound to a processor each
+  (`taskset`), a step takes what one of files on /dev/shm does, whose programs poll. Publishing 1 KiB from Python takes
+  310 us, 490 before: properties of files and datasets are made once.
 - *First steps*: memory that is new to a program costs six to ten times a copy, by hand, too. It is made ready beside
   the start of the programs from the second run on, or by `model: {{size: ...}}`; then what is left is HDF5's own
   first file, 1.2 ms. A program that gets there earlier waits while its memory is being made ready (1.97 x before, at
