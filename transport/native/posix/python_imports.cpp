@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -115,7 +116,7 @@ bool is_import(const void* caller) {
     if (!python.complete() || object_of(caller, &name) != object_of(reinterpret_cast<const void*>(python.ensure), &name)) return false;
     // Before it is initialised, Python imports its first modules, from folders of PYTHONPATH, in the thread that begins it. (As it ends,
     // its lock is no other thread's to take.)
-    if (!python.this_thread() || (!python.initialized() && gettid() != getpid())) return false;
+    if (!python.this_thread() || (!python.initialized() && syscall(SYS_gettid) != getpid())) return false;
     const int state = python.ensure();
     Asker asker = Asker::passes_on;
     void* frame = python.frame();
