@@ -88,7 +88,7 @@ def test_a_killed_job_leaves_no_segments(case: Case, victim: str) -> None:
 
 def test_only_segments_of_mpi_are_removed() -> None:
     """What else a program maps in shared memory is its own affair."""
-    names = [Path("/dev/shm/mpich_shm_wilkins_test"), Path("/dev/shm/wilkins_test_other")]
+    names = [Path(f"/dev/shm/{name}_{os.getpid()}") for name in ("mpich_shm_wilkins_test", "wilkins_test_other")]
     try:
         kept = []
         for name in names:
@@ -112,15 +112,15 @@ def test_files_that_others_create_all_the_time_are_seldom_heard_of() -> None:
     """Other programs of the machine do not keep a launcher from sleeping; it sees a segment of MPI all the same."""
     heard: list[float] = []
     before = signal.signal(CREATED, lambda *_: heard.append(time.monotonic()))
-    name = Path("/dev/shm/mpich_shm_wilkins_test")
+    name, other = (Path(f"/dev/shm/{name}_{os.getpid()}") for name in ("mpich_shm_wilkins_test", "wilkins_test_other"))
     told: list[Path] = []
     try:
         segments = Segments(time.monotonic(), on_seen=told.append)
         noticed = 0
         until = time.monotonic() + 2
         while (now := time.monotonic()) < until:
-            Path("/dev/shm/wilkins_test_other").touch()
-            Path("/dev/shm/wilkins_test_other").unlink()
+            other.touch()
+            other.unlink()
             if noticed < len(heard):
                 noticed = len(heard)
                 segments.notice(now)

@@ -37,6 +37,7 @@ std::string offer(const Board& board, int place, uint64_t number, uint64_t size,
     spare.ready.store(ready);
     spare.offer.store(Offer{number, State::offered}.word());
     board.head().ahead_works.store(1);
+    board.head().ahead_offered.store(1);
     return path;
 }
 

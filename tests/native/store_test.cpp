@@ -93,6 +93,7 @@ void most_memory() {
     const int other = board.head().slots - 1;
     const auto asked = [&](int64_t bytes) {
         Board::Lock lock(board);
+        board.head().reserving += bytes > 0 ? 1 : -1;
         board.slot(other).accounted += static_cast<uint64_t>(bytes);
         board.port(board.source(board.slot(other).source).port).used += static_cast<uint64_t>(bytes);
         board.head().memory += static_cast<uint64_t>(bytes);
