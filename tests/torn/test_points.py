@@ -105,6 +105,7 @@ OUT_OF_REACH = {
     "hold.room": "hundreds of open steps",
     "names": "names that go on after others, and thousands of them",
     "let-go": "a reader that removes what it reads",
+    "publish.again": "a task with `restart:`",
     "reclaim.forgotten": "files on a disk that is full",
     "rename.claimed": "a file that rests and is renamed",
     "rename.noted": "the same",
