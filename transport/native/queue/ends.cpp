@@ -182,8 +182,7 @@ Last last_opened(const Board& board, int task, int reader) {
             const PortRecord& out = board.port(channel.outport);
             for (int s = 0; s < (reader < channel.readers ? out.sources : 0); ++s) {
                 const Mark& mark = board.mark(channel, s, reader);
-                if (mark.opened == 0) continue;
-                if (mark.opened_at <= last.at) continue;
+                if (mark.opened == 0 || mark.opened_at <= last.at) continue;
                 last = {p, index, s, -1, mark.opened_at};
                 each_slot(board, board.source(out.first_source + s), [&](int k_slot, const SlotRecord& slot) {
                     if (on_channel(board, slot, channel) && slot.sequence + 1 == mark.last) last.slot = k_slot;

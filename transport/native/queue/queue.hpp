@@ -129,8 +129,8 @@ void turn(const Board& board, int inport, int reader);
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);
 
-// The newest whole step of this name, or of this place (see SlotRecord::place_hash), that the task itself published
-// through the out-port, or -1.
+// The newest whole step of this place (see SlotRecord::place_hash), or of this name if the place is not known (0), that the task
+// itself published through the out-port, or -1.
 int find_own(const Board& board, int outport, const char* name, uint64_t place = 0);
 
 // A step of this place, also an unfinished one, that a rank of the task other than `rank` has made and that is still
