@@ -128,6 +128,31 @@ class TestKeys:
         (port,) = ports(habits_of([Event(1, "list", -1, 0, "/r"), *_events(both)]))
         assert [key.name for key in port.keys] == ["listing"]
 
+    @pytest.mark.parametrize(
+        ("order", "ends"),
+        [
+            ("list a1 a2", "a"),
+            ("list list a1 a2 b1 b2", "ab"),  # two globs in a row
+            ("list a1 a2 list b1 b2", "ab"),
+            ("list a1 a2 list", ""),  # it polls
+            ("list a1 list a2", ""),
+            ("a1 a2 list", ""),
+            ("list a1 b1 list a2 b2", ""),
+        ],
+    )
+    def test_what_is_listed_and_then_read(self, order: str, ends: str) -> None:
+        lines = []
+        for word in order.split():
+            lines += ["list ."] if word == "list" else [f"read 3 {word}.h5", "close 3 0"]
+        habits = seen(*lines)
+        habits.listings["/r"] = habits.listings.pop("/r/.", [])
+        found = [port.pattern[3] for port in ports(habits) for key in port.keys if key.name == "listing"]
+        assert found == list(ends)
+
+    def test_a_file_that_is_added_to_may_be_wanted_once(self) -> None:
+        (port,) = ports(seen(*written("a.h5"), *written("a.h5", anew=False) * 3))
+        assert any("publish: next" in remark for remark in port.remarks)
+
     def test_a_file_that_gets_its_name_at_the_end(self) -> None:
         (port,) = ports(seen(*written("part"), "move part", "moved a1.h5"))
         assert (port.direction, port.pattern) == ("out", "/r/a1.h5")
@@ -208,6 +233,27 @@ class TestRecorded:
         assert "listing: end" in (tmp_path / "wf.yaml").read_text()
         assert steps(tmp_path) == {"sim": (3, 0), "ana": (0, 3)}
         assert log(tmp_path, "ana").strip() == alone.strip() == "\n".join(f"out{n}.h5 ['a', 'b']" for n in range(3))
+
+    def test_files_that_are_not_hdf5(self, tmp_path: Path) -> None:
+        text = (
+            "import numpy, h5py\nfor n in range(3):\n    numpy.savez(f'p{n}.npz', x=n)\n"
+            "    with open(f't{n}.csv', 'w') as file: file.write(str(n))\n"
+            "    with h5py.File(f'u{n}.dat', 'w', userblock_size=1024) as file: file['x'] = n\n"
+        )
+        read = (
+            "import numpy, h5py\nfor n in range(3):\n"
+            "    print(numpy.load(f'p{n}.npz')['x'], open(f't{n}.csv').read(), h5py.File(f'u{n}.dat')['x'][()])\n"
+        )
+        write_program(tmp_path / "sim.py", text)
+        write_program(tmp_path / "ana.py", read)
+        record(tmp_path, "--files", "t*.csv", "--", "sim.py")
+        alone = record(tmp_path, "--", "ana.py")
+        entry = load(tmp_path / "wf.yaml").workflow.tasks[1]
+        assert [port.filename for port in entry.inports] == ["p*.npz", "t*.csv", "u*.dat"]
+        for path in (*tmp_path.glob("p*.npz"), *tmp_path.glob("t*.csv"), *tmp_path.glob("u*.dat")):
+            path.unlink()
+        assert steps(tmp_path) == {"sim": (9, 0), "ana": (0, 9)}
+        assert log(tmp_path, "ana").strip() == alone.strip()
 
     def test_a_file_of_its_own_and_one_that_it_consumes(self, tmp_path: Path) -> None:
         write_program(
@@ -462,9 +508,13 @@ class TestWhatCannotBe:
         assert finished.code == 3 and "is a static executable, which the layer cannot reach" in finished.err
         assert not (tmp_path / "wf.yaml").exists()
 
-    def test_a_program_without_hdf5_and_one_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_program_without_data_and_one_that_is_not_there(self, tmp_path: Path) -> None:
         finished = run_tree([*WILKINS, "record", "--", "true"], 30, tmp_path)
-        assert finished.code == 3 and "was seen to write and read no HDF5 file" in finished.err
+        assert finished.code == 3 and "was seen to write and read no file of data" in finished.err
+        finished = run_tree(
+            [*WILKINS, "record", "--", sys.executable, "-c", "print(1, file=open('table.csv', 'w'))"], 30, tmp_path
+        )
+        assert finished.code == 3 and "it wrote 'table.csv': give those" in finished.err
         finished = run_tree([*WILKINS, "record", "--", "./gone"], 30, tmp_path)
         assert finished.code == 2 and "cannot look at" in finished.err
 

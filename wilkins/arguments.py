@@ -146,7 +146,8 @@ def of_doctor(child: argparse.ArgumentParser) -> None:
 
 def of_record(child: argparse.ArgumentParser) -> None:
     """Of ``wilkins record``."""
-    child.usage = "wilkins record [-o FILE] [--name NAME] [--nprocs N] [--mpiexec CMD] -- CMD [ARG ...]"
+    options = "[-o FILE] [--name NAME] [--nprocs N] [--mpiexec CMD] [--files PATTERN]"
+    child.usage = f"wilkins record {options} -- CMD [ARG ...]"
     child.add_argument("program", metavar="CMD", nargs="+", help="the program and its arguments")
     child.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="the workflow file that gets the task; left out: show it"
@@ -154,6 +155,13 @@ def of_record(child: argparse.ArgumentParser) -> None:
     child.add_argument("--name", metavar="NAME", help="the task's name; left out: the program's")
     child.add_argument("--nprocs", metavar="N", type=count, default=1, help="ranks, started by the program's mpiexec")
     child.add_argument("--mpiexec", metavar="CMD", help="another mpiexec, with its options: 'mpirun --bind-to none'")
+    child.add_argument(
+        "--files",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="files that ports are for, whatever they hold: 'out*.csv' (may be given more than once)",
+    )
 
 
 def of_plan(child: argparse.ArgumentParser) -> None:

@@ -267,7 +267,8 @@ def _record(parsed: argparse.Namespace) -> int:
     from wilkins.record.run import Command as Recorded
 
     mpiexec = tuple(shlex.split(parsed.mpiexec or ""))
-    return command.run(Recorded(tuple(parsed.program), parsed.nprocs, mpiexec), parsed.output, parsed.name)
+    recorded = Recorded(tuple(parsed.program), parsed.nprocs, mpiexec)
+    return command.run(recorded, parsed.output, parsed.name, parsed.files)
 
 
 def _plan(parsed: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from wilkins import atomic
 from wilkins.errors import ResourceError, UsageError, WorkflowError, refused
-from wilkins.record.habits import FileHabits, habits_of
+from wilkins.record.habits import Habits, habits_of
+from wilkins.record.kinds import KNOWN, is_data
 from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
 from wilkins.record.show import told
@@ -17,16 +18,17 @@ from wilkins.spec.editors import put_schema
 from wilkins.spec.load import load
 from wilkins.terminal import streams
 
-_MAGIC = b"\x89HDF\r\n\x1a\n"
-_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".h5md", ".cdf")
+_MOST_NAMED = 5
+"""Files of a program that a message names."""
 
 
-def run(command: Command, output: Path | None, name: str | None) -> int:
+def run(command: Command, output: Path | None, name: str | None, files: Sequence[str] = ()) -> int:
     """Record a program; returns the exit code.
 
     Args:
         output: the workflow file that gets the task; None: show it.
         name: of the task; None: the program's.
+        files: patterns of files that ports are for, whatever they hold.
 
     Raises:
         WilkinsError: the program cannot be recorded, or its task not be written.
@@ -38,14 +40,15 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
     if recorded.exit_code:
         how = f"exit code {recorded.exit_code}" if recorded.exit_code > 0 else f"signal {-recorded.exit_code}"
         streams.tell(f"wilkins: the program ended with {how}; this is what it did until then")
+    habits = habits_of(recorded.events)
+    named = [str(cwd / pattern) for pattern in files]
     ports = ports_of(
-        habits_of(recorded.events), is_hdf5, None if text is None else lambda file: _written_as(file, patterns)
+        habits,
+        lambda one: is_data(one, named) or _written_as(one.name, patterns) is not None,
+        None if text is None else lambda file: _written_as(file, patterns),
     )
     if not ports:
-        raise ResourceError(
-            "the program was seen to write and read no HDF5 file; if it does, in another program that it starts: "
-            "wilkins doctor says whether that one can be reached"
-        )
+        raise ResourceError(_no_data(habits, cwd))
     streams.show(told(ports, cwd))
     home = cwd if output is None else output.resolve().parent
     indent = "  " if text is None else indent_of(text)
@@ -63,16 +66,15 @@ def run(command: Command, output: Path | None, name: str | None) -> int:
     return 0
 
 
-def is_hdf5(seen: FileHabits) -> bool:
-    """Whether a file begins as HDF5 files do. One that the program has made and removed is its own affair; one that it
-    has read, and that has gone, is known by its name."""
-    try:
-        with Path(seen.name).open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except FileNotFoundError:
-        return not seen.is_written and seen.name.endswith(_SUFFIXES)
-    except OSError:  # a folder, or one that may not be read
-        return False
+def _no_data(habits: Habits, cwd: Path) -> str:
+    """Why there is no port, and what to do."""
+    there = [one.name for one in habits.files.values() if one.is_written and Path(one.name).is_file()]
+    words = f"the program was seen to write and read no file of data that is known by how it begins ({KNOWN})"
+    if there:
+        names = ", ".join(repr(own_name(name, cwd)) for name in there[:_MOST_NAMED])
+        more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
+        words += f"; it wrote {names}{more}: give those that other programs read with --files PATTERN"
+    return f"{words}; if another program that it starts does, wilkins doctor says whether that one can be reached"
 
 
 def _before(output: Path | None) -> str | None:

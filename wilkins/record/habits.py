@@ -19,6 +19,8 @@ class FileHabits:
     """Each time nobody had it open for writing any more, and something had been written."""
     opens: dict[int, list[bool]] = field(default_factory=dict)
     """Of each process, its openings to read: whether it read a dataset."""
+    first_read: int = -1
+    """When it was opened to be read for the first time: number of the event; -1: never."""
     looks: int = 0
     """How often it was looked at while the process did not have it open."""
     looked_back: bool = False
@@ -70,8 +72,12 @@ class Habits:
 
     files: dict[str, FileHabits]
     """In the order in which they were first touched."""
-    listed: Counter[str]
-    """Folders: how often each was listed."""
+    listings: dict[str, list[int]]
+    """Folders: when each was listed, as numbers of events."""
+
+    def listed(self, folder: str) -> int:
+        """How often a folder was listed."""
+        return len(self.listings.get(folder, ()))
 
 
 class _Watch:
@@ -79,7 +85,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.files: dict[str, FileHabits] = {}
-        self.listed: Counter[str] = Counter()
+        self.listings: dict[str, list[int]] = {}
         self._open: dict[tuple[int, int], tuple[str, bool]] = {}
         self._writing: dict[str, _Writing] = {}
         self._made: set[str] = set()
@@ -99,7 +105,7 @@ class _Watch:
         elif kind in ("look", "missing"):
             self._looked(event)
         elif kind == "list":
-            self.listed[name] += 1
+            self.listings.setdefault(name, []).append(at)
         elif kind == "flush":
             if name in self._writing:
                 self._writing[name].flushes += 1
@@ -125,7 +131,10 @@ class _Watch:
             writing.anew |= event.event == "create" or event.name in self._made
             self._made.discard(event.name)
             return
-        self.of(event.name).opens.setdefault(event.pid, []).append(False)
+        habits = self.of(event.name)
+        habits.opens.setdefault(event.pid, []).append(False)
+        if habits.first_read < 0:
+            habits.first_read = at
 
     def _closed(self, at: int, event: Event) -> None:
         name, writes = self._open.pop((event.pid, event.fd), ("", False))
@@ -176,7 +185,7 @@ def habits_of(events: Iterable[Event]) -> Habits:
     for at, event in enumerate(events):
         watch.take(at, event)
     watch.end(at + 1)
-    return Habits({name: one for name, one in watch.files.items() if one.closes or one.opens}, watch.listed)
+    return Habits({name: one for name, one in watch.files.items() if one.closes or one.opens}, watch.listings)
 
 
 def folder_of(name: str) -> str:

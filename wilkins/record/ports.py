@@ -13,6 +13,10 @@ from wilkins.schema.patterns import is_wild
 
 FROM_DISK = "no other task here writes it, so it is read from disk"
 """Why an in-port is not joined; a task that comes later may make it untrue (`wilkins.record.task.joined`)."""
+_ADDED_TO = (
+    "it opens the file again and again to add to it: each close is a step, with all that was there before; a program "
+    "that opens the file once reads the first of these: if it is to read the last, publish: next"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +44,27 @@ class Port:
 
 
 def ports_of(
-    habits: Habits, is_hdf5: Callable[[FileHabits], bool], written_as: Callable[[str], str | None] | None
+    habits: Habits, is_data: Callable[[FileHabits], bool], written_as: Callable[[str], str | None] | None
 ) -> list[Port]:
     """The ports of a program.
 
     Args:
-        is_hdf5: whether a file is one that ports are for.
+        is_data: whether a file is one that ports are for.
         written_as: the pattern under which another task of the workflow writes a file; None if none does. Left
             out: there is no workflow yet, and what a program that only reads is given will be written by a task.
     """
-    files = [one for one in habits.files.values() if is_hdf5(one)]
+    files = [one for one in habits.files.values() if is_data(one)]
     found = []
     for pattern, names in fold(one.name for one in files if one.is_written).items():
         group = [habits.files[name] for name in names]
         keys, remarks = _publish(group)
-        found.append(Port("out", pattern, tuple(group), habits.listed[folder_of(names[0])], keys, remarks))
+        found.append(Port("out", pattern, tuple(group), habits.listed(folder_of(names[0])), keys, remarks))
+    is_alone = written_as is None and not found
     reads = [one.name for one in files if not one.is_written and one.opens]
+    last_read: dict[str, int] = {}
+    for name in reads:
+        folder = folder_of(name)
+        last_read[folder] = max(last_read.get(folder, -1), habits.files[name].first_read)
     groups: dict[str, list[str]] = {}
     joined: set[str] = set()
     for pattern, names in fold(reads).items():
@@ -66,11 +75,12 @@ def ports_of(
             joined.add(given)
     for pattern, names in groups.items():
         group = [habits.files[name] for name in names]
-        listed = habits.listed[folder_of(names[0])]
-        keys = tuple(_reading(pattern, group, listed))
-        if (written_as or found) and pattern not in joined:
+        folder = folder_of(names[0])
+        listings = habits.listings.get(folder, [])
+        keys = tuple(_reading(pattern, group, _reads_what_it_listed(group, listings, last_read[folder])))
+        if not is_alone and pattern not in joined:
             keys = (Key("mode", "file", FROM_DISK),)
-        found.append(Port("in", pattern, tuple(group), listed, keys))
+        found.append(Port("in", pattern, tuple(group), len(listings), keys))
     return found
 
 
@@ -97,7 +107,7 @@ def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, .
     if sum(close.anew for close in one.closes) > 1 and len(rounds) == 1:
         count = rounds.pop()
         return (Key("publish", str(count), f"it closes the file {count} times before it writes it anew"),), ()
-    return (), ("it opens the file again and again to add to it: each close is a step, with all that was there before",)
+    return (), (_ADDED_TO,)
 
 
 def _kept_open(one: FileHabits) -> tuple[tuple[Key, ...], tuple[str, ...]]:
@@ -131,7 +141,19 @@ def _rounds(one: FileHabits) -> set[int]:
     return set(counts)
 
 
-def _reading(pattern: str, files: Sequence[FileHabits], listed: int) -> list[Key]:
+def _reads_what_it_listed(files: Sequence[FileHabits], listings: Sequence[int], last_read: int) -> bool:
+    """Whether a program lists a folder, then reads these files, and does not list again to look for more of them.
+
+    It may list the folder for several kinds of files, before it reads or in between. A listing after which it reads no
+    further file (`last_read`: when it turned to the last one of the folder) is one of a program that polls.
+    """
+    first, last = min(one.first_read for one in files), max(one.first_read for one in files)
+    polls = bool(listings) and listings[-1] > last_read
+    parted = any(first < at < last for at in listings)
+    return len(files) > 1 and any(at < first for at in listings) and not parted and not polls
+
+
+def _reading(pattern: str, files: Sequence[FileHabits], reads_listed: bool) -> list[Key]:
     """How files are read."""
     keys = []
     if len(files) == 1 and (count := _opens_per_step(files[0])) > 1:
@@ -140,8 +162,8 @@ def _reading(pattern: str, files: Sequence[FileHabits], listed: int) -> list[Key
     one = files[0]
     if not is_wild(pattern) and one.looked_back and one.times_read > 1:
         keys.append(Key("looks", "wait", "it looks at the file again after it has read it, and reads it again"))
-    if listed == 1 and len(files) > 1:
-        keys.append(Key("listing", "end", "it lists the folder once, and reads what is there"))
+    if reads_listed:
+        keys.append(Key("listing", "end", "it lists the folder, then reads what is there"))
     return keys
 
 

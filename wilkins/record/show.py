@@ -1,4 +1,4 @@
-"""What a program did with HDF5 files, as a table, and what is in them."""
+"""What a program did with files of data, as a table, and what is in those of HDF5."""
 
 from __future__ import annotations
 
