@@ -280,6 +280,26 @@ def test_python_finds_its_modules_without_waiting(tmp_path: Path, modules: str) 
         folders.remove()
 
 
+@pytest.mark.needs("python:importlib_metadata")
+def test_libraries_find_modules_and_versions_without_waiting(tmp_path: Path) -> None:
+    """As Dask does: the folder of the script is the first of those in which they look."""
+    folders = Folders(tmp_path, "memory", "made")
+    try:
+        write_program(
+            folders.work / "read.py",
+            "import importlib_metadata, os, pkgutil\nlist(pkgutil.iter_modules())\n"
+            "importlib_metadata.version('h5py')\nlist(importlib_metadata.distributions())\n"
+            "os.mkdir('found')\nos.listdir()\n",
+        )
+        reading = folders.start(1, sys.executable, "read.py")
+        wait_for((folders.work / "found").exists, LIMIT, "the modules are found")
+        wait_for(lambda: folders.waits(1), LIMIT, "the program's own listing waits")
+        folders.end()
+        folders.finish(reading)
+    finally:
+        folders.remove()
+
+
 AT_THE_END = """\
 import os
 class Listing:

@@ -15,7 +15,7 @@ namespace {
 constexpr int kFrames = 8;
 
 // Python's own modules that list folders for whoever calls them.
-constexpr const char* kPassing[] = {"/os.py", "<frozen os>", "/glob.py", "/fnmatch.py", "/pathlib.py", "/pathlib/__init__.py"};
+constexpr const char* kPassing[] = {"/os.py", "<frozen os>", "/glob.py", "/fnmatch.py", "/pathlib.py", "/pathlib/__init__.py", "/pathlib/_local.py"};
 
 struct Interpreter {
     int (*initialized)() = nullptr;
@@ -74,7 +74,7 @@ bool passes_on(const char* file) {
 
 bool finds_modules(const char* file) {
     return strncmp(file, "<frozen importlib", 17) == 0 || strncmp(file, "<frozen zipimport", 17) == 0 || strstr(file, "/importlib/") ||
-           strstr(file, "/pkg_resources/") || ends_in(file, "/pkgutil.py") || ends_in(file, "/site.py");
+           strstr(file, "/importlib_metadata/") || strstr(file, "/pkg_resources/") || ends_in(file, "/pkgutil.py") || ends_in(file, "/site.py");
 }
 
 enum class Asker { passes_on, finds_modules, other };
