@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,17 @@ class TestNoNameMatches:
         assert "was never started" not in said(ran) and "its in-port keeps" in ran.err
 
 
+def test_a_program_that_fails_after_it_has_listed_a_part(workflow: Workflow) -> None:
+    """`listing: end` is what it needs."""
+    writer(workflow, count=6)
+    program = "import glob\nnames = glob.glob('plt*.h5')\nopen(names[5], 'rb').read()\n"
+    workflow.task("ana", program, inports=[{"filename": "plt*.h5"}])
+    told = said(workflow.run(1))
+    assert "it listed files of 'plt*.h5' when not all of them were there" in told and "`listing: end`" in told
+    workflow.tasks[-1]["inports"] = [{"filename": "plt*.h5", "listing": "end"}]
+    assert "when not all of them" not in said(workflow.run(0))
+
+
 class TestNamesThatMatchNoPort:
     """A program that never uses its port is told which names it did use."""
 
@@ -304,6 +316,22 @@ except FileNotFoundError:
         told = said(workflow.run(1))
         assert "ana: ended without ever using its memory port 'plt*.h5'" in told
         assert "it used no file of such a name, nor of one like it" in told and "static" not in told
+
+    def test_a_program_that_starts_another_without_its_environment(self, workflow: Workflow) -> None:
+        """The files lie on disk, which tells it."""
+        (workflow.folder / "plt0000.h5").touch()  # an older one says nothing
+        os.utime(workflow.folder / "plt0000.h5", (1, 1))
+        program = (
+            "import subprocess, sys\n"
+            "code = \"import h5py\\nfor n in 1, 2: h5py.File(f'plt{n:04}.h5', 'w').close()\"\n"
+            "subprocess.run([sys.executable, '-c', code], env={}, check=True)\n"
+        )
+        workflow.task("sim", program, outports=[{"filename": "plt*.h5"}])
+        workflow.task("ana", read("plt0001.h5"), inports=[{"filename": "plt*.h5"}])
+        told = said(workflow.run(1))
+        assert "sim: ended without ever using its memory port 'plt*.h5'" in told
+        assert "'plt0001.h5', 'plt0002.h5' were written on disk meanwhile, past Wilkins" in told
+        assert "clears LD_PRELOAD" in told
 
     @pytest.mark.nightly
     def test_a_shell_script_may_start_what_cannot_be_reached(self, workflow: Workflow) -> None:

@@ -65,6 +65,7 @@ struct Port {
     std::string begun_in;
     uint64_t not_found, not_found_printed;
     std::string not_found_path, not_found_in;
+    bool shown_a_part = false;  // in: since its task's last start, a listing has shown some of its steps, and none has waited for all
 };
 
 struct Channel {
@@ -125,6 +126,7 @@ Facts take_facts(const Board& board) {
         facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
                                port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in,
                                port.not_found, port.not_found_printed, port.not_found_path, port.not_found_in});
+        facts.ports.back().shown_a_part = port.listed_to > 0 && !port.listed_whole;
     }
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
@@ -254,6 +256,7 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     field(out, "left", port.left);
     field(out, "brought", port.brought);
     field(out, "touched", port.touched);
+    field(out, "shown_a_part", port.shown_a_part);
     field(out, "waits_first", record.habits.first == First::wait);
     field(out, "waits_looks", record.habits.looks == Looks::wait);
     static const char* const ways[] = {"no", "given", "undecided", "found", "prevented"};

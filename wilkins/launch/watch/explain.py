@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     once = again and not run.failures and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
-    return paragraphs(said, *_not_there(run, report)) if report else said
+    return paragraphs(said, *_not_there(run, report), *_listed_a_part(run, report)) if report else said
 
 
 def retried(run: TaskRun, report: dict[str, Any] | None = None) -> str:
@@ -62,6 +64,17 @@ def _not_there(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
         ended = port["task"] == index and port["in_vain"] and report["tasks"][index]["saw_end"]
         if ended and not port["steps"] and place not in gone and (meant := did_you_mean(report, index, port["asked"])):
             yield f"it asked for {port['asked']!r}, and nobody has written a file of that name{where}: {meant}"
+
+
+def _listed_a_part(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
+    """In-ports of which a program was shown some files by a listing, before all were there."""
+    where = f" ({run.plan.origin})" if run.plan.origin else ""
+    for port in report["ports"]:
+        if port["task"] == run.plan.index and port["shown_a_part"]:
+            yield (
+                f"before that it listed files of {port['pattern']!r} when not all of them were there: if it needs all "
+                f"at once, give that in-port `listing: end`{where}"
+            )
 
 
 def _relay(run: TaskRun) -> str:
@@ -97,6 +110,7 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     spelt = [_misread(run, report, names)] if report else []
     spelt = spelt if any(spelt) else [_misspelt(pattern, names) for pattern in run.untouched]
     said += [words for words in spelt if words]
+    said += _written_past(run)
     if not said and not names and report:
         said += _elsewhere(run, report)
     if not said and names:
@@ -106,6 +120,26 @@ def untouched(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     return paragraphs(
         f"{run.name}: ended without ever using its memory {verb} {patterns}", *said, f"its output is in {run.log.path}"
     )
+
+
+def _written_past(run: TaskRun) -> Iterator[str]:
+    """Files of ports that a program never used lie on disk, and were written while it ran."""
+    began = time.time() - (time.monotonic() - run.started_at) - _TICK
+    for pattern in run.untouched:
+        names = [name for name in glob.glob(pattern, root_dir=run.plan.cwd) if _changed(run.plan.cwd / name) >= began]  # noqa: PTH207 - the pattern may be a whole path
+        if names:
+            yield (
+                f"{some_of(sorted(names))} {'was' if len(names) == 1 else 'were'} written on disk meanwhile, past "
+                "Wilkins: a program that it starts clears LD_PRELOAD from its environment, as `env -i` and `sudo` do, "
+                "or is static; let that keep LD_PRELOAD and what begins with WILKINS_"
+            )
+
+
+def _changed(path: Path) -> float:
+    """When a file was written last, as the clock says; 0: it is gone."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
 
 
 def _elsewhere(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
@@ -159,6 +193,9 @@ def _other_names(run: TaskRun, names: Sequence[str], ports: Sequence[dict[str, A
         return words
     return f"{words}; {as_next(names[0], f'the in-port {wild[0]!r}')}"
 
+
+_TICK = 0.02
+"""Seconds by which the time of a file may be behind the clock: the kernel takes that of its last tick."""
 
 _NO_SUCH_NAME = "it used no file of such a name, nor of one like it: compare the pattern with the names it opens"
 
