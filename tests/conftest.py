@@ -61,6 +61,8 @@ def missing(thing: str) -> bool:
         made = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "ip", "link"]
         return shutil.which("unshare") is None or subprocess.run(made, check=False, capture_output=True).returncode != 0
     kind, _, name = thing.rpartition(":")
+    if kind == "file":
+        return not Path(name).exists()
     if kind == "header":
         return not Path("/usr/include", name).exists()
     if kind == "python":

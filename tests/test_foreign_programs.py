@@ -103,6 +103,10 @@ def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: 
             said.splitlines()
         ), told
         assert said
+    if mode != "memory":  # what the writer makes lies on the disk, whole
+        names = {path.relative_to(alone) for path in alone.glob(case.get("files", "plt*.h5"))}
+        assert names
+        assert not [name for name in names if not (coupled / name).exists() or not (coupled / name).stat().st_size]
     for made in case.get("made", []):
         found, expected = content(coupled / made), content(alone / made)
         assert expected

@@ -14,5 +14,7 @@ class Steps(data.Dataset[tuple[int, float]]):
 
 
 if __name__ == "__main__":
-    for step, total in data.DataLoader(Steps(), batch_size=1, num_workers=2, multiprocessing_context=sys.argv[1]):
-        print(int(step), float(total))
+    loader = data.DataLoader(Steps(), batch_size=1, num_workers=2, multiprocessing_context=sys.argv[1])
+    for epoch in range(int(sys.argv[2])):
+        for step, total in loader:
+            print(epoch, int(step), float(total))
