@@ -87,10 +87,12 @@ def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: 
         assert ran.code == 0, f"alone: {ran.out}{ran.err}"
         said = ran.out
     writes, reads = lay_out(coupled, case)
-    port = {"filename": case.get("files", "plt*.h5"), "mode": mode}
+    ports = case.get("ports", [{"filename": case.get("files", "plt*.h5")}])
+    outports = [{"mode": mode} | port | case.get("outport", {}) for port in ports]
+    inports = [{"mode": mode, "filename": port["filename"]} | case.get("inport", {}) for port in ports]
     tasks = [
-        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": [port | case.get("outport", {})]},
-        {"name": "reader", "func": reads[0], "args": reads[1:], "inports": [port | case.get("inport", {})]},
+        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": outports},
+        {"name": "reader", "func": reads[0], "args": reads[1:], "inports": inports},
     ]
     (coupled / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
     ran = run_tree([*WILKINS, "run", "--timeout", "90", "workflow.yaml"], 120, coupled, case.get("env"))
@@ -104,7 +106,7 @@ def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: 
         ), told
         assert said
     if mode != "memory":  # what the writer makes lies on the disk, whole
-        names = {path.relative_to(alone) for path in alone.glob(case.get("files", "plt*.h5"))}
+        names = {path.relative_to(alone) for port in ports for path in alone.glob(port["filename"])}
         assert names
         assert not [name for name in names if not (coupled / name).exists() or not (coupled / name).stat().st_size]
     for made in case.get("made", []):
