@@ -15,7 +15,8 @@
 
 #include "board/border.hpp"
 #include "hdf5/hdf5.hpp"
-#include "posix/names.hpp"
+#include "posix/files.hpp"
+#include "store/joined.hpp"
 #include "store/actions.hpp"
 #include "store/led_step.hpp"
 #include "store/parts.hpp"
@@ -104,6 +105,24 @@ StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within,
     return file;
 }
 
+// The file of this name, if the task is writing it. HDF5 locks a file that it writes: of another process it is not to be had, unless that writes it
+// otherwise, and then to be read as it is now.
+StepFile* open_written(const Match& match, unsigned flags, int* error) {
+    *error = 0;
+    if (StepFile* const copy = Call::asking() != Asking::creating ? joined::copy(match, error) : nullptr) {
+        if (!(flags & kReadWrite)) return copy;
+        close_step(copy);
+        *error = EAGAIN;
+        return nullptr;
+    }
+    if (StepFile* const same = find_open(match, true)) return same;
+    Look other;
+    if (*error || Call::asking() == Asking::creating || match.inport >= 0 || !joined::look(match, &other)) return nullptr;
+    log_line("error: HDF5 opens '%s', but another process of its task has not closed it yet", match.name);
+    *error = EAGAIN;
+    return nullptr;
+}
+
 // Which step the callback's flags mean, given why HDF5 was called.
 StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library, uint64_t within, int* error) {
     const bool creates = flags & (kTruncate | kCreate | kExclusive);
@@ -111,7 +130,8 @@ StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library,
     if (!creates) {
         if (!(flags & kReadWrite) && led_step(match.name)) return open_led(error);
         // A file that is being written by this process is one file for HDF5, however often it is opened.
-        if (StepFile* same = find_open(match, true)) return same;
+        if (StepFile* same = open_written(match, flags, error)) return same;
+        if (*error) return nullptr;
         if (Call::asking() == Asking::creating) {
             // HDF5 looks for the file before it creates it. Where it must not exist, it is to be found, and then in the way.
             // What the task also reads has another file of that name.
@@ -133,7 +153,10 @@ StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library,
         StepFile* const stored = open_to_read(match, library, within, error);
         return stored ? private_copy(stored, error) : nullptr;
     }
-    if (flags & kTruncate) return open_step(match, Intent::create, 1, error);
+    if (flags & kTruncate) {
+        StepFile* const begun = posix::take_lead(match);
+        return begun ? begun : open_step(match, Intent::create, 1, error);
+    }
     return open_step(match, flags & kExclusive ? Intent::create_exclusive : Intent::open_or_create, 1, error);
 }
 

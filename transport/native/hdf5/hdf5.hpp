@@ -120,6 +120,11 @@ private:
     Hdf5* library_before_;
 };
 
+// A driver that the program itself has registered. It knows what its names mean: h5py's writes to a file object of Python's.
+void note_driver(hid_t driver, const void* caller);
+bool any_driver_of_program();
+bool asks_for_driver_of_program(const Hdf5& library, hid_t list);
+
 // Registers the driver's class with a library; the class layout depends on its version.
 hid_t register_driver(const Hdf5& library);
 

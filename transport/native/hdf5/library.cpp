@@ -200,6 +200,37 @@ hid_t with_driver(Hdf5& lib, hid_t fapl) {
     return -1;
 }
 
+namespace {
+
+// Guarded by the mutex.
+struct OfProgram {
+    const void* library;
+    hid_t driver;
+};
+OfProgram of_program[16];
+std::atomic<int> count_of_program{0};
+
+}  // namespace
+
+void note_driver(hid_t driver, const void* caller) {
+    const void* const library = resolve("H5Fopen", caller);
+    std::lock_guard<std::mutex> guard(mutex);
+    const int n = count_of_program;
+    if (driver < 0 || n == static_cast<int>(std::size(of_program))) return;
+    of_program[n] = {library, driver};
+    count_of_program = n + 1;
+}
+
+bool any_driver_of_program() { return count_of_program.load(std::memory_order_relaxed) > 0; }
+
+bool asks_for_driver_of_program(const Hdf5& lib, hid_t list) {
+    const hid_t driver = asked_driver(lib, list);
+    std::lock_guard<std::mutex> guard(mutex);
+    bool any = false;
+    for (int k = 0; k < count_of_program; ++k) any = any || (of_program[k].library == lib.identity && of_program[k].driver == driver);
+    return any;
+}
+
 bool driver_in_use() { return in_use.load(std::memory_order_relaxed); }
 
 void close_after(const Hdf5& lib, hid_t list, bool failed) {

@@ -61,6 +61,10 @@ Purpose purpose_of(Asking asking, unsigned flags) {
 // Runs `call` with an access list that leads to the arena, or with the program's own.
 template <class F>
 auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
+    if (fapl != 0 && any_driver_of_program() && could_match(name)) {
+        const Hdf5* const lib = hdf5_of(caller);
+        if (lib && asks_for_driver_of_program(*lib, fapl)) return call(fapl);
+    }
     Match match;
     if (!match_name(name, &match, purpose_of(asking, flags))) {
         const posix::Hdf5Opens under_way(asking == Asking::opening && !(flags & kReadWrite));
@@ -167,6 +171,13 @@ WILKINS_API(herr_t, H5Fdelete(const char* name, hid_t fapl)) {
     if (error == 0) return 0;
     if (const Hdf5* lib = hdf5_of(WILKINS_CALLER)) lib->push_cannot_open(name, error, 0);
     return -1;
+} WILKINS_OR_HDF5_ERROR
+
+WILKINS_API(hid_t, H5FDregister(const void* driver)) {
+    static NextFunction behind("H5FDregister");
+    const hid_t id = reinterpret_cast<hid_t (*)(const void*)>(behind(WILKINS_CALLER))(driver);
+    note_driver(id, WILKINS_CALLER);
+    return id;
 } WILKINS_OR_HDF5_ERROR
 
 // A program that asks which driver a file has is told the one that a file on disk would have.

@@ -2,6 +2,10 @@
 // unless it is a file on disk as well.
 #include "posix/names.hpp"
 
+#include <limits.h>
+
+#include <cstring>
+
 namespace wilkins::posix {
 namespace {
 
@@ -18,11 +22,41 @@ bool handled(const char* path, const void* caller, int error, int* result) {
     return true;
 }
 
+// The path to ask about a file's file system by: of a step that is there, its folder.
+class FileSystem {
+public:
+    FileSystem(const char* path, const void* caller) : path_(path) {
+        Match match;
+        struct stat st;
+        if (!matches(path, &match, caller, Purpose::look) || on_disk(match) || look_at(match, &st) != 0 || strlen(path) >= sizeof(folder_)) return;
+        strcpy(folder_, path);
+        char* const end = strrchr(folder_, '/');
+        if (end) end[end == folder_] = 0;
+        path_ = end ? folder_ : ".";
+    }
+    operator const char*() const { return path_; }
+    FileSystem(const FileSystem&) = delete;
+    FileSystem& operator=(const FileSystem&) = delete;
+
+private:
+    const char* path_;
+    char folder_[PATH_MAX];
+};
+
 }  // namespace
 }  // namespace wilkins::posix
 
 using namespace wilkins;
 using namespace wilkins::posix;
+
+// The file system of a step's name is that of its folder.
+WILKINS_INTERPOSE(int, statvfs, const char* path, struct statvfs* st) {
+    return libc::statvfs(FileSystem(path, WILKINS_CALLER), st);
+} WILKINS_OR(-1)
+WILKINS_ALIAS(statvfs64, statvfs);
+
+WILKINS_INTERPOSE(int, statfs, const char* path, struct statfs* st) { return libc::statfs(FileSystem(path, WILKINS_CALLER), st); } WILKINS_OR(-1)
+WILKINS_ALIAS(statfs64, statfs);
 
 WILKINS_INTERPOSE(int, chmod, const char* path, mode_t mode) {
     int result;

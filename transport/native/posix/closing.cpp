@@ -5,7 +5,9 @@
 
 #include <cstring>
 
+#include "base/raw.hpp"
 #include "store/inherited.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins::posix {
@@ -19,7 +21,20 @@ int OpenStep::finish(int fd) {
     return 0;
 }
 
+// Others have the file, and publish it when nobody writes it any more.
+int OpenStep::finish_joined(int fd) {
+    const int reading = file_->others ? -1 : reopen_anew(fd, O_RDONLY | O_CLOEXEC);
+    if (reading >= 0) {
+        libc::dup3(reading, fd, O_CLOEXEC);
+        libc::close(reading);
+        has_left = true;
+    }
+    close_step(step_);
+    return 0;
+}
+
 int OpenStep::finish_written(int fd) {
+    if (file_->joint) return finish_joined(fd);
     const bool by_kernel = file_->takes_all || was_written_past(fd);
     int error = note_changed(fd);
     if (file_->references > 1) pass_lead();
@@ -49,10 +64,11 @@ int OpenStep::finish_written(int fd) {
         leave_step(step);
     } else if (error || (by_kernel && (error = store(reading)) != 0)) {
         log_line("'%s' could not be stored: %s; the step is given up", match_.name, strerror(error));
+        if (file_->named) inherited::remove_file(process().board, step->token().slot);
         discard_step(step);
     } else {
         if (left_) inherited::take_back(step);
-        if (named_) inherited::remove_file(process().board, step->token().slot);
+        if (file_->named) inherited::remove_file(process().board, step->token().slot);
         close_step(step);
     }
     if (reading >= 0) libc::close(reading);
@@ -68,6 +84,24 @@ bool OpenStep::is_shared(int fd) const {
     const bool shared = inherited::is_written(reading);
     libc::close(reading);
     return shared;
+}
+
+StepFile* OpenStep::give_lead(const Match& match, int fd) {
+    if (!may_write() || !writable_ || strcmp(match_.name, match.name) != 0 || file_->handed || file_->references > 1) return nullptr;
+    StepFile* const lead = step_;
+    struct stat st;
+    std::lock_guard<std::mutex> lock(changing_);
+    if (lead->state->role != Role::lead || pending_ == Pending::update || lead->eof() > 0) return nullptr;
+    if (raw::fstat(fd, &st) != 0 || st.st_ino != file_->inode || st.st_size > 0) return nullptr;
+    int error = 0;
+    StepFile* const other = joined::open(match, &error);
+    if (!other) return nullptr;
+    if (file_->named) inherited::remove_file(process().board, lead->state->slot);
+    file_->named = false;
+    file_->takes_all = false;
+    pending_ = Pending::update;
+    step_ = other;
+    return lead;
 }
 
 // Another description of the same step goes on: it is the one whose close publishes.

@@ -8,6 +8,7 @@
 
 #include "base/raw.hpp"
 #include "store/inherited.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins::posix {
@@ -36,6 +37,11 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     Look look;
     const bool here = match.outport >= 0 && lookup_step(match, &size, &identity, &published);
     const bool there = here || (!(flags & O_TRUNC) && find_elsewhere(match, &look));
+    // A reader that only makes sure of a file that it could append to has not read it.
+    if (match.outport < 0 && (flags & (O_ACCMODE | O_CREAT | O_TRUNC | O_EXCL)) == (O_WRONLY | O_CREAT)) {
+        plan->pending = Pending::update;
+        return 0;
+    }
     const bool continues = there && !(flags & (O_EXCL | O_TRUNC));
     if ((writes || match.outport >= 0) && (flags & O_CREAT) && !continues) {
         plan->intent = flags & O_EXCL ? Intent::create_exclusive : Intent::create;
@@ -59,19 +65,40 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     return 0;
 }
 
+// The kernel's file with the bytes of a step that something else is writing: to be read, for now. -1: the arena has them.
+int open_file_of_others(const StepFile* step, int flags, KernelFile** file) {
+    const Process& p = process();
+    if (!step->state->joined) return -1;
+    p.board.slot(step->state->slot).shared = 1;  // from now on they stay there
+    const int fd = inherited::open_file(p.board, step->state->slot, O_RDONLY | (flags & O_CLOEXEC));
+    if (fd < 0) return -1;
+    *file = new (std::nothrow) KernelFile();
+    if (!*file) {
+        libc::close(fd);
+        return -1;
+    }
+    struct stat st;
+    (*file)->takes_all = true;
+    (*file)->joint = true;
+    (*file)->others = true;
+    if (raw::fstat(fd, &st) == 0) (*file)->inode = st.st_ino;
+    return fd;
+}
+
 // The descriptor of a step that is to be written: of a new file, or of the one behind another descriptor of the same step. `is_new`:
 // the step holds nothing yet.
 int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** file) {
     std::lock_guard<std::mutex> lock(leaving);
     for (int other = 0; entries > 0 && other <= highest; ++other) {
         OpenStep* const open = find(other);
-        if (!open || !open->same_step(step)) continue;
+        if (!open || !open->same_step(step) || (open->waits() && step->state->role == Role::lead)) continue;
         const int append = open->takes_all() ? O_APPEND : 0;
         const int fd = reopen_anew(other, flags & (O_ACCMODE | O_CLOEXEC | append));
         if (fd < 0) break;
         *file = open->share_file();
         return fd;
     }
+    if (const int fd = open_file_of_others(step, flags, file); fd >= 0) return fd;
     *file = new (std::nothrow) KernelFile();
     if (!*file) {
         errno = ENOMEM;
@@ -90,11 +117,15 @@ int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
     if (match.outport >= 0) inherited::settle_own(true);
-    // A file that this program has open for writing is the file it opens again.
-    StepFile* file = match.outport >= 0 && !(flags & (O_CREAT | O_TRUNC)) ? find_open(match, true) : nullptr;
-    if (!file) error = plan_open(match, flags, by == Opener::stream, &plan);
+    // A file that the task has open for writing is the file it opens again.
+    const bool may_join = match.outport >= 0 && !(flags & (O_TRUNC | O_EXCL));
+    StepFile* file = may_join ? find_open(match, true) : nullptr;
+    if (!file && may_join) file = joined::open(match, &error);
+    if ((flags & (O_TRUNC | O_EXCL)) == O_TRUNC) file = take_lead(match);
+    if (!file && !error) error = plan_open(match, flags, by == Opener::stream, &plan);
     if (!file && !error) {
-        const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read);
+        const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read || match.outport < 0) &&
+                           plan.intent != Intent::update;
         file = !reads                        ? open_step(match, plan.intent, 1, &error)
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
@@ -109,15 +140,20 @@ int open_match(const Match& match, int flags, Opener by) {
     if (plan.empty) error = file->set_eof(0);
     int fd = -1;
     KernelFile* kernel_file = nullptr;
-    const bool is_new = !error && plan.pending != OpenStep::Pending::update && file->eof() == 0;
+    const bool joins = !error && file->state->joined;
+    const bool is_new = !error && !joins && plan.pending != OpenStep::Pending::update && file->eof() == 0;
     if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
-    else if (!error) fd = reopen(descriptor_to_read(file), O_RDONLY | (flags & O_CLOEXEC));
+    else if (!error && joins) fd = open_file_of_others(file, flags, &kernel_file);
+    if (!error && !writable && fd < 0) fd = reopen(descriptor_to_read(file), O_RDONLY | (flags & O_CLOEXEC));
+    // Until it writes, it is none of those that do; but it shares all with another descriptor of this process.
+    if (joins && writable && kernel_file && kernel_file->references == 1) plan.pending = OpenStep::Pending::update;
     if (fd < 0 && !error) error = errno;
     auto* step = error ? nullptr : new (std::nothrow) OpenStep(file, match, flags, by, kernel_file);
     if (!error && !step) error = ENOMEM;
     if (!error) {
         step->set_pending(plan.pending);
         if (!enter(fd, step)) error = EMFILE;
+        else if (is_new && writable) step->note_holder(fd);
     }
     if (error) {
         if (!step && kernel_file && --kernel_file->references == 0) delete kernel_file;
@@ -133,7 +169,7 @@ int open_match(const Match& match, int flags, Opener by) {
         step->settle();
         step->hand_to_child(fd);
     }
-    if (by == Opener::stream && step->hand_over(fd) != 0) {
+    if (by == Opener::stream && step->hand_to_stream(fd) != 0) {
         error = errno;
         forget(fd);
         libc::close(fd);

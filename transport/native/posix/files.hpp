@@ -27,6 +27,9 @@ struct KernelFile {
     std::atomic<bool> takes_all{false};  // it holds the step's bytes, not the arena
     std::atomic<bool> handed{false};     // for good: others may write it, too
     std::atomic<uint64_t> trickled{0};   // bytes written by our calls, a few at a time
+    bool joint = false;   // it is that of a file which others write (see store/joined.hpp): this description
+    std::atomic<bool> others{false};  // only reads it, so far
+    bool named = false;   // others that join find it
     uint64_t inode = 0;
     RecentWrites recent;  // copies made to the arena
     std::mutex changing;
@@ -60,11 +63,16 @@ public:
     // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do the work from now
     // on, unless it was handed over.
     void speed_up(int fd, size_t count);
+    // The file was being written when this description was opened, and by the kernel (see store/inherited.hpp): it gets the right to write only now
+    // that it is about to. Returns 0, or -1 and errno.
+    int join(int fd);
     // From now on the kernel does the work; `fd` is any of the description's descriptors. Returns 0, or -1 and errno.
     int hand_over(int fd);
     // A process is about to be started that gets the descriptor.
     void hand_to_child(int fd);
     void note_child() { shown_to_child_ = true; }
+    // The lead's handle on the file of this name, if that was only made by this description, which has another handle then.
+    StepFile* give_lead(const Match& match, int fd);
     // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored, the step
     // is closed, or left to those who still have it open. Returns 0 or an errno.
     int finish(int fd);
@@ -86,6 +94,12 @@ public:
     bool mine() const;
     bool same_step(const StepFile* step) const;
     bool takes_all() const { return file_->takes_all; }
+    bool waits() const { return pending_ == Pending::update; }
+    bool may_write() const { return file_ && !file_->joint; }
+    // The kernel's file holds the bytes of the file that is being written, or does so no longer: others that join read them there.
+    void note_holder(int fd);
+    // A C stream writes by it, whose calls are not seen. Returns 0, or -1 and errno.
+    int hand_to_stream(int fd);
     // Shares the file behind the description of another one of the same step.
     KernelFile* share_file();
     std::atomic<int> references{1};
@@ -105,7 +119,12 @@ private:
     bool was_read_past(int fd) const;
     bool is_left_to_child(int fd);
     int start_update();
+    StepFile* join_written(int* error);
+    void lead_to(int other);
     int take_over(int fd);
+    bool leads() const;
+    bool give_to_arena();
+    int finish_joined(int fd);
     int merge(int fd, uint64_t written);
     int store(int fd);
     int finish_written(int fd);
@@ -131,7 +150,6 @@ private:
     int64_t opened_ns_;
     bool shown_to_child_ = false;  // a process was started while it was open
     bool left_ = false;   // to the program that is about to take the process
-    bool named_ = false;  // once it was
     std::mutex changing_;
 };
 
@@ -149,6 +167,10 @@ bool describe_open(const Match& match, bool written, struct stat* st);
 // Opens a matching name as open() would; `stream` if a FILE will read it. Returns a descriptor, or -1 and errno.
 int open_match(const Match& match, int flags, Opener by);
 
+// The program begins the file of this name anew, which one of its descriptors has made without writing to it: the step that it is to write. That
+// descriptor counts only once it writes. nullptr: there is none.
+StepFile* take_lead(const Match& match);
+
 // A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
 void hand_all_to_child();
 
@@ -165,8 +187,9 @@ void note_unmapped();
 // open, of any name; `caller`: whose call it is.
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
 
-// The descriptor that a name below /proc or /dev stands for, or -1.
+// The descriptor that a name below /proc or /dev stands for, or -1; the same of one that leads to a step.
 int named_descriptor(const char* path);
+int step_descriptor(const char* path);
 
 // Makes `copy`, just duplicated from `fd` or opened by its path below /proc, lead where `fd` leads.
 void adopt_duplicate(int fd, int copy);

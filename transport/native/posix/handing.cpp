@@ -12,6 +12,7 @@ namespace wilkins::posix {
 
 int OpenStep::hand_over(int fd) {
     if (!writable_) return 0;
+    if (join(fd) != 0) return -1;
     const bool already = native(fd);
     file_->handed = true;
     int error = start_update();
@@ -23,8 +24,15 @@ int OpenStep::hand_over(int fd) {
     return -1;
 }
 
+int OpenStep::hand_to_stream(int fd) {
+    if (!writable_ || pending_ != Pending::update || file_->joint) return hand_over(fd);
+    hand_to_child(fd);  // what it has not written makes no step
+    return 0;
+}
+
 void OpenStep::hand_to_child(int fd) {
     if (!writable_) return;
+    if (file_->joint && pending_ == Pending::update) return;  // of a file that is whole since, or that others write
     int error = 0;
     if (pending_ != Pending::update) {
         error = hand_over(fd) == 0 ? 0 : errno;
@@ -48,7 +56,7 @@ void OpenStep::leave_to_next(int fd) {
     if (!writable_ || pending_ == Pending::update || step->state->role != Role::lead || left_) return;
     const int error = inherited::leave(step, fd);
     left_ = !error;
-    named_ = named_ || left_;
+    file_->named = file_->named || left_;
     if (error) log_line("error: '%s' cannot be handed to the program that takes the process: %s", match_.name, strerror(error));
 }
 

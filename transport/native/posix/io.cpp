@@ -61,7 +61,7 @@ ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
 // The step that a write of so many bytes goes to, if that is a copy made here; from some bytes on it may be worth while.
 OpenStep* written(int fd, size_t count) {
     OpenStep* step = find(fd);
-    if (!step || !step->writable()) return nullptr;
+    if (!step || !step->writable() || step->join(fd) != 0) return nullptr;
     step->speed_up(fd, count);
     return step->writes_natively(fd) ? nullptr : step;
 }
@@ -104,6 +104,12 @@ int lengthen(OpenStep* step, off_t offset, off_t count) {
     const off_t end = offset + count;
     if (end <= static_cast<off_t>(step->size())) return 0;
     return step->resize(end) == 0 ? 0 : errno;
+}
+
+// The step whose length is set here, or nullptr.
+OpenStep* resized(int fd) {
+    OpenStep* const step = find(fd);
+    return step && step->join(fd) == 0 ? copied(fd) : nullptr;
 }
 
 // Hands the descriptor to the kernel for calls that move bytes past our wrappers.
@@ -305,13 +311,13 @@ WILKINS_INTERPOSE(int, futimens, int fd, const struct timespec* times) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {
-    OpenStep* step = copied(fd);
+    OpenStep* step = resized(fd);
     return step ? step->resize(size) : libc::ftruncate(fd, size);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(ftruncate64, ftruncate);
 
 WILKINS_INTERPOSE(int, fallocate, int fd, int mode, off_t offset, off_t count) {
-    OpenStep* step = copied(fd);
+    OpenStep* step = resized(fd);
     if (!step) return libc::fallocate(fd, mode, offset, count);
     const int error = mode == 0 ? lengthen(step, offset, count) : EOPNOTSUPP;
     if (!error) return 0;
@@ -321,7 +327,7 @@ WILKINS_INTERPOSE(int, fallocate, int fd, int mode, off_t offset, off_t count) {
 WILKINS_ALIAS(fallocate64, fallocate);
 
 WILKINS_INTERPOSE(int, posix_fallocate, int fd, off_t offset, off_t count) {
-    OpenStep* step = copied(fd);
+    OpenStep* step = resized(fd);
     return step ? lengthen(step, offset, count) : libc::posix_fallocate(fd, offset, count);
 } WILKINS_OR(errno)
 WILKINS_ALIAS(posix_fallocate64, posix_fallocate);

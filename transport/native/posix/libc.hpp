@@ -13,6 +13,8 @@
 #include <glob.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <utime.h>
@@ -108,6 +110,8 @@ private:
     X(stat, int(const char*, struct stat*))                                             \
     X(lstat, int(const char*, struct stat*))                                            \
     X(fstat, int(int, struct stat*))                                                    \
+    X(statvfs, int(const char*, struct statvfs*))                                       \
+    X(statfs, int(const char*, struct statfs*))                                         \
     X(fstatat, int(int, const char*, struct stat*, int))                                \
     X(__xstat, int(int, const char*, struct stat*))                                     \
     X(__lxstat, int(int, const char*, struct stat*))                                    \

@@ -13,6 +13,7 @@
 #include "posix/links.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
+#include "store/joined.hpp"
 #include "store/step_file.hpp"
 
 namespace wilkins::posix {
@@ -44,10 +45,8 @@ int unlink_match(const Match& match, int dirfd, const char* path) {
 // Is this producer writing a file of this name now?
 bool is_being_written(const Match& match) {
     struct stat st;
-    if (describe_open(match, true, &st)) return true;
-    StepFile* written = find_open(match, true);
-    if (written) close_step(written);
-    return written != nullptr;
+    Look look;
+    return describe_open(match, true, &st) || joined::look(match, &look);
 }
 
 // The result of removing a name of the disk.
@@ -57,7 +56,7 @@ int removed(int result, const char* name, const void* caller) {
 }
 
 int truncate_match(const Match& match, off_t size) {
-    if (size == 0 && match.outport >= 0 && !on_disk(match) && !is_being_written(match)) {
+    if (size == 0 && match.outport >= 0 && !is_being_written(match)) {
         const int error = begin_again(match);
         if (error != EAGAIN) return succeed_or(error);
     }
@@ -81,10 +80,24 @@ int look_on_disk(const Linked& name, Call call) {
     return posix::look_on_disk(whole ? name.path : nullptr, name.caller, call);
 }
 
+int fstat_any(int fd, struct stat* st) {
+    const int result = libc::fstat(fd, st);
+    OpenStep* step = result == 0 ? find(fd) : nullptr;
+    if (step) {
+        const off_t size = st->st_size;
+        const bool native = step->native(fd);
+        step->describe(st);
+        if (native) st->st_size = size;
+    }
+    return result;
+}
+
 // stat, and access, of a name: of a step, or else by the program's own `call`.
 template <class Call>
 int stat_name(const Linked& name, struct stat* st, Call call) {
     Match match;
+    const int open = name.follows ? step_descriptor(name.path) : -1;
+    if (open >= 0) return fstat_any(open, st);
     if (is_looked_at(NameAt(name.dirfd, name.path, name.caller), &match, name.caller)) return look_at(match, st);
     return follow_links(name, [&] { return look_on_disk(name, call); }, [=](const Match& step) { return look_at(step, st); });
 }
@@ -173,10 +186,14 @@ void describe(const struct stat& st, struct statx* stx) {
 
 int stat_match(const Match& match, struct stat* st) {
     if (describe_open(match, true, st)) return 0;
-    // HDF5's own driver or MPI-IO may be writing it.
-    if (StepFile* written = match.outport >= 0 ? find_open(match, true) : nullptr) {
-        describe(written->eof(), written->identity(), wall_clock_ns(), st);
-        close_step(written);
+    // HDF5's own driver, MPI-IO or another process may be writing it.
+    if (Look written; joined::look(match, &written)) {
+        describe(written.size, written.identity, written.published_ns, st);
+        return 0;
+    }
+    if (StepFile* far = match.outport >= 0 ? find_open(match, true) : nullptr) {
+        describe(far->eof(), far->identity(), wall_clock_ns(), st);
+        close_step(far);
         return 0;
     }
     if (on_disk(match)) return libc::stat(match.name, st);
@@ -210,21 +227,6 @@ int stat_for_program(const char* path, struct stat* st, bool follow) {
     return stat_name(looked_at(AT_FDCWD, path, follow, nullptr), st, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
 }
 
-namespace {
-
-int fstat_any(int fd, struct stat* st) {
-    const int result = libc::fstat(fd, st);
-    OpenStep* step = result == 0 ? find(fd) : nullptr;
-    if (step) {
-        const off_t size = st->st_size;
-        const bool native = step->native(fd);
-        step->describe(st);
-        if (native) st->st_size = size;
-    }
-    return result;
-}
-
-}  // namespace
 }  // namespace wilkins::posix
 
 using namespace wilkins;

@@ -83,13 +83,12 @@ int stream_descriptor(FILE* stream) {
 // Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then on.
 template <class Open>
 auto open_other(const char* path, Open open) {
-    const int fd = has_entries() && path && path[0] == '/' ? named_descriptor(path) : -1;
-    OpenStep* const step = find(fd);
-    if (step) {
-        step->hand_to_child(fd);
-        step->settle();
+    const int fd = step_descriptor(path);
+    if (fd >= 0) {
+        find(fd)->hand_to_child(fd);
+        find(fd)->settle();
     }
-    return open(step ? fd : -1);
+    return open(fd);
 }
 
 // A number that the kernel gives anew was closed past our calls.
@@ -114,6 +113,11 @@ int named_descriptor(const char* path) {
     if (!number || *number < '0' || *number > '9') return -1;
     if (path[1] == 'p' && strncmp(path + 6, "self/", 5) != 0 && strncmp(path + 6, "thread-self/", 12) != 0 && atoi(path + 6) != getpid()) return -1;
     return atoi(number);
+}
+
+int step_descriptor(const char* path) {
+    const int fd = has_entries() && path && path[0] == '/' ? named_descriptor(path) : -1;
+    return find(fd) ? fd : -1;
 }
 
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
@@ -202,7 +206,7 @@ WILKINS_ALIAS(fopen64, fopen);
 
 WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
     if (OpenStep* step = find(fd)) {
-        if (step->hand_over(fd) != 0) return nullptr;
+        if (step->hand_to_stream(fd) != 0) return nullptr;
         step->settle();
     }
     return libc::fdopen(fd, mode);

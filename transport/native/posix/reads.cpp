@@ -103,13 +103,7 @@ void OpenStep::settle() {
     step_ = step;
     if (step->identity() == looked_->identity()) return;
     const int arena = reopen(step->descriptor(), O_RDONLY | O_CLOEXEC);
-    for (int fd = 0; fd <= highest; ++fd) {
-        if (table[fd] != this) continue;
-        const off_t offset = libc::lseek(fd, 0, SEEK_CUR);
-        const int flags = libc::fcntl(fd, F_GETFD);
-        libc::dup3(arena, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
-        libc::lseek(fd, offset, SEEK_SET);
-    }
+    lead_to(arena);
     libc::close(arena);
 }
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "store/inherited.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins::posix {
@@ -43,18 +45,22 @@ OpenStep::~OpenStep() {
 
 bool OpenStep::mine() const { return step_.load()->state->mine(); }
 
-bool OpenStep::same_step(const StepFile* step) const { return file_ && step_.load()->identity() == step->identity(); }
+bool OpenStep::same_step(const StepFile* step) const { return may_write() && step_.load()->identity() == step->identity(); }
 
 KernelFile* OpenStep::share_file() {
     ++file_->references;
     return file_;
 }
 
-uint64_t OpenStep::size() const { return step_.load()->eof(); }
+uint64_t OpenStep::size() const {
+    const StepFile* const step = step_;
+    uint64_t size = 0;
+    return step->state->joined && inherited::size_of(process().board, step->state->slot, &size) ? size : step->eof();
+}
 
 void OpenStep::describe(struct stat* st) const {
     StepFile* step = step_;
-    posix::describe(step->eof(), step->identity(), opened_ns_, st);
+    posix::describe(size(), step->identity(), opened_ns_, st);
 }
 
 ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
@@ -64,6 +70,13 @@ ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
     }
     if (pending_ == Pending::read) count_read(static_cast<uint64_t>(offset), count);
     StepFile* step = step_;
+    // Who writes the file has turned to the kernel since.
+    const int by_kernel = step->state->joined ? inherited::open_file(process().board, step->state->slot, O_RDONLY | O_CLOEXEC) : -1;
+    if (by_kernel >= 0) {
+        const ssize_t n = libc::pread(by_kernel, buffer, count, offset);
+        libc::close(by_kernel);
+        return n;
+    }
     const uint64_t eof = step->eof();
     const uint64_t begin = static_cast<uint64_t>(offset);
     const size_t got = begin >= eof ? 0 : static_cast<size_t>(std::min<uint64_t>({count, eof - begin, SSIZE_MAX}));
@@ -89,18 +102,74 @@ int OpenStep::resize(off_t size) {
     return -1;
 }
 
+// Something else of the task has begun to write the file since this description was opened.
+StepFile* OpenStep::join_written(int* error) {
+    StepFile* const step = joined::open(match_, error);
+    if (!step) return nullptr;
+    const bool by_kernel = process().board.slot(step->state->slot).in_kernel != 0;
+    if (by_kernel && file_->references == 1) {
+        log_line("error: '%s' is being written by another process, and is opened to be changed by this one, which began before: close it, and open it again",
+                 match_.name);
+        *error = EAGAIN;
+    } else {
+        *error = joined::begin_to_write(step->state);
+    }
+    if (!*error) return step;
+    if (*error == ESTALE) *error = 0;  // it is whole by now
+    close_step(step);
+    return nullptr;
+}
+
 int OpenStep::start_update() {
     if (pending_ != Pending::update) return 0;
     std::lock_guard<std::mutex> lock(changing_);
     if (pending_ != Pending::update) return 0;
     int error = 0;
-    StepFile* step = open_step(match_, Intent::update, 1, &error);
+    if (StepFile::State* const state = step_.load()->state; state->joined) {
+        error = joined::begin_to_write(state);
+        if (!error) pending_ = Pending::nothing;
+        if (error != ESTALE) return error;  // else it is whole by now, and what comes makes another step
+    }
+    StepFile* step = join_written(&error);
+    if (!step && !error) step = open_step(match_, Intent::update, 1, &error);
     if (step && step->is_far()) step = borrow_far(step, &error);
     if (!step) return error ? error : EIO;
+    if (looked_) close_step(looked_);
     looked_ = step_;
     step_ = step;
+    file_->joint = false;
     pending_ = Pending::nothing;
+    for (int fd = 0; file_->takes_all && fd <= highest; ++fd) {
+        if (table[fd] != this) continue;
+        note_holder(fd);
+        break;
+    }
     return 0;
+}
+
+int OpenStep::join(int fd) {
+    if (!writable_ || !file_->others) return 0;
+    {
+        std::lock_guard<std::mutex> lock(changing_);
+        if (!file_->others) return 0;
+        const int writing = reopen_anew(fd, (readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC);
+        if (writing < 0) return -1;
+        lead_to(writing);
+        libc::close(writing);
+        file_->others = false;
+    }
+    return start_update();
+}
+
+// All descriptors of the description lead where `other` does from now on, with the offset that they have.
+void OpenStep::lead_to(int other) {
+    for (int fd = 0; fd <= highest; ++fd) {
+        if (table[fd] != this) continue;
+        const off_t offset = libc::lseek(fd, 0, SEEK_CUR);
+        const int flags = libc::fcntl(fd, F_GETFD);
+        libc::dup3(other, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+        libc::lseek(fd, offset, SEEK_SET);
+    }
 }
 
 }  // namespace wilkins::posix

@@ -77,6 +77,15 @@ bool describe_open(const Match& match, bool written, struct stat* st) {
     return false;
 }
 
+StepFile* take_lead(const Match& match) {
+    if (entries == 0 || match.outport < 0) return nullptr;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* const open = find(fd))
+            if (StepFile* const lead = open->give_lead(match, fd)) return lead;
+    return nullptr;
+}
+
 void hand_all_to_child() {
     if (entries == 0) return;
     const int before = errno;

@@ -8,6 +8,7 @@
 
 #include "base/raw.hpp"
 #include "posix/copies.hpp"
+#include "store/inherited.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 
@@ -38,11 +39,34 @@ int OpenStep::take_over(int fd) {
     }
     if (append_) libc::fcntl(fd, F_SETFL, O_APPEND);
     file_->takes_all = true;
+    note_holder(fd);
     return 0;
 }
 
+// Is this the file's own description, or one of those that share all with it?
+bool OpenStep::leads() const {
+    const StepFile::State* const state = step_.load()->state;
+    return state->slot >= 0 && (state->role == Role::lead || (state->joined && pending_ != Pending::update && file_->references > 1));
+}
+
+void OpenStep::note_holder(int fd) {
+    if (!leads() || file_->joint) return;
+    if (!file_->named) file_->named = inherited::name_file(step_, fd) == 0;
+    if (file_->named) process().board.slot(step_.load()->state->slot).in_kernel = file_->takes_all;
+}
+
+// The arena holds the bytes from now on. False if others read or write the kernel's file.
+bool OpenStep::give_to_arena() {
+    if (!leads()) return true;
+    SlotRecord& slot = process().board.slot(step_.load()->state->slot);
+    slot.in_kernel = 0;
+    if (!slot.shared) return true;
+    slot.in_kernel = file_->named;
+    return false;
+}
+
 void OpenStep::speed_up(int fd, size_t count) {
-    if (!file_->takes_all || file_->handed || append_) return;
+    if (!file_->takes_all || file_->handed || append_ || file_->joint) return;
     if (count < kWorthCopying && file_->trickled.fetch_add(count) < kBlock) return;
     std::lock_guard<std::mutex> lock(file_->changing);
     struct stat st;
@@ -51,7 +75,9 @@ void OpenStep::speed_up(int fd, size_t count) {
         const int reading = readable_ ? fd : reopen_anew(fd, O_RDONLY | O_CLOEXEC);
         const bool stored = reading >= 0 && store(reading) == 0;
         if (reading >= 0 && !readable_) libc::close(reading);
-        if (!stored || raw::ftruncate(fd, 0) != 0) return;
+        if (!stored || !give_to_arena() || raw::ftruncate(fd, 0) != 0) return;
+    } else if (!give_to_arena()) {
+        return;
     }
     offset_ = libc::lseek(fd, 0, SEEK_CUR);
     file_->takes_all = false;
@@ -66,7 +92,7 @@ bool OpenStep::leads_here(int fd) const {
 // A file that was only opened to change it was changed by the kernel. Returns 0 or an errno.
 int OpenStep::note_changed(int fd) {
     struct stat st;
-    if (pending_ != Pending::update || !file_->takes_all || raw::fstat(fd, &st) != 0) return 0;
+    if (pending_ != Pending::update || file_->joint || !file_->takes_all || raw::fstat(fd, &st) != 0) return 0;
     return st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0 ? 0 : start_update();
 }
 
@@ -85,7 +111,7 @@ bool OpenStep::writes_natively(int fd) {
 }
 
 bool OpenStep::native(int fd) {
-    if (!writable_) return false;
+    if (!file_) return false;
     if (file_->takes_all) return true;
     return !file_->recent.ask([&] { return is_untouched(fd); }) && was_written_past(fd);
 }

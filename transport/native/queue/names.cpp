@@ -26,6 +26,18 @@ int find_own(const Board& board, int outport, const char* name, uint64_t place) 
     return best;
 }
 
+int find_written(const Board& board, int outport, uint64_t place) {
+    const PortRecord& port = board.port(outport);
+    int newest = -1;
+    for (int s = 0; s < port.sources; ++s)
+        each_slot(board, board.source(port.first_source + s), [&](int k, const SlotRecord& slot) {
+            if (slot.state != SlotState::writing || slot.place_hash != place || slot.removed || slot.is_copy) return;
+            if (!slot.inherited && board.is_over(slot.writer_process)) return;
+            if (newest < 0 || slot.stamp > board.slot(newest).stamp) newest = k;
+        });
+    return newest;
+}
+
 int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
     const PortRecord& port = board.port(outport);
     int clash = -1;

@@ -94,7 +94,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
     const SourceRecord& source = board.source(source_index);
     int best = -1, oldest = -1, kept = 0;
     each_slot(board, source, [&](int k, SlotRecord& slot) {
-        if (needed(board, slot, pressed) || slot.peers > 0 || claimed(board, slot)) return;
+        if (needed(board, slot, pressed) || is_attached(slot) || claimed(board, slot)) return;
         if (may_come_again(board, slot)) {
             ++kept;
             if (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at) oldest = k;
@@ -117,12 +117,17 @@ void clear_slot(const Board& board, int index) {
     slot.state = SlotState::free;
     WILKINS_FAULT_POINT("clear.freed");
     slot.name[0] = 0;
-    slot.holds = 0;
     slot.kept_for = 0;
     slot.numbered = 0;
     slot.size.store(0);
     slot.broken.store(0);
     slot.inherited.store(0);
+    slot.is_copy = 0;
+    slot.joint_writers = 0;
+    slot.lead_left = 0;
+    slot.closing = 0;
+    slot.in_kernel.store(0);
+    slot.shared.store(0);
     slot.removed = 0;
     slot.kept_back = 0;
     slot.handed_over = 0;

@@ -11,6 +11,9 @@ namespace wilkins::queue {
 // because a name might be opened again do not count.
 bool needed(const Board& board, const SlotRecord& slot, bool pressed);
 
+// Has a handle the slot's memory mapped, though the step may have been given up?
+inline bool is_attached(const SlotRecord& slot) { return slot.peers > 0 || slot.holds > 0; }
+
 // Might a rank open it, though nobody needs it?
 bool may_come_again(const Board& board, const SlotRecord& slot);
 
@@ -132,6 +135,9 @@ bool can_produce(const Board& board, int inport);
 // The newest whole step of this place (see SlotRecord::place_hash), or of this name if the place is not known (0), that the task
 // itself published through the out-port, or -1.
 int find_own(const Board& board, int outport, const char* name, uint64_t place = 0);
+
+// The file of this place that a process of the task has open for writing, or -1.
+int find_written(const Board& board, int outport, uint64_t place);
 
 // A step of this place, also an unfinished one, that a rank of the task other than `rank` has made and that is still
 // needed; -1 if there is none.

@@ -25,6 +25,21 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
     return oldest;
 }
 
+// A file without a byte: its program has only made or cut it, and may be about to write it.
+bool is_empty(const SlotRecord& slot) { return slot.size.load() == 0; }
+
+// The first such file of the source that rests and is to be published as it is, but for that of a place; -1 if there is none.
+int oldest_empty(const Board& board, const SourceRecord& source, uint64_t but_place) {
+    int oldest = -1;
+    if (rests(board.port(source.port).habits)) return oldest;  // it rests for that reason, too
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if (slot.state != SlotState::resting || !is_empty(slot) || slot.place_hash == but_place || slot.kept_back || claimed(board, slot)) continue;
+        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
+    }
+    return oldest;
+}
+
 bool abandoned(const Board& board, const SlotRecord& slot) {
     return slot.state == SlotState::resting && !slot.handed_over && board.is_over(slot.writer_process);
 }
@@ -84,7 +99,8 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
         return;
     }
     if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
-    if (keep_back || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+    if (is_empty(slot)) slot.handed_over = 1;  // it is whole, whatever becomes of the process
+    if (keep_back || is_empty(slot) || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
         slot.state = SlotState::resting;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {
@@ -108,8 +124,33 @@ int find_resting(const Board& board, int outport, const char* name, uint64_t pla
     return -1;
 }
 
+namespace {
+
+// The slot of the first such file of the rank, of all its out-ports.
+int first_empty(const Board& board, int task, int rank, uint64_t but_place) {
+    for (int i = board.task(task).first_port; i < board.task(task).last_port; ++i) {
+        const PortRecord& port = board.port(i);
+        if (port.task != task || port.direction != Direction::out || rank >= port.sources) continue;
+        const int oldest = oldest_empty(board, board.source(port.first_source + rank), but_place);
+        if (oldest >= 0) return oldest;
+    }
+    return -1;
+}
+
+}  // namespace
+
+bool has_empty(const Board& board, int task, int rank) { return first_empty(board, task, rank, 0) >= 0; }
+
+void publish_empty(const Board& board, int task, int rank, uint64_t but_place) {
+    for (int k; (k = first_empty(board, task, rank, but_place)) >= 0;) {
+        WILKINS_FAULT_POINT("rest.empty");
+        publish(board, k);
+    }
+}
+
 void turn_to(const Board& board, int source_index, uint64_t place) {
     const SourceRecord& source = board.source(source_index);
+    publish_empty(board, board.port(source.port).task, source.rank, place);
     if (board.port(source.port).habits.publish != Publish::next) return;
     for (int k; (k = oldest_resting(board, source, place, false)) >= 0;) {
         WILKINS_FAULT_POINT("rest.turning");
@@ -165,7 +206,7 @@ void end_resting(const Board& board, int task, bool clean, Discarded discarded) 
             // (Nobody knows what a file is called that is being renamed.)
             const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
             if (whole && !board.slot(k).kept_back) {
-                if (board.port(source.port).habits.publish == Publish::close) board.port(source.port).unseen.fetch_add(1);
+                if (board.port(source.port).habits.publish == Publish::close && !is_empty(board.slot(k))) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);
                 continue;
             }

@@ -17,6 +17,11 @@ void close_slot(const Board& board, int slot, uint64_t digest, bool keep_back = 
 // The task's resting file of this name or place, whichever rank closed it last, or -1. `state`: or in another state.
 int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state = SlotState::resting);
 
+// A file that its program has closed without a byte in it rests until the rank turns to another file, waits for what only its readers can
+// bring, or ends. Has the rank such files, of any of its out-ports? And publishes them, but for that of a place.
+bool has_empty(const Board& board, int task, int rank);
+void publish_empty(const Board& board, int task, int rank, uint64_t but_place = 0);
+
 // The source's program turns to the file of this place: those that rest until then are published.
 void turn_to(const Board& board, int source, uint64_t place);
 

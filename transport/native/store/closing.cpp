@@ -13,6 +13,7 @@
 #include "store/actions.hpp"
 #include "store/disk.hpp"
 #include "store/homes.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 
@@ -233,7 +234,8 @@ void close_step(StepFile* file) {
     StepFile::State* state = file->state;
     Process& p = process();
     if (state->mine()) {
-        if (state->role == Role::lead || state->role == Role::snapshot) {
+        const bool publishes = state->joined ? joined::end(state) : state->role == Role::lead && joined::begin_to_publish(state);
+        if (publishes || state->role == Role::snapshot) {
             WILKINS_FAULT_POINT("close.begun");
             const int error = complete(file);
             WILKINS_FAULT_POINT("close.complete");
@@ -258,7 +260,7 @@ void close_step(StepFile* file) {
             if (const int error = state->home ? bring_home(*file) : state->far->close())
                 log_line("error: task '%s' rank %d: what it wrote of '%s' did not all get to the host of the file: %s", p.task_name(),
                          p.told_rank(), state->name, strerror(error));
-        } else if (state->role == Role::peer) {
+        } else if (state->role == Role::peer && !state->joined) {
             WILKINS_FAULT_POINT("close.peer");
             Board::Lock lock(p.board);
             end_peer(p.board.slot(state->slot), state->identity);
@@ -268,18 +270,22 @@ void close_step(StepFile* file) {
             if (!state->again) note_closed(p, state->slot);
             queue::drop_hold(p.board, p.rank_index, state->slot, state->process);
         }
+        if (state->joined) joined::leave(state);
     }
     WILKINS_FAULT_POINT("close.before-free");
     free_file(file);
 }
 
-void leave_step(StepFile* file) { free_file(file); }
+void leave_step(StepFile* file) {
+    if (file->state->joined && file->state->mine()) joined::leave(file->state);
+    free_file(file);
+}
 
 void discard_step(StepFile* file) {
     const StepFile::State* state = file->state;
     const bool writes = state->role == Role::lead || state->role == Role::snapshot;
     if (writes && state->mine()) give_up(process(), state->slot, state->identity);
-    free_file(file);
+    leave_step(file);
 }
 
 }  // namespace wilkins

@@ -38,9 +38,8 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         queue::withdraw_abandoned(p.board, match.outport, empty ? 0 : place, log_discarded);
         index = queue::find_resting(p.board, match.outport, match.name, place);
         if (index < 0) {
-            const bool may_rest = rests(p.board.port(match.outport).habits);
-            const int written = !may_rest ? -1 : queue::find_resting(p.board, match.outport, match.name, place, SlotState::writing);
-            *error = written >= 0 && !p.board.is_over(p.board.slot(written).writer_process) ? EAGAIN : ENOENT;
+            const int written = empty ? -1 : queue::find_written(p.board, match.outport, place);
+            *error = written >= 0 ? EAGAIN : ENOENT;
             if (*error == EAGAIN)
                 log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
                          p.told_rank(), match.name, p.told_rank(p.board.rank(p.board.slot(written).writer).rank));
@@ -51,6 +50,8 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         slot.writer = p.rank_index;
         slot.writer_process = p.board.self();
         slot.handed_over = 0;
+        slot.lead_left = 0;
+        slot.closing = 0;
         slot.state = SlotState::writing;
         WILKINS_FAULT_POINT("rest.reopened");
         stamp = slot.stamp;
@@ -111,9 +112,9 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         Board::Lock lock(board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;
         queue::withdraw_abandoned(board, match.outport, 0, log_discarded);
-        if (exclusive && (on_disk ? is_there
-                                  : queue::exists(board, board.source(source_index), match.name) ||
-                                        queue::find_resting(board, match.outport, match.name, place) >= 0)) {
+        if (exclusive && (is_there || queue::find_written(board, match.outport, place) >= 0 ||
+                          (!on_disk && (queue::exists(board, board.source(source_index), match.name) ||
+                                        queue::find_own(board, match.outport, match.name, place) >= 0)))) {
             *error = EEXIST;
             return nullptr;
         }
@@ -191,6 +192,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         slot.stamp = stamp = ++board.head().stamp;
         slot.place_hash = place;
         slot.folder = folder;
+        slot.is_copy = role == Role::snapshot;
         note_cwd(board, slot);
         strcpy(slot.name, match.name);
         WILKINS_FAULT_POINT("create.named");

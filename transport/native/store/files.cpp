@@ -9,6 +9,7 @@
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
+#include "store/joined.hpp"
 #include "store/lent.hpp"
 #include "store/parts.hpp"
 
@@ -134,8 +135,9 @@ StepFile* find_open(const Match& match, bool written) {
     const StepToken token = {found->slot, found->slot, found->identity};
     guard.unlock();
     int error = 0;
-    StepFile* file = attach_step(token, written, match.name, &error);
-    if (file && !written) file->state->again = true;
+    if (written) return joined::open(match, &error);
+    StepFile* const file = attach_step(token, false, match.name, &error);
+    if (file) file->state->again = true;
     return file;
 }
 

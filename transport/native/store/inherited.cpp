@@ -138,7 +138,7 @@ bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool w
     if (slot.state != SlotState::writing || slot.stamp != stamp) return false;
     if (error == EAGAIN || ((error == ENOSPC || error == EDQUOT) && !ends)) return true;
     slot.inherited.store(0);
-    raw::unlink(path.text);
+    remove_file(board, index);
     const SourceRecord& source = board.source(slot.source);
     if (error) {
         fail_run_for(board, board.port(source.port).task, source.rank,
@@ -166,18 +166,34 @@ bool is_written(int fd) {
     return written;
 }
 
+int name_file(const StepFile* step, int fd) {
+    const Path path = file_of(process().board, step->token().slot);
+    char from[32];
+    snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
+    const auto link = [&] { return linkat(AT_FDCWD, from, AT_FDCWD, path.text, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno; };
+    int error = link();
+    struct stat named, open;
+    if (error != EEXIST) return error;
+    if (stat(path.text, &named) == 0 && raw::fstat(fd, &open) == 0 && named.st_ino == open.st_ino) return 0;
+    raw::unlink(path.text);  // of a step that was cut off
+    return link();
+}
+
+bool size_of(const Board& board, int slot, uint64_t* size) {
+    struct stat st;
+    if (!board.slot(slot).in_kernel || stat(file_of(board, slot).text, &st) != 0) return false;
+    *size = static_cast<uint64_t>(st.st_size);
+    return true;
+}
+
+int open_file(const Board& board, int slot, int flags) {
+    return board.slot(slot).in_kernel ? raw::open(file_of(board, slot).text, flags, 0) : -1;
+}
+
 int leave(const StepFile* step, int fd) {
     const Board& board = process().board;
     const int slot = step->token().slot;
-    const Path path = file_of(board, slot);
-    char from[32];
-    snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
-    struct stat named, open;
-    const bool there = stat(path.text, &named) == 0 && raw::fstat(fd, &open) == 0 && named.st_ino == open.st_ino;
-    if (!there) {
-        raw::unlink(path.text);  // of a step that was cut off
-        if (linkat(AT_FDCWD, from, AT_FDCWD, path.text, AT_SYMLINK_FOLLOW) != 0) return errno;
-    }
+    if (const int error = name_file(step, fd)) return error;
     board.head().leaves.store(1);
     board.slot(slot).inherited.store(1, std::memory_order_release);
     return 0;
@@ -206,7 +222,10 @@ int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool wai
 
 int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends, false); }
 
-void remove_file(const Board& board, int slot) { raw::unlink(file_of(board, slot).text); }
+void remove_file(const Board& board, int slot) {
+    board.slot(slot).in_kernel = 0;
+    raw::unlink(file_of(board, slot).text);
+}
 
 void settle_own(bool waits) {
     const Process& p = process();

@@ -91,11 +91,12 @@ bool leads_to(const Process& p, const PortRecord& inport, const Listed& listed) 
     return found;
 }
 
-// A file that the task has written, or this process is writing, and has not removed: to the program it is there.
+// A file that the task has written, or is writing, and has not removed: to the program it is there. (What is whole lies on the disk, too, if any does.)
 bool is_own_file(const Process& p, const SlotRecord& slot) {
     const PortRecord& port = p.board.port(p.board.source(slot.source).port);
-    if (port.task != p.context.task || port.habits.mode != Mode::memory || slot.state == SlotState::free || slot.removed) return false;
-    return slot.state != SlotState::writing || slot.writer_process == p.board.joined();
+    if (port.task != p.context.task || slot.state == SlotState::free || slot.removed) return false;
+    if (slot.state != SlotState::writing) return port.habits.mode == Mode::memory;
+    return !slot.is_copy && (slot.inherited || !p.board.is_over(slot.writer_process));
 }
 
 // Can a producer of the in-port, which has not begun any file yet, still do so in a folder of which nothing is known?

@@ -12,6 +12,7 @@
 #include "queue/stand_in.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 #include "store/unmatched_names.hpp"
 #include "waiting/wait.hpp"
@@ -51,6 +52,12 @@ bool may_remove_file(const Match& match) {
 
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
     Process& p = process();
+    if (Look written; match.inport < 0 && joined::look(match, &written)) {
+        *size = written.size;
+        *identity = written.identity;
+        *published_ns = written.published_ns;
+        return true;
+    }
     if (on_disk(match)) return disk::look(match.name, size, identity, published_ns);
     const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
     Board::Lock lock(p.board);
@@ -93,9 +100,18 @@ int begin_again(const Match& match) {
     const uint64_t place = place_of(match);
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
+    const int resting = queue::find_resting(p.board, match.outport, match.name, place);
+    if (resting >= 0 && p.board.slot(resting).size == 0) return 0;
     queue::turn_to(p.board, p.board.port(match.outport).first_source + p.context.rank, 0);
     if (queue::find_resting(p.board, match.outport, match.name, place) >= 0) return EAGAIN;
-    return queue::remove_own(p.board, match.outport, match.name, place, false) ? 0 : ENOENT;
+    const bool there = queue::remove_own(p.board, match.outport, match.name, place, false);
+    lock.release();
+    uint64_t size, identity;
+    int64_t modified;
+    if (!there && !(on_disk(match) && disk::look(match.name, &size, &identity, &modified))) return ENOENT;
+    int error = 0;
+    if (StepFile* const file = create(match, false, &error)) close_step(file);
+    return error;
 }
 
 void withdraw_step(const Match& match) {

@@ -91,6 +91,9 @@ int too_many_open(const Process& p, const char* name);
 // program alone would read.
 StepFile* reread_own(const Match& match, int* error);
 
+// The bytes of an open file, as memory of the process's own.
+StepFile* copy_of_file(int fd, const char* name, int* error);
+
 // Turns a reader's step into memory of its own, which it may change.
 StepFile* private_copy(StepFile* from, int* error);
 

@@ -1,5 +1,6 @@
 // Steps that this process reads: waits for those of in-ports, and finds those it wrote itself; other ranks attach to them.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -256,33 +257,59 @@ StepFile* reread_own(const Match& match, int* error) {
 
 namespace {
 
-// A copy in the process's own memory.
-StepFile* copy_of(StepFile* from, int* error) {
-    const uint64_t size = from->eof();
-    const uint64_t reserve = process().board.head().reserve;
+// Memory of the process's own for so many bytes, which `fill` brings there: it returns 0 or an errno.
+template <class Fill>
+StepFile* make_copy(uint64_t size, const char* name, int* error, Fill fill) {
     Mapping mapping;
-    StepFile* file = nullptr;
-    if (map_most(-1, reserve, size, true, &mapping) != 0) {
+    if (map_most(-1, process().board.head().reserve, size, true, &mapping) != 0) {
         *error = ENOMEM;
-    } else {
-        file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, from->name());
-        if (file) {
-            from->read(0, mapping.bytes, size);
-            *error = from->settle();
-            WILKINS_FAULT_POINT("copy.private");
-            file->state->size = size;
-            file->state->published = from->state->published;
-        } else {
-            unmap(mapping);
-            *error = ENOMEM;
-        }
+        return nullptr;
     }
-    if (!file || *error == 0) return file;
+    StepFile* const file = open_to(mapping, size) != 0 ? nullptr : make_file(Role::own_copy, -1, mapping, (1ull << 63) | ++private_copies, name);
+    if (!file) {
+        unmap(mapping);
+        *error = ENOMEM;
+        return nullptr;
+    }
+    *error = fill(mapping.bytes);
+    file->state->size = size;
+    if (*error == 0) return file;
     free_file(file);
     return nullptr;
 }
 
+// A copy in the process's own memory.
+StepFile* copy_of(StepFile* from, int* error) {
+    const uint64_t size = from->eof();
+    StepFile* const file = make_copy(size, from->name(), error, [&](unsigned char* to) {
+        from->read(0, to, size);
+        const int settled = from->settle();
+        WILKINS_FAULT_POINT("copy.private");
+        return settled;
+    });
+    if (file) file->state->published = from->state->published;
+    return file;
+}
+
 }  // namespace
+
+StepFile* copy_of_file(int fd, const char* name, int* error) {
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0) {
+        *error = errno;
+        return nullptr;
+    }
+    const auto size = static_cast<uint64_t>(st.st_size);
+    return make_copy(size, name, error, [&](unsigned char* to) {
+        for (uint64_t done = 0; done < size;) {
+            const ssize_t n = raw::pread(fd, to + done, size - done, static_cast<off_t>(done));
+            if (n == 0) break;  // it was cut meanwhile
+            if (n > 0) done += static_cast<uint64_t>(n);
+            else if (errno != EINTR) return errno;
+        }
+        return 0;
+    });
+}
 
 StepFile* private_copy(StepFile* from, int* error) {
     *error = 0;

@@ -29,7 +29,7 @@ bool reclaim(const Board& board, Arenas& arenas, int port) {
     Board::Lock lock(board);
     for (int s = 0; s < board.head().slots; ++s) {
         SlotRecord& slot = board.slot(s);
-        if ((slot.reserved.load() == 0 && slot.accounted == 0) || slot.peers > 0 || queue::needed(board, slot, true)) continue;
+        if ((slot.reserved.load() == 0 && slot.accounted == 0) || queue::is_attached(slot) || queue::needed(board, slot, true)) continue;
         if (queue::claimed(board, slot)) continue;
         if (port >= 0 && board.source(slot.source).port != port) continue;
         const bool on_disk = disk::is_file(board, s);

@@ -10,6 +10,7 @@
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
 #include "store/homes.hpp"
+#include "store/joined.hpp"
 #include "store/lent.hpp"
 #include "store/reclaim.hpp"
 #include "waiting/wait.hpp"
@@ -172,9 +173,21 @@ int make_room_for_name(const StepFile* file) {
     });
 }
 
+namespace {
+
+// A handle that has joined a file counts as one that writes it from its first change on.
+int begin_change(StepFile::State* state) {
+    if (!state->joined || state->wrote) return 0;
+    const int error = joined::begin_to_write(state);
+    return error ? state->failed = error : 0;
+}
+
+}  // namespace
+
 int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {
     if (!writable()) return EBADF;
     if (count == 0) return 0;
+    if (int error = begin_change(state)) return error;
     const uint64_t end = offset + count;
     if (end < offset) return EFBIG;
     if (int error = reserve(end)) return error;
@@ -311,6 +324,7 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
 int StepFile::set_eof(uint64_t size) {
     if (!writable()) return EBADF;
     if (state->far) return state->far->set_eof(size);
+    if (int error = begin_change(state)) return error;
     if (size > state->mapping.length) return EFBIG;
     if (state->slot < 0) {
         if (const int error = reserve(state->size)) return error;

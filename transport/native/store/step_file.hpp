@@ -42,6 +42,8 @@ struct StepFile::State {
     bool lent = false;            // reads a step of which bytes may be absent
     std::vector<ByteRange> read;  // of such a one, what was asked for,
     std::atomic<bool> expected{false};  // and what was read of the last one has been brought
+    bool joined = false;          // of a peer: has joined a file that is being written (see store/joined.hpp),
+    bool wrote = false;           // and written to it
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;

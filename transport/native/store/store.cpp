@@ -6,6 +6,7 @@
 #include "base/fault.hpp"
 #include "queue/answers.hpp"
 #include "store/far_file.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins {
@@ -33,7 +34,8 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
         break;
     case Intent::read:
     case Intent::look: 
-        file = produces ? reread_own(match, error) : read_step(match, intent, ranks, error);
+        file = produces ? joined::open(match, error) : read_step(match, intent, ranks, error);
+        if (!file && produces && !*error) file = reread_own(match, error);
         if (!file && produces && *error == ENOENT) file = open_elsewhere(match, false, error);
         break;
     case Intent::update:

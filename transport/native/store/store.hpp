@@ -265,8 +265,8 @@ int remove_step(const Match& match);
 // that one is deleted and its absence an error.
 int delete_file(const Match& match);
 
-// A producer cuts a file of its own to nothing, to begin it again: that is no step of its own. What was complete is published
-// and stays so, and the name is free. Returns 0, ENOENT, EINTR as a wait does, or EAGAIN for a file that rests: it is to be written on.
+// A producer cuts a file of its own to nothing, to begin it again. What was complete is published and stays so, and the name is that of an
+// empty file. Returns 0, ENOENT, EINTR as a wait does, or EAGAIN for a file that rests: it is to be written on.
 int begin_again(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.

@@ -156,11 +156,18 @@ void let_go(const Board& board, const Loss& loss) {
 
 // Of a circle in which no queue can grow: what ends it.
 struct Relief {
+    int empty = -1;   // rank that has made a file and written nothing to it
     int again = -1;   // rank that opens a name again
     int common = -1;  // in-port
     Loss loss;
-    bool is_there() const { return again >= 0 || common >= 0 || loss.slot >= 0; }
+    bool is_there() const { return empty >= 0 || again >= 0 || common >= 0 || loss.slot >= 0; }
 };
+
+// A rank whose last file rests since it is empty: its readers may wait for that, and it is not written before this circle ends. -1: none.
+int find_empty(const Board& board, const std::vector<int>& circle) {
+    const auto rank = std::find_if(circle.begin(), circle.end(), [&](int r) { return queue::has_empty(board, board.rank(r).task, board.rank(r).rank); });
+    return rank == circle.end() ? -1 : *rank;
+}
 
 // A rank that waits to open a name again of which it has had a step, since the source may write another one: it does not before this circle
 // ends, for it waits for room elsewhere. -1: none.
@@ -175,6 +182,8 @@ int find_again(const Board& board, const std::vector<int>& circle) {
 
 Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
     Relief relief;
+    relief.empty = find_empty(board, circle);
+    if (relief.empty >= 0) return relief;
     relief.again = find_again(board, circle);
     if (relief.again >= 0) return relief;
     const std::vector<Full> channels = full_channels(board, waiting, circle);
@@ -206,6 +215,7 @@ bool stretch(const Board& board) {
 }
 
 void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
+    if (relief.empty >= 0) return queue::publish_empty(board, board.rank(relief.empty).task, board.rank(relief.empty).rank);
     if (relief.again >= 0) {
         const RankRecord& rank = board.rank(relief.again);
         return queue::settle_name(board, rank.wait_port, rank.rank, rank.wait_name);
@@ -262,7 +272,9 @@ void note_gone(const Board& board, int rank, bool began) {
 bool may_stretch(const Board& board, Waiting& waiting) {
     if (find_stretch(board, waiting) >= 0) return true;
     const std::vector<std::vector<int>> circles = waiting.circles();
-    return std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_common(board, full_channels(board, waiting, circle)) >= 0; });
+    return std::any_of(circles.begin(), circles.end(), [&](const auto& circle) {
+        return find_empty(board, circle) >= 0 || find_common(board, full_channels(board, waiting, circle)) >= 0;
+    });
 }
 
 namespace {

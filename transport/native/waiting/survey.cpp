@@ -170,7 +170,7 @@ std::vector<int> Survey::users_of_source(int source) {
     std::vector<int> users;
     const SourceRecord& record = board_.source(source);
     for (int s = record.first_slot; s < record.first_slot + record.slots; ++s) {
-        if (held_by_dead(s) || (!needed(board_.slot(s)) && board_.slot(s).peers == 0)) return {};
+        if (held_by_dead(s) || (!needed(board_.slot(s)) && !queue::is_attached(board_.slot(s)))) return {};
         add_users(s, users);
     }
     return users;
@@ -182,7 +182,7 @@ void Survey::find_users_of_memory() {
     for (int s = 0; s < board_.head().slots; ++s) {
         const SlotRecord& slot = board_.slot(s);
         if (held_by_dead(s)) held_by_dead_.push_back(s);
-        else if (!needed(slot) && slot.peers == 0) continue;
+        else if (!needed(slot) && !queue::is_attached(slot)) continue;
         std::vector<int> users;
         add_users(s, users);
         for (const int rank : users) ++users_[static_cast<size_t>(rank)];

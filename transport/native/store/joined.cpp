@@ -1,0 +1,137 @@
+// Handles on a file that is being written, beside its lead's.
+#include "store/joined.hpp"
+
+#include <fcntl.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "base/fault.hpp"
+#include "base/raw.hpp"
+#include "queue/queue.hpp"
+#include "store/inherited.hpp"
+#include "store/parts.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins::joined {
+
+namespace {
+
+// The slot of the file of this name that the task is writing, or -1; of a name that it also reads, only what this process writes. Call with the
+// lock held.
+int find(const Board& board, const Match& match, uint64_t place) {
+    const int index = queue::find_written(board, match.outport, place);
+    const bool is_own = index >= 0 && board.slot(index).writer_process == board.joined();
+    return match.inport < 0 || is_own ? index : -1;
+}
+
+SlotRecord& slot_of(const StepFile::State* state) { return process().board.slot(state->slot); }
+
+}  // namespace
+
+bool look(const Match& match, Look* look) {
+    const Process& p = process();
+    if (match.outport < 0) return false;
+    const uint64_t place = place_of(match);
+    Board::Lock lock(p.board);
+    const int index = find(p.board, match, place);
+    if (index < 0) return false;
+    const SlotRecord& slot = p.board.slot(index);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *look = {slot.size.load(), slot.stamp, now.tv_sec * 1'000'000'000ll + now.tv_nsec};
+    inherited::size_of(p.board, index, &look->size);
+    return true;
+}
+
+StepFile* open(const Match& match, int* error) {
+    Process& p = process();
+    *error = 0;
+    if (match.outport < 0) return nullptr;
+    const uint64_t place = place_of(match);
+    int index;
+    uint64_t stamp;
+    {
+        Board::Lock lock(p.board);
+        index = find(p.board, match, place);
+        if (index < 0) return nullptr;
+        stamp = p.board.slot(index).stamp;
+        if (!queue::add_hold(p.board, p.rank_index, index)) {
+            *error = too_many_open(p, match.name);
+            return nullptr;
+        }
+        ++p.me().files;
+    }
+    WILKINS_FAULT_POINT("join.held");
+    Mapping mapping;
+    *error = p.arenas->map(index, true, &mapping);
+    StepFile* const file = *error ? nullptr : make_file(Role::peer, index, mapping, stamp, match.name, place);
+    if (file) {
+        file->state->joined = true;
+        return file;
+    }
+    if (!*error) *error = ENOMEM;
+    Board::Lock lock(p.board);
+    queue::drop_hold(p.board, p.rank_index, index, p.board.self());
+    return nullptr;
+}
+
+StepFile* copy(const Match& match, int* error) {
+    *error = 0;
+    Look written;
+    StepFile* const file = look(match, &written) ? open(match, error) : nullptr;
+    if (!file) return nullptr;
+    const int fd = inherited::open_file(process().board, file->state->slot, O_RDONLY | O_CLOEXEC);
+    StepFile* const copied = fd < 0 ? nullptr : copy_of_file(fd, match.name, error);
+    if (fd >= 0) raw::close(fd);
+    close_step(file);
+    return copied;
+}
+
+int begin_to_write(StepFile::State* state) {
+    Process& p = process();
+    SlotRecord& slot = slot_of(state);
+    Board::Lock lock(p.board);
+    while (is_writing(slot, state->identity) && slot.closing && !p.board.is_over(slot.writer_process))
+        if (const int error = nap(p, p.board.source(slot.source).port, lock)) return error;
+    if (!is_writing(slot, state->identity)) return ESTALE;
+    slot.joint_process = p.board.self();
+    WILKINS_FAULT_POINT("join.writes");
+    ++slot.joint_writers;
+    state->wrote = true;
+    return 0;
+}
+
+bool begin_to_publish(const StepFile::State* state) {
+    const Process& p = process();
+    SlotRecord& slot = slot_of(state);
+    Board::Lock lock(p.board);
+    if (!is_writing(slot, state->identity)) return true;
+    if (slot.joint_writers > 0 && !p.board.is_over(slot.joint_process)) {
+        slot.writer_process = slot.joint_process;
+        slot.lead_left = 1;
+        return false;
+    }
+    slot.closing = 1;
+    return true;
+}
+
+bool end(const StepFile::State* state) {
+    const Process& p = process();
+    SlotRecord& slot = slot_of(state);
+    Board::Lock lock(p.board);
+    if (!state->wrote || !is_writing(slot, state->identity)) return false;
+    if (slot.joint_writers > 0) --slot.joint_writers;
+    if (!slot.lead_left || slot.joint_writers > 0) return false;
+    slot.writer_process = p.board.self();
+    slot.closing = 1;
+    return true;
+}
+
+void leave(const StepFile::State* state) {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    queue::drop_hold(p.board, p.rank_index, state->slot, state->process);
+}
+
+}  // namespace wilkins::joined

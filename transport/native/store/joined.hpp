@@ -1,0 +1,32 @@
+// A file of the task that is being written, by whichever of its ranks and processes: others see it, and open it too.
+//
+// Its lead has begun it and publishes it by its close. A handle that joins reads and writes the same bytes. Until it has written it counts for
+// nothing; if it has, and is open when the lead is closed, the last such handle publishes the file.
+#pragma once
+
+#include "store/step_file.hpp"
+
+namespace wilkins::joined {
+
+// Is a file of this name being written, and how long is it?
+bool look(const Match& match, Look* look);
+
+// One more handle on it; nullptr, with *error 0 or an errno, if there is none.
+StepFile* open(const Match& match, int* error);
+
+// A copy of it as it is now, if the kernel has its bytes (see store/inherited.hpp); nullptr as above.
+StepFile* copy(const Match& match, int* error);
+
+// The handle, which has joined, is about to write for the first time. ESTALE: the file is not being written any more.
+int begin_to_write(StepFile::State* state);
+
+// The lead is about to publish its file. False if handles that have joined and written do so later.
+bool begin_to_publish(const StepFile::State* state);
+
+// A handle that has joined is closed. True if it is the one that publishes the file.
+bool end(const StepFile::State* state);
+
+// Lets go of the file.
+void leave(const StepFile::State* state);
+
+}  // namespace wilkins::joined
