@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits import descriptors, lists, looks, names, orders, passes, polls, processes, redirections
+from habits import descriptors, lists, looks, names, onefile, orders, passes, polls, processes, redirections
 from habits.rig import Habit
 
 FAMILIES = {
@@ -13,6 +13,7 @@ FAMILIES = {
     "pass": passes.HABITS,
     "process": processes.HABITS,
     "descriptor": descriptors.HABITS,
+    "onefile": onefile.HABITS,
     "redirect": redirections.HABITS,
     "link": names.LINKS,
     "rename": names.RENAMES,

@@ -215,10 +215,16 @@ class Bench:
         python = [sys.executable] if program.suffix == ".py" else []
         return [*python, str(program), *(str(word).replace("{filename}", filename) for word in keys.get("args", ()))]
 
+    def writes(self) -> list[str]:
+        """The producer's command, on as many ranks as it is to have."""
+        ranks = self.habit.producer.get("nprocs", 1)
+        mpiexec = [str(self.habit.producer["mpiexec"]), "-n", str(ranks)] if ranks > 1 else []
+        return [*mpiexec, *self.argv(self.producer, self.habit.producer)]
+
     def after(self) -> Ran:
         """Run the consumer on files after the producer."""
         place, habit = self.place("after"), self.habit
-        wrote = execute(place, str(habit.producer.get("cwd", "work")), self.argv(self.producer, habit.producer))
+        wrote = execute(place, str(habit.producer.get("cwd", "work")), self.writes())
         assert wrote.code == 0, f"{habit.name}: the producer alone\n{wrote.told}"
         steps = [name for name, what in wrote.disk.items() if habit.is_step(name) and what != "folder"]
         cwd = str(habit.consumer.get("cwd", "work"))
@@ -237,7 +243,7 @@ class Bench:
         """Run the consumer on files beside the producer."""
         place, habit = self.place("beside"), self.habit
         (place / "reader").mkdir()
-        writes = self.argv(self.producer, habit.producer)
+        writes = self.writes()
         cwd = str(place / str(habit.producer.get("cwd", "work")))
         with started_tree(["env", "-C", cwd, *writes], place, {"LC_ALL": "C.UTF-8"}) as tree:
             read = execute(

@@ -8,6 +8,7 @@
 
 #include "base/resolve.hpp"
 #include "posix/files.hpp"
+#include "posix/watches.hpp"
 
 namespace wilkins::posix {
 namespace {
@@ -79,7 +80,8 @@ ssize_t pwrite_any(int fd, const void* buffer, size_t count, off_t offset) {
 
 ssize_t read_any(int fd, void* buffer, size_t count) {
     OpenStep* step = copied(fd);
-    return step ? read_on(step, fd, buffer, count) : libc::read(fd, buffer, count);
+    if (step) return read_on(step, fd, buffer, count);
+    return watches::any() ? watches::read(fd, buffer, count) : libc::read(fd, buffer, count);
 }
 
 ssize_t pread_any(int fd, void* buffer, size_t count, off_t offset) {

@@ -10,6 +10,7 @@
 #include "posix/caller.hpp"
 #include "posix/files.hpp"
 #include "posix/links.hpp"
+#include "posix/watches.hpp"
 #include "store/disk.hpp"
 
 namespace wilkins::posix {
@@ -238,6 +239,7 @@ WILKINS_INTERPOSE(int, fdatasync, int fd) {
 
 WILKINS_INTERPOSE(int, close, int fd) {
     const int error = find(fd) ? forget(fd) : 0;
+    if (watches::any()) watches::forget(fd);
     return closed(libc::close(fd), error);
 } WILKINS_OR(-1)
 

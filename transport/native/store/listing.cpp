@@ -347,8 +347,8 @@ bool is_below(const Below& below, const Listed& listed, const ChannelRecord& cha
     return !(slot.folder == listed.folder) && std::find(below.begin(), below.end(), std::pair(channel.inport, channel.outport)) != below.end();
 }
 
-// The in-port's steps that an open by a name in the folder finds, of those published so far.
-void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, std::vector<Found>& found) {
+// The in-port's steps that an open by a name in the folder finds, of those published so far. `unread`: that the rank has not had.
+void find_steps(const Process& p, int index, const Listed& listed, const Below& below, uint64_t so_far, bool unread, std::vector<Found>& found) {
     const Board& board = p.board;
     const PortRecord& port = board.port(index);
     const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
@@ -359,7 +359,7 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
         const std::string base = base_of(called(port));
         const std::string name = folder + base;
         const queue::Found next = is_called(port, name.c_str()) ? queue::find(board, index, p.context.rank, name.c_str()) : queue::Found{};
-        if (next.slot >= 0) add(base, board.slot(next.slot));
+        if (next.slot >= 0 && (next.unread || !unread)) add(base, board.slot(next.slot));
         return;
     }
     each_outport(board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
@@ -370,6 +370,7 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
             const std::string name = folder + base;
             if (!is_called(port, name.c_str()) || !means(port, name.c_str(), slot.name)) return;
             const bool had = queue::has_had(board, channel, queue::place_in_port(board, board.source(slot.source)), p.context.rank, slot);
+            if (had && unread) return;
             int still = k;
             const bool shown = !had || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
                                (queue::stays_had(board, index, p.context.rank, name.c_str(), &still) && still == k);
@@ -406,7 +407,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
                 const uint64_t so_far = counts ? queue::begin_listing(p.board, i, p.context.rank, whole) : UINT64_MAX;
                 if (counts) note_listing_again(p, i);
                 const size_t before = found.size();
-                find_steps(p, i, listed, below, so_far, found);
+                find_steps(p, i, listed, below, so_far, false, found);
                 for (size_t k = before; k < found.size(); ++k) last = std::max(last, found[k].place);
                 if (listed_port < 0 || in_order(p.board.port(listed_port))) listed_port = i;
             }
@@ -421,6 +422,33 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
     for (Found& one : found)
         if (steps.empty() || steps.back().name != one.step.name) steps.push_back(std::move(one.step));
     return steps;
+}
+
+News list_unread(const Listed& listed, bool in_vain) {
+    const Process& p = process();
+    const Below below = find_below(p, listed);
+    std::vector<Found> found;
+    News news;
+    Board::Lock lock(p.board);
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (!is_mine(p, port, Direction::in) || !may_read(p.board, i, p.context.rank) || before_first(p, i)) continue;
+        if (!lies_in(p, port, listed)) {
+            news.several = news.several || may_begin(p.board, port);
+            continue;
+        }
+        find_steps(p, i, listed, below, UINT64_MAX, true, found);
+        news.several = news.several || news.inport >= 0;
+        news.inport = i;
+    }
+    std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.place < b.place; });
+    for (Found& one : found) news.steps.push_back(std::move(one.step));
+    if (news.inport < 0) return news;
+    news.bell = p.board.bell(news.inport);
+    if (!in_vain) return news;
+    if (queue::can_produce(p.board, news.inport)) note_listing(p, news.inport, found.empty() ? 0 : found.back().place);
+    else note_vain(p.board, news.inport, p.context.rank, p.board.port(news.inport).pattern, true);
+    return news;
 }
 
 bool is_covered(const Listed& listed, const Match& match) {

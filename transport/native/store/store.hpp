@@ -254,6 +254,16 @@ struct ListedStep {
 // written there itself and not removed. `by_program`: this listing tells the program what there is to read.
 std::vector<ListedStep> list_steps(const Listed& listed, bool by_program);
 
+// What there is to tell a program that waits for files in this folder: the steps that its rank may read there and has not had, in the order of
+// publication; of which in-port, whose bell rings for the next, or several. `in_vain`: the program still waits, after the last ones.
+struct News {
+    std::vector<ListedStep> steps;
+    int inport = -1;
+    bool several = false;
+    uint32_t bell = 0;
+};
+News list_unread(const Listed& listed, bool in_vain);
+
 // Is the disk's file of a matching name in this folder not what an open would lead to?
 bool is_covered(const Listed& listed, const Match& match);
 

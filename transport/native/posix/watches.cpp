@@ -1,0 +1,249 @@
+// Watches of inotify on folders that hold steps.
+//
+// Such a watch has a twin of the same descriptor on a folder of the run, in which a thread makes a file by the name of each step that the rank may
+// read and has not had. So the kernel's own events tell of steps, to whatever waits for the descriptor. As they are read they become those of
+// the program's watch.
+#include "posix/watches.hpp"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/raw.hpp"
+#include "board/process.hpp"
+#include "posix/names.hpp"
+#include "store/disk.hpp"
+
+namespace wilkins::posix::watches {
+namespace {
+
+const libc::Function<int(int, const char*, uint32_t)> add_watch{"inotify_add_watch"};
+const libc::Function<int(int, int)> rm_watch{"inotify_rm_watch"};
+
+constexpr int kLongest = 1000;  // ms between looks, where a bell rings for all that comes,
+constexpr int kSeveral = 20;    // and where not
+
+struct Watch {
+    int fd;
+    int wd;
+    int twin;
+    uint32_t mask;
+    std::string folder;  // that the twin watches
+    Listed listed;
+    std::set<uint64_t> told;
+};
+
+std::mutex mutex;  // guards what follows; never held while the board is locked
+std::list<Watch>& all = *new std::list<Watch>();  // for as long as the thread runs
+std::atomic<pid_t> teller{0};                     // the process whose thread tells of steps, not a fork of it
+
+// Makes a file that is new to the twin. Who watches only for what is moved there is told so.
+void tell(const Watch& watch, const std::string& name) {
+    const bool moved = (watch.mask & IN_MOVED_TO) && !(watch.mask & (IN_CREATE | IN_CLOSE_WRITE | IN_MODIFY));
+    const std::string path = watch.folder + "/" + name, made = moved ? watch.folder + ".new" : path;
+    const int fd = raw::open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    raw::write(fd, "", 1);
+    raw::close(fd);
+    if (moved) rename(made.c_str(), path.c_str());
+}
+
+// Does the thread wait for what descriptors or other threads bring?
+bool waits(const char* thread) {
+    char path[64], text[32] = {};
+    snprintf(path, sizeof(path), "/proc/self/task/%.20s/syscall", thread);
+    const int fd = raw::open(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) return false;
+    const ssize_t n = raw::read(fd, text, sizeof(text) - 1);
+    raw::close(fd);
+    if (n <= 0 || text[0] < '0' || text[0] > '9') return false;  // it runs
+    static const long kinds[] = {SYS_read, SYS_ppoll, SYS_pselect6, SYS_epoll_pwait, SYS_futex,
+#ifdef SYS_poll
+                                 SYS_poll, SYS_select, SYS_epoll_wait,
+#endif
+    };
+    const long call = strtol(text, nullptr, 10);
+    return std::find(std::begin(kinds), std::end(kinds), call) != std::end(kinds);
+}
+
+// Has the program nothing to do but to wait?
+bool program_waits() {
+    DIR* const threads = libc::opendir("/proc/self/task");
+    if (!threads) return false;
+    const long self = syscall(SYS_gettid);
+    bool all_wait = true;
+    while (const struct dirent* thread = all_wait ? libc::readdir(threads) : nullptr)
+        if (thread->d_name[0] != '.' && strtol(thread->d_name, nullptr, 10) != self) all_wait = waits(thread->d_name);
+    libc::closedir(threads);
+    return all_wait;
+}
+
+// Tells of what has come since. `news`: of the last watch.
+void tell_all(News* news) {
+    std::lock_guard<std::mutex> guard(mutex);
+    const bool idle = program_waits();
+    for (Watch& watch : all) {
+        watch.listed.look_again();
+        *news = list_unread(watch.listed, false);
+        const size_t before = watch.told.size();
+        for (const ListedStep& step : news->steps)
+            if (watch.told.insert(step.identity).second) tell(watch, step.name);
+        if (watch.told.size() == before && idle) *news = list_unread(watch.listed, true);
+        news->several = news->several || all.size() > 1;
+    }
+}
+
+void* tell_on(void*) {
+    for (;;) guarded("inotify", [] {
+        News news;
+        tell_all(&news);
+        const Process& p = process();
+        const bool rung = news.inport >= 0 && !news.several;
+        if (rung) p.board.sleep(news.inport, news.bell, kLongest);
+        else usleep(kSeveral * 1000);
+        return 0;
+    }, [](int error) { return usleep(kLongest * 1000), error; });
+    return nullptr;
+}
+
+// Call with the mutex.
+void start_teller() {
+    if (teller == getpid()) return;
+    teller = getpid();
+    sigset_t every, before;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, tell_on, nullptr) == 0) pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Steps may come to lie in the folder that the program watches: they are told of, too.
+void add_twin(int fd, int wd, const char* path, uint32_t mask) {
+    char clean[PATH_MAX];
+    if (!normalise(path, clean, sizeof(clean))) return;
+    const Folder folder = identify(path);
+    if (folder.none() || !may_hold_steps(folder)) return;
+    const Listed listed(clean, folder);
+    const Content content = content_of(listed);
+    if (content != Content::steps && content != Content::perhaps) return;
+    std::lock_guard<std::mutex> guard(mutex);
+    static int number = 0;
+    auto watch = std::find_if(all.begin(), all.end(), [=](const Watch& one) { return one.fd == fd && one.wd == wd; });
+    const bool is_new = watch == all.end();
+    if (is_new) {
+        const Board& board = process().board;
+        const std::string name = std::string(board.folder()) + "/i" + std::to_string(board.self()) + "." + std::to_string(number++);
+        if (mkdir(name.c_str(), 0700) != 0) return;
+        all.push_back({fd, wd, -1, mask, name, listed, {}});
+        watch = std::prev(all.end());
+    }
+    watch->mask = mask;
+    watch->twin = add_watch(fd, watch->folder.c_str(), mask);
+    if (!is_new) return;
+    ++count;
+    start_teller();
+}
+
+void remove(std::list<Watch>::iterator watch) {
+    all.erase(watch);
+    --count;
+}
+
+// What the program is not to see: what the disk tells of steps, of which the twin tells, and of files that hide there.
+bool is_hidden(const Watch& watch, const struct inotify_event& event) {
+    if (event.len == 0) return false;
+    if (strncmp(event.name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
+    Match match;
+    const std::string name = watch.listed.path.empty() ? event.name : watch.listed.path + "/" + event.name;
+    return match_name(name.c_str(), &match) && match.inport >= 0 && match.outport < 0;
+}
+
+// The events that were read, as the program sees them. Returns how long they are.
+size_t translate(int fd, char* events, size_t size) {
+    std::lock_guard<std::mutex> guard(mutex);
+    size_t kept = 0;
+    for (size_t at = 0; at + sizeof(inotify_event) <= size;) {
+        auto* const event = reinterpret_cast<struct inotify_event*>(events + at);
+        const size_t length = sizeof(*event) + event->len;
+        bool shown = true;
+        for (const Watch& watch : all) {
+            if (watch.fd != fd) continue;
+            if (event->wd == watch.twin) {
+                event->wd = watch.wd;
+                shown = event->len > 0;
+                break;
+            }
+            if (event->wd == watch.wd) shown = !is_hidden(watch, *event);
+        }
+        if (shown) memmove(events + kept, events + at, length);
+        if (shown) kept += length;
+        at += length;
+    }
+    return kept;
+}
+
+bool is_watched(int fd) {
+    if (teller != getpid()) return false;
+    std::lock_guard<std::mutex> guard(mutex);
+    return std::any_of(all.begin(), all.end(), [=](const Watch& watch) { return watch.fd == fd; });
+}
+
+}  // namespace
+
+ssize_t read(int fd, void* buffer, size_t size) {
+    const bool watched = is_watched(fd);
+    for (;;) {
+        const ssize_t n = libc::read(fd, buffer, size);
+        if (n <= 0 || !watched) return n;
+        if (const size_t kept = translate(fd, static_cast<char*>(buffer), static_cast<size_t>(n))) return static_cast<ssize_t>(kept);
+    }
+}
+
+void forget(int fd) {
+    if (teller != getpid()) return;
+    std::lock_guard<std::mutex> guard(mutex);
+    for (auto watch = all.begin(); watch != all.end();) {
+        const auto next = std::next(watch);
+        if (watch->fd == fd) remove(watch);
+        watch = next;
+    }
+}
+
+}  // namespace wilkins::posix::watches
+
+using namespace wilkins;
+using namespace wilkins::posix;
+
+WILKINS_INTERPOSE(int, inotify_add_watch, int fd, const char* path, uint32_t mask) {
+    const int wd = watches::add_watch(fd, path, mask);
+    if (wd < 0 || !path || !in_run(WILKINS_CALLER)) return wd;
+    const int saved = errno;
+    watches::add_twin(fd, wd, path, mask);
+    errno = saved;
+    return wd;
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, inotify_rm_watch, int fd, int wd) {
+    if (watches::any()) {
+        std::lock_guard<std::mutex> guard(watches::mutex);
+        const auto watch = std::find_if(watches::all.begin(), watches::all.end(), [=](const watches::Watch& one) { return one.fd == fd && one.wd == wd; });
+        if (watch != watches::all.end()) {
+            watches::rm_watch(fd, watch->twin);
+            watches::remove(watch);
+        }
+    }
+    return watches::rm_watch(fd, wd);
+} WILKINS_OR(-1)
