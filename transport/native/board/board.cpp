@@ -198,6 +198,8 @@ bool Board::Lock::release() {
     return written_;
 }
 
+bool Board::Lock::is_held() { return innermost != nullptr; }
+
 bool Board::Lock::keep_line(const char* file, const char* line, size_t length) {
     if (!innermost) return false;
     try {

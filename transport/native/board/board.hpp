@@ -80,6 +80,8 @@ public:
         bool acquire_within(int64_t patience);
         // Also few events go to the trace file when the lock is released (see board/trace.hpp).
         void write_events() { events_kept_ = 0; }
+        // Does this thread hold one? Then what a signal handler of it does must not ask for another.
+        static bool is_held();
         // If this thread holds a lock: keeps a line for the log until that is released.
         static bool keep_line(const char* file, const char* line, size_t length);
         // If this thread holds the board's lock: wakes those who sleep at the port when that is released, as they need it first.

@@ -451,6 +451,7 @@ struct SlotRecord {
     uint64_t digest;                     // of the file as the last of them holds it
     std::atomic<uint64_t> changes;       // grows with every write
     uint64_t snapshot_changes;           // what it was at the last snapshot
+    std::atomic<uint64_t> flushed;       // one more than it was when HDF5 last flushed the whole file; 0: it never did
     uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kCounted if some rank has had it
     uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
     uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last

@@ -19,6 +19,7 @@
 #include "store/joined.hpp"
 #include "store/actions.hpp"
 #include "store/led_step.hpp"
+#include "store/left_open.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 #include "store/step_file.hpp"
@@ -342,7 +343,9 @@ herr_t driver_truncate(Opened* file, hid_t, bool) {
 // HDF5 also flushes when it opens and closes files and when a single object is to be flushed: only a flush of the whole file
 // that the program asks for, or the layer for it, says that the file is complete.
 herr_t driver_flush(Opened* file, hid_t, bool closing) {
-    if (!file->step || !file->read_write || closing || !publishes(file->step, FlushCall::what())) return 0;
+    if (!file->step || !file->read_write || closing || FlushCall::what() == Flushing::no) return 0;
+    left_open::note_flushed(file->step);
+    if (!publishes(file->step, FlushCall::what())) return 0;
     return publish_snapshot(file->step) == 0 ? 0 : -1;
 }
 

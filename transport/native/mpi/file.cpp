@@ -14,6 +14,7 @@
 #include "mpi/world.hpp"
 #include "store/actions.hpp"
 #include "store/first_opens.hpp"
+#include "store/left_open.hpp"
 #include "store/snapshot.hpp"
 #include "store/step_file.hpp"
 
@@ -266,7 +267,9 @@ int File::close() {
 // Data is visible to all ranks at once, so there is nothing to do; but the file may be published at a flush.
 int File::sync() {
     const Flushing what = from_hdf5_ ? FlushCall::what() : Flushing::by_program;
-    const Habits* habits = (amode_ & mode_rdonly) == 0 ? habits_of(step_) : nullptr;
+    const bool writable = (amode_ & mode_rdonly) == 0;
+    if (writable && from_hdf5_ && what != Flushing::no) left_open::note_flushed(step_);
+    const Habits* habits = writable ? habits_of(step_) : nullptr;
     if (habits == nullptr || !takes_snapshots(*habits) || !publishes(step_, what)) return 0;
     int rc = barrier(mpi_, comm_);  // everything is written
     int error = rc == 0 && rank_ == 0 ? publish_snapshot(step_) : 0;

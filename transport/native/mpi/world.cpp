@@ -141,6 +141,7 @@ void at_exit(int status, void*) try {
     const int changed = end_program(status);
     if (changed == status) return;
     fflush(nullptr);
+    posix::end_process();
     exit_now(changed);
 } WILKINS_OR()
 
@@ -276,7 +277,7 @@ WILKINS_MPI_SYMBOL int __libc_start_main(wilkins::Main main, int argc, char** ar
 
 // After MPI_Finalize a program may leave without running exit handlers; the job must not take that for a crash.
 WILKINS_MPI_SYMBOL void _exit(int status) {
-    if (status == 0) wilkins::posix::leave_handed();
+    wilkins::posix::end_process();
     if (wilkins::world.program_finalized) status = wilkins::end_program(status);
     wilkins::exit_now(status);
 }

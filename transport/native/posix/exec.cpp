@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "posix/files.hpp"
+#include "store/left_open.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {
@@ -111,7 +112,9 @@ WILKINS_INTERPOSE(int, execle, const char* path, const char* first, ...) {
 
 WILKINS_INTERPOSE(int, system, const char* command) {
     posix::hand_all_to_child();
-    return libc::system(command);
+    const int status = libc::system(command);
+    left_open::settle_own();
+    return status;
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(FILE*, popen, const char* command, const char* mode) {

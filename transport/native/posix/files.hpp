@@ -79,7 +79,6 @@ public:
 
     // Another program is about to take this process, with the descriptor; or could not take it.
     void leave_to_next(int fd);
-    bool handed() const { return file_ && file_->handed; }
     void take_back();
 
     // The program wants to be sure that what it has written is stored. Returns 0 or an errno.
@@ -178,8 +177,8 @@ void hand_all_to_child();
 void leave_all();
 void take_back_all();
 
-// The process ends without closing what it writes, as shells do: what others may have written, too, is a step all the same.
-void leave_handed();
+// The process ends without exit handlers: the kernel closes what it has open, so that is closed here.
+void end_process();
 
 // The program lets go of a mapping: a step that was only written through it may be whole now.
 void note_unmapped();

@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <utime.h>
 
 #include <cstdarg>
@@ -166,6 +167,13 @@ private:
     X(system, int(const char*))                                                         \
     X(popen, FILE*(const char*, const char*))                                           \
     X(vfork, pid_t())                                                                   \
+    X(pclose, int(FILE*))                                                               \
+    X(wait, pid_t(int*))                                                                \
+    X(waitpid, pid_t(pid_t, int*, int))                                                 \
+    X(wait3, pid_t(int*, int, struct rusage*))                                          \
+    X(wait4, pid_t(pid_t, int*, int, struct rusage*))                                   \
+    X(waitid, int(idtype_t, id_t, siginfo_t*, int))                                     \
+    X(syscall, long(long, ...))                                                         \
     X(opendir, DIR*(const char*))                                                       \
     X(fdopendir, DIR*(int))                                                             \
     X(scandir, int(const char*, struct dirent***, int (*)(const struct dirent*),                     \

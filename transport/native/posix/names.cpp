@@ -227,6 +227,34 @@ int stat_for_program(const char* path, struct stat* st, bool follow) {
     return stat_name(looked_at(AT_FDCWD, path, follow, nullptr), st, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
 }
 
+int stat_at(int dirfd, const char* path, struct stat* st, int flags, const void* caller) {
+    if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
+    return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), st, [=] { return libc::fstatat(dirfd, path, st, flags); });
+}
+
+int statx_at(int dirfd, const char* path, int flags, unsigned mask, struct statx* stx, const void* caller) {
+    struct stat st;
+    int by_kernel = -1;
+    const bool is_step = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
+    const int result = is_step ? fstat_any(dirfd, &st)
+                               : stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), &st,
+                                           [&] { return by_kernel = libc::statx(dirfd, path, flags, mask, stx); });
+    if (result == 0 && by_kernel != 0) describe(st, stx);
+    return result;
+}
+
+int access_at(int dirfd, const char* path, int mode, int flags, const void* caller) {
+    return access_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), mode,
+                       [=] { return libc::faccessat(dirfd, path, mode, flags); });
+}
+
+int unlink_at(int dirfd, const char* path, int flags, const void* caller) {
+    Match match;
+    const NameAt whole(dirfd, path, caller);
+    if (!(flags & AT_REMOVEDIR) && matches(whole, &match, caller)) return unlink_match(match, dirfd, path);
+    return removed(libc::unlinkat(dirfd, path, flags), whole, caller);
+}
+
 }  // namespace wilkins::posix
 
 using namespace wilkins;
@@ -246,8 +274,7 @@ WILKINS_INTERPOSE(int, fstat, int fd, struct stat* st) { return fstat_any(fd, st
 WILKINS_ALIAS(fstat64, fstat);
 
 WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, int flags) {
-    if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
-    return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), st, [=] { return libc::fstatat(dirfd, path, st, flags); });
+    return stat_at(dirfd, path, st, flags, WILKINS_CALLER);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(fstatat64, fstatat);
 
@@ -274,14 +301,7 @@ WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, str
 WILKINS_ALIAS(__fxstatat64, __fxstatat);
 
 WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned mask, struct statx* stx) {
-    struct stat st;
-    int by_kernel = -1;
-    const bool is_step = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
-    const int result = is_step ? fstat_any(dirfd, &st)
-                               : stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), &st,
-                                           [&] { return by_kernel = libc::statx(dirfd, path, flags, mask, stx); });
-    if (result == 0 && by_kernel != 0) describe(st, stx);
-    return result;
+    return statx_at(dirfd, path, flags, mask, stx, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
@@ -294,8 +314,7 @@ WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
 WILKINS_ALIAS(euidaccess, eaccess);
 
 WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int flags) {
-    return access_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), mode,
-                       [=] { return libc::faccessat(dirfd, path, mode, flags); });
+    return access_at(dirfd, path, mode, flags, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {
@@ -304,10 +323,7 @@ WILKINS_INTERPOSE(int, unlink, const char* path) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
-    Match match;
-    const NameAt whole(dirfd, path, WILKINS_CALLER);
-    if (!(flags & AT_REMOVEDIR) && matches(whole, &match, WILKINS_CALLER)) return unlink_match(match, dirfd, path);
-    return removed(libc::unlinkat(dirfd, path, flags), whole, WILKINS_CALLER);
+    return unlink_at(dirfd, path, flags, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, remove, const char* path) {

@@ -60,6 +60,13 @@ int look_at(const Match& match, struct stat* st);
 // What stat, or lstat if links are not followed, answers the program.
 int stat_for_program(const char* path, struct stat* st, bool follow);
 
+// What calls of names relative to a folder answer the program.
+int stat_at(int dirfd, const char* path, struct stat* st, int flags, const void* caller);
+int statx_at(int dirfd, const char* path, int flags, unsigned mask, struct statx* stx, const void* caller);
+int access_at(int dirfd, const char* path, int mode, int flags, const void* caller);
+int unlink_at(int dirfd, const char* path, int flags, const void* caller);
+int rename_at(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller);
+
 // Has the process loaded an HDF5 whose calls the HDF5 wrappers reach? Then a look through the C library is only a look.
 bool has_shared_hdf5();
 

@@ -134,6 +134,11 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
 }
 
 }  // namespace
+
+int rename_at(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller) {
+    return rename_names(from_dir, from, to_dir, to, flags, caller, [=] { return libc::renameat2(from_dir, from, to_dir, to, flags); });
+}
+
 }  // namespace wilkins::posix
 
 using namespace wilkins;
@@ -148,5 +153,5 @@ WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, con
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
-    return rename_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::renameat2(from_dir, from, to_dir, to, flags); });
+    return rename_at(from_dir, from, to_dir, to, flags, WILKINS_CALLER);
 } WILKINS_OR(-1)

@@ -3,10 +3,12 @@
 
 #include <pthread.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "base/raw.hpp"
 #include "store/inherited.hpp"
+#include "store/left_open.hpp"
 
 namespace wilkins::posix {
 
@@ -44,6 +46,9 @@ __attribute__((destructor)) void finish_all() try {
     }
     inherited::settle_own(false);
 } WILKINS_OR()
+
+// Handlers of quick_exit run in reverse order, and the C library ends the process by itself after them.
+__attribute__((constructor)) void watch_quick_exit() { at_quick_exit(end_process); }
 
 // No fork while an entry leaves the table: in the child nobody would ever be done with that.
 void before_fork() {
@@ -106,13 +111,12 @@ void leave_all() {
         if (OpenStep* step = find(fd)) step->leave_to_next(fd);
 }
 
-void leave_handed() try {
-    if (entries == 0) return;
-    std::lock_guard<std::mutex> lock(leaving);
-    for (int fd = 0; fd <= highest; ++fd) {
-        OpenStep* const step = find(fd);
-        if (step && step->handed()) step->leave_to_next(fd);
-    }
+// (A signal handler may end the process in the midst of what holds the board: others find it dead then.)
+void end_process() try {
+    if (Board::Lock::is_held()) return;
+    if (entries > 0) forget_range(0, kMostDescriptors);
+    inherited::settle_own(false);
+    left_open::end_process();
 } WILKINS_OR()
 
 void take_back_all() {

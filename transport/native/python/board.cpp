@@ -19,6 +19,7 @@
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
 #include "store/inherited.hpp"
+#include "store/left_open.hpp"
 #include "store/parts.hpp"
 #include "waiting/circle.hpp"
 
@@ -211,11 +212,12 @@ bool any_inherited(const Board& board, int task) {
 
 }  // namespace
 
-// Publishes steps of the task (-1: of all) that were left to other processes and that nobody writes any more; `ended`: its program has
-// ended, so all of them, or none if that failed. How many are left.
+// Settles files of the task (-1: of all) that dead processes have left open, and publishes steps that were left to other processes and that
+// nobody writes any more; `ended`: its program has ended, so all of those, or none if that failed. How many are left.
 WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int ended, int clean)) {
     board->late = Watched::in_time;
-    if (!any_inherited(*board, task)) return 0;
+    const bool left_open = left_open::any(*board, task);
+    if (!left_open && !any_inherited(*board, task)) return 0;
     {
         const Briefly lock(*board);
         if (!lock) return 1;
@@ -223,9 +225,10 @@ WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int en
             for (int k = 0; k < board->head().slots; ++k)
                 if (board->slot(k).inherited && is_of(*board, board->slot(k), task)) inherited::remove_file(*board, k);
     }
-    if (ended && !clean) return 0;
     if (!board->arenas) board->arenas = Arenas::make(*board);
-    return board->arenas ? inherited::settle(*board, *board->arenas, task, ended != 0) : 1;
+    if (!board->arenas) return 1;
+    if (left_open) left_open::settle(*board, *board->arenas, task, ended != 0);
+    return ended && !clean ? 0 : inherited::settle(*board, *board->arenas, task, ended != 0);
 } WILKINS_OR(1)
 
 // The launcher's events: when the programs of tasks start and end. They are written at once.

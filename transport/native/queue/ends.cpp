@@ -252,8 +252,9 @@ void task_exited(const Board& board, int index, bool final, bool clean,
         if (board.port(board.source(slot.source).port).task != index) continue;
         slot.peers = 0;
         WILKINS_FAULT_POINT("exit.peers");
-        if (slot.state == SlotState::writing && slot.inherited && discarded) discarded(board, slot);
-        if (slot.state == SlotState::writing) clear_slot(board, s);
+        if (slot.state != SlotState::writing) continue;
+        if (discarded) discarded(board, slot);
+        clear_slot(board, s);
     }
     if (!final && clean) pass_over(board, index);
     for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {

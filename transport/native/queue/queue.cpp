@@ -133,6 +133,7 @@ void clear_slot(const Board& board, int index) {
     slot.handed_over = 0;
     slot.closes = 0;
     slot.snapshots = 0;
+    slot.flushed.store(0);
     slot.opened_at = 0;
     slot.origin.stamp = 0;
     const PortRecord& port = board.port(board.source(slot.source).port);

@@ -14,6 +14,7 @@
 #include "store/disk.hpp"
 #include "store/homes.hpp"
 #include "store/joined.hpp"
+#include "store/left_open.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 
@@ -167,14 +168,19 @@ void close_in_order(const Board& board, bool all) {
     }
 }
 
-// The last of the library's: what is still open now stays so.
-__attribute__((destructor(101))) void close_rest() try {
+void close_rest() try {
     if (!closed_at_end) return;
     const Process& p = process();
     if (!p.board.joined()) return;
     Board::Lock lock(p.board);
     close_in_order(p.board, true);
 } WILKINS_OR()
+
+// The last of the library's: what is still open now stays so.
+__attribute__((destructor(101))) void end_last() {
+    close_rest();
+    left_open::end_process();
+}
 
 // HDF5 may close its files before or after this.
 __attribute__((destructor)) void end_by_itself() {
@@ -191,6 +197,7 @@ void note_begun() {
 }
 
 void log_discarded(const Board& board, const SlotRecord& slot) {
+    if (slot.state == SlotState::writing && !slot.inherited) return left_open::log_lost(board, slot);
     const SourceRecord& source = board.source(slot.source);
     log_for(board, board.port(source.port).task, source.rank,
             "'%s' was closed but not yet published when its program failed: no consumer sees it", slot.name);

@@ -7,6 +7,7 @@
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
+#include "store/left_open.hpp"
 #include "store/lent.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
@@ -16,15 +17,6 @@
 namespace wilkins {
 
 namespace {
-
-// Slots whose writer died without a word (a crashed program inside a shell-script task).
-void sweep_dead_writers(Process& p, int source_index) {
-    const SourceRecord& source = p.board.source(source_index);
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-        SlotRecord& slot = p.board.slot(k);
-        if (slot.state == SlotState::writing && !slot.inherited && p.board.is_over(slot.writer_process)) queue::clear_slot(p.board, k);
-    }
-}
 
 // Goes on with a file of this task that rests. nullptr with ENOENT: there is none.
 StepFile* reopen_resting(const Match& match, bool empty, int* error) {
@@ -147,9 +139,9 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
     uint64_t stamp = 0;
     bool name_has_room = true;
     note_begun(p, match.outport, match.name, folder);
+    left_open::settle_own(source_index);
     {
         Board::Lock lock(board);
-        sweep_dead_writers(p, source_index);
         note_member(board, p.rank_index, false);
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {

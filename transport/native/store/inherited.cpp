@@ -48,9 +48,7 @@ int store(const Board& board, Arenas& arenas, int index, int fd) {
     const uint64_t blocks = (size + kBlock - 1) / kBlock;
     Mapping mapping;
     if (const int error = arenas.map(index, true, &mapping)) return error;
-    int error = size > mapping.length ? EFBIG : arenas.reserve(index, size);
-    while ((error == ENOSPC || error == EDQUOT) && reclaim(board, arenas, error == EDQUOT ? board.source(slot.source).port : -1))
-        error = arenas.reserve(index, size);
+    int error = size > mapping.length ? EFBIG : reserve(board, arenas, index, size);
     if (!error) error = open_to(mapping, size);
     if (!error && slot.touched.load() < blocks) slot.touched.store(blocks);
     for (uint64_t done = 0; !error && done < size;) {

@@ -1,6 +1,8 @@
 // Finds arenas whose steps nobody needs.
 #include "store/reclaim.hpp"
 
+#include <cerrno>
+
 #include "base/fault.hpp"
 #include "board/ahead.hpp"
 #include "queue/queue.hpp"
@@ -45,6 +47,14 @@ bool reclaim(const Board& board, Arenas& arenas, int port) {
         }
     }
     return any;
+}
+
+int reserve(const Board& board, Arenas& arenas, int slot, uint64_t size) {
+    for (;;) {
+        const int error = arenas.reserve(slot, size);
+        if (error != ENOSPC && error != EDQUOT) return error;
+        if (!reclaim(board, arenas, error == EDQUOT ? board.source(board.slot(slot).source).port : -1)) return error;
+    }
 }
 
 }  // namespace wilkins

@@ -9,4 +9,7 @@ namespace wilkins {
 // board's lock.
 bool reclaim(const Board& board, Arenas& arenas, int port);
 
+// Gives the slot's arena memory for `size` bytes at least, if need be such memory. Returns 0 or an errno.
+int reserve(const Board& board, Arenas& arenas, int slot, uint64_t size);
+
 }  // namespace wilkins

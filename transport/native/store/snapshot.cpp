@@ -76,20 +76,6 @@ Superblock find_superblock(const unsigned char* bytes, uint64_t size) {
     return found;
 }
 
-// Of what a file says. When HDF5 closes a file it gives back space behind the last byte it has written, and notes the new
-// end: that does not count.
-uint64_t digest(const unsigned char* bytes, uint64_t size) {
-    const Superblock super = find_superblock(bytes, size);
-    if (super.length == 0) return digest_bytes(bytes, size, 0);
-    unsigned char head[64];
-    memcpy(head, bytes + super.at, super.length);
-    memset(head + super.end_of_file, 0, super.width);
-    if (super.checksum) memset(head + super.checksum, 0, 4);
-    const uint64_t behind = super.at + super.length;
-    while (size > behind && bytes[size - 1] == 0) --size;
-    return digest_bytes(bytes + behind, size - behind, digest_bytes(head, super.length, digest_bytes(bytes, super.at, 1)));
-}
-
 uint32_t rotate(uint32_t value, int by) { return (value << by) | (value >> (32 - by)); }
 
 // Jenkins' hash "lookup3" (hashlittle, public domain), with which HDF5 checks its metadata.
@@ -161,6 +147,20 @@ const Habits* habits_of(const StepFile* file) {
     return &board.port(board.source(slot_of(file).source).port).habits;
 }
 
+// Of what a file says. When HDF5 closes a file it gives back space behind the last byte it has written, and notes the new
+// end: that does not count.
+uint64_t digest_of(const unsigned char* bytes, uint64_t size) {
+    const Superblock super = find_superblock(bytes, size);
+    if (super.length == 0) return digest_bytes(bytes, size, 0);
+    unsigned char head[64];
+    memcpy(head, bytes + super.at, super.length);
+    memset(head + super.end_of_file, 0, super.width);
+    if (super.checksum) memset(head + super.checksum, 0, 4);
+    const uint64_t behind = super.at + super.length;
+    while (size > behind && bytes[size - 1] == 0) --size;
+    return digest_bytes(bytes + behind, size - behind, digest_bytes(head, super.length, digest_bytes(bytes, super.at, 1)));
+}
+
 void mark_closed(unsigned char* bytes, uint64_t size) {
     const Superblock super = find_superblock(bytes, size);
     if (super.length == 0) return;
@@ -188,7 +188,7 @@ int publish_snapshot(StepFile* file, bool again) {
     }
     file->read(0, copy->data(), size);
     mark_closed(copy->data(), size);
-    const uint64_t seen = digest(copy->data(), size);
+    const uint64_t seen = digest_of(copy->data(), size);
     WILKINS_FAULT_POINT("snapshot.copied");
     close_step(copy);
     WILKINS_FAULT_POINT("snapshot.published");
@@ -203,13 +203,13 @@ uint64_t final_digest(StepFile* file) {
     const Habits* habits = habits_of(file);
     if (!habits || file->state->role == Role::snapshot) return 0;
     if (takes_snapshots(*habits)) explain_unseen(file);
-    return slot_of(file).snapshots > 0 ? digest(file->data(), file->eof()) : 0;
+    return slot_of(file).snapshots > 0 ? digest_of(file->data(), file->eof()) : 0;
 }
 
 void starts_as_snapshot(StepFile* file) {
     const Habits* habits = habits_of(file);
     if (!habits || !takes_snapshots(*habits)) return;
-    const uint64_t known = digest(file->data(), file->eof());
+    const uint64_t known = digest_of(file->data(), file->eof());
     Board::Lock lock(process().board);
     SlotRecord& slot = slot_of(file);
     slot.snapshot_changes = slot.changes.load();

@@ -25,6 +25,9 @@ void starts_as_snapshot(StepFile* file);
 // it was closed. `bytes` may hold anything.
 void mark_closed(unsigned char* bytes, uint64_t size);
 
+// A digest of what a file says, as that of its last snapshot is one.
+uint64_t digest_of(const unsigned char* bytes, uint64_t size);
+
 // Is the current thread in a call by which the program flushes an HDF5 file, or in one that the layer makes after writes?
 enum class Flushing { no, by_program, by_layer };
 class FlushCall {

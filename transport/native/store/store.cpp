@@ -7,6 +7,7 @@
 #include "queue/answers.hpp"
 #include "store/far_file.hpp"
 #include "store/joined.hpp"
+#include "store/left_open.hpp"
 #include "store/parts.hpp"
 
 namespace wilkins {
@@ -23,6 +24,7 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
         return nullptr;
     }
     p.board.port(produces ? match.outport : match.inport).touched = 1;
+    if (produces) left_open::settle_own();
     StepFile* file = nullptr;
     switch (intent) {
     case Intent::create:
