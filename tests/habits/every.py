@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits import descriptors, lists, looks, names, onefile, orders, passes, polls, processes, redirections
+from habits import descriptors, ends, lists, looks, names, onefile, orders, passes, polls, processes, redirections
 from habits.rig import Habit
 
 FAMILIES = {
@@ -12,6 +12,7 @@ FAMILIES = {
     "order": orders.HABITS,
     "pass": passes.HABITS,
     "process": processes.HABITS,
+    "end": ends.HABITS,
     "descriptor": descriptors.HABITS,
     "onefile": onefile.HABITS,
     "redirect": redirections.HABITS,

@@ -40,6 +40,7 @@ TITLES = {
     "order": "Order",
     "pass": "Several passes",
     "process": "Processes and threads",
+    "end": "Ends of processes",
     "descriptor": "Descriptors and the calls on them",
     "redirect": "Redirection, and the shell's tools",
     "link": "Links",

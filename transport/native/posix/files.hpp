@@ -91,6 +91,8 @@ public:
     void settle_unless_looked_at();
 
     bool mine() const;
+    // Of the process that forked this one: is it a step of which that has let go?
+    bool is_published_without_fork() const;
     bool same_step(const StepFile* step) const;
     bool takes_all() const { return file_->takes_all; }
     bool waits() const { return pending_ == Pending::update; }
@@ -159,6 +161,9 @@ bool has_entries();
 
 // The description behind a descriptor; nullptr if it leads to no step, or belongs to the process that forked this one.
 OpenStep* find(int fd);
+
+// A forked process writes by a descriptor: says in the log, once for each, if the step was published without that (see store/holders.hpp).
+void note_late(int fd);
 
 // fstat of a step of this name that this process has open (for writing, if `written`); false if it has none.
 bool describe_open(const Match& match, bool written, struct stat* st);

@@ -69,12 +69,14 @@ OpenStep* written(int fd, size_t count) {
 
 ssize_t write_any(int fd, const void* buffer, size_t count) {
     OpenStep* step = written(fd, count);
+    if (!step) note_late(fd);
     if (!step) return libc::write(fd, buffer, count);
     return step->append() ? append_on(step, fd, buffer, count) : write_on(step, fd, buffer, count);
 }
 
 ssize_t pwrite_any(int fd, const void* buffer, size_t count, off_t offset) {
     OpenStep* step = written(fd, count);
+    if (!step) note_late(fd);
     return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
 }
 

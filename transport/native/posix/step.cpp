@@ -45,6 +45,11 @@ OpenStep::~OpenStep() {
 
 bool OpenStep::mine() const { return step_.load()->state->mine(); }
 
+bool OpenStep::is_published_without_fork() const {
+    const StepFile::State* const state = step_.load()->state;
+    return writable_ && state->slot >= 0 && !state->mine() && !is_writing(process().board.slot(state->slot), state->identity);
+}
+
 bool OpenStep::same_step(const StepFile* step) const { return may_write() && step_.load()->identity() == step->identity(); }
 
 KernelFile* OpenStep::share_file() {

@@ -67,6 +67,16 @@ OpenStep* find(int fd) {
     return step && step->mine() ? step : nullptr;
 }
 
+void note_late(int fd) {
+    if (entries.load(std::memory_order_relaxed) == 0 || fd < 0 || fd >= kMostDescriptors) return;
+    OpenStep* const step = table[fd].load(std::memory_order_acquire);
+    if (!step || !step->is_published_without_fork()) return;
+    if (table[fd].exchange(nullptr) != step) return;
+    log_line("error: '%s' was published when the process that began it had closed it, since its forks waited for work; what one of them writes to it now no "
+             "consumer sees: close it in that process after its forks have written",
+             step->name());
+}
+
 bool describe_open(const Match& match, bool written, struct stat* st) {
     if (entries == 0) return false;
     std::lock_guard<std::mutex> lock(leaving);

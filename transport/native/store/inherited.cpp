@@ -1,11 +1,11 @@
 // Steps that are left to whoever still writes them: when they are whole, and how they come into their arenas then.
 #include "store/inherited.hpp"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
+#include "store/holders.hpp"
 #include "store/parts.hpp"
 #include "store/reclaim.hpp"
 #include "waiting/wait.hpp"
@@ -67,41 +68,11 @@ int store(const Board& board, Arenas& arenas, int index, int fd) {
     return error;
 }
 
-// A process that has the file open for writing, in words for people.
-void name_writer(const struct stat& file, char* out, size_t room) {
-    snprintf(out, room, "a process");
-    DIR* processes = opendir("/proc");
-    if (!processes) return;
-    while (const struct dirent* process = readdir(processes)) {
-        const long pid = strtol(process->d_name, nullptr, 10);
-        char path[64];
-        snprintf(path, sizeof(path), "/proc/%ld/fd", pid);
-        DIR* files = pid > 0 && pid != getpid() ? opendir(path) : nullptr;
-        if (!files) continue;
-        bool found = false;
-        while (const struct dirent* entry = readdir(files)) {
-            struct stat st;
-            found = found || (fstatat(dirfd(files), entry->d_name, &st, 0) == 0 && st.st_dev == file.st_dev && st.st_ino == file.st_ino);
-        }
-        closedir(files);
-        if (!found) continue;
-        char name[32] = {};
-        snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
-        const int fd = raw::open(path, O_RDONLY | O_CLOEXEC, 0);
-        const ssize_t n = fd < 0 ? -1 : raw::read(fd, name, sizeof(name) - 1);
-        if (fd >= 0) raw::close(fd);
-        name[n > 0 ? n - 1 : 0] = 0;
-        snprintf(out, room, "process %ld (%s)", pid, name);
-        break;
-    }
-    closedir(processes);
-}
-
 void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
     struct stat st;
     char who[64];
     if (raw::fstat(fd, &st) != 0) return;
-    name_writer(st, who, sizeof(who));
+    holders::name_one(st, who, sizeof(who));
     const SourceRecord& source = board.source(slot.source);
     log_for(board, board.port(source.port).task, source.rank,
             "'%s' was published when its task ended, though %s still had it open for writing: what that writes from now on no consumer sees; "
@@ -109,8 +80,21 @@ void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
             slot.name, who);
 }
 
-// True if the step is still left to others. `waits`: until whoever else settles it now has done so.
-bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool waits) {
+constexpr int64_t kSeldom = 200'000'000;  // ns between such questions of the launcher, which has many turns
+
+// Of a file that some process has open for writing: does none of those hold it? `seldom`: it may also say no without a look.
+bool is_let_go(int fd, bool seldom) {
+    static std::atomic<int64_t> next{0};
+    const int64_t now = seldom ? now_ns() : 0;
+    if (seldom && now < next.load()) return false;
+    struct stat st;
+    const bool let_go = raw::fstat(fd, &st) == 0 && holders::all_wait(st);
+    if (seldom) next = now + kSeldom;
+    return let_go;
+}
+
+// True if the step is still left to others. `waits`: until whoever else settles it now has done so. `seldom`: see is_let_go.
+bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool waits, bool seldom) {
     SlotRecord& slot = board.slot(index);
     uint64_t stamp;
     {
@@ -126,7 +110,7 @@ bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool w
     const Path path = file_of(board, index);
     const int fd = raw::open(path.text, O_RDONLY | O_CLOEXEC, 0);
     int error = fd < 0 ? errno : 0;
-    const bool written = !error && is_written(fd);
+    const bool written = !error && is_written(fd) && !is_let_go(fd, seldom && !ends);
     if (written && !ends) error = EAGAIN;
     if (!error) error = store(board, arenas, index, fd);
     if (!error && written) tell_cut_off(board, slot, fd);
@@ -205,20 +189,20 @@ void take_back(const StepFile* step) {
 
 namespace {
 
-int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool waits) {
+int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool waits, bool seldom) {
     int left = 0;
     if (!board.head().leaves.load()) return 0;
     for (int k = 0; k < board.head().slots; ++k) {
         const SlotRecord& slot = board.slot(k);
         if (!is_left(slot) || (task >= 0 && board.port(board.source(slot.source).port).task != task)) continue;
-        if (settle_one(board, arenas, k, ends, waits)) ++left;
+        if (settle_one(board, arenas, k, ends, waits, seldom)) ++left;
     }
     return left;
 }
 
 }  // namespace
 
-int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends, false); }
+int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends, false, true); }
 
 void remove_file(const Board& board, int slot) {
     board.slot(slot).in_kernel = 0;
@@ -229,7 +213,7 @@ void settle_own(bool waits) {
     const Process& p = process();
     if (!p.context.active) return;
     const int before = errno;
-    settle_all(p.board, *p.arenas, p.context.task, false, waits);
+    settle_all(p.board, *p.arenas, p.context.task, false, waits, false);
     errno = before;
 }
 
