@@ -49,6 +49,15 @@ for number in range(int(first), int(first + steps)):
             file["x"] = bytearray(data)
             file.flush()
         continue
+    if how == "left":
+        if child := os.fork():
+            os.waitpid(child, 0)
+            continue
+        import h5py
+        file = h5py.File(name, "w")
+        file["x"] = bytearray(data)
+        file.flush()
+        os._exit(0)
     file = os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     os.write(file, data[:50_000])
     if how in ("reopen", "move"):
@@ -155,6 +164,7 @@ CROWD = replace(RENAME, writes="crowd", reads="crowd", arrival=1)
 MOVE = replace(RENAME, writes="move", reads="move", outport="filename: '*.h5', publish: 2, mode: file")
 TOGETHER = Scene("sim", "together", goes_on=False)
 LAUNCHER = Scene("launcher", goes_on=False)
+LEFT = Scene("sim", "left", arrival=1)
 
 SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
@@ -187,6 +197,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "hold": (LOOK,),
     "hold.room": (replace(CROWD, victim="look"),),
     "leave": (TOGETHER,),
+    "left-open": (LEFT, replace(LEFT, outport=FILE.outport), replace(LEFT, outport=BOTH.outport)),
     "let-go": (Scene("look", reads="let go"),),
     "memory": (SHORT,),
     "names": (replace(RENAME, per_step=4),),

@@ -344,9 +344,9 @@ herr_t driver_truncate(Opened* file, hid_t, bool) {
 // that the program asks for, or the layer for it, says that the file is complete.
 herr_t driver_flush(Opened* file, hid_t, bool closing) {
     if (!file->step || !file->read_write || closing || FlushCall::what() == Flushing::no) return 0;
-    left_open::note_flushed(file->step);
-    if (!publishes(file->step, FlushCall::what())) return 0;
-    return publish_snapshot(file->step) == 0 ? 0 : -1;
+    if (publishes(file->step, FlushCall::what()) && publish_snapshot(file->step) != 0) return -1;
+    left_open::note_flushed(file->step);  // last: a process that dies before has published this as a snapshot, or not at all
+    return 0;
 }
 
 herr_t driver_lock(Opened*, bool) { return 0; }

@@ -268,13 +268,17 @@ int File::close() {
 int File::sync() {
     const Flushing what = from_hdf5_ ? FlushCall::what() : Flushing::by_program;
     const bool writable = (amode_ & mode_rdonly) == 0;
-    if (writable && from_hdf5_ && what != Flushing::no) left_open::note_flushed(step_);
+    const bool flushes = writable && from_hdf5_ && what != Flushing::no;
     const Habits* habits = writable ? habits_of(step_) : nullptr;
-    if (habits == nullptr || !takes_snapshots(*habits) || !publishes(step_, what)) return 0;
+    if (habits == nullptr || !takes_snapshots(*habits) || !publishes(step_, what)) {
+        if (flushes) left_open::note_flushed(step_);
+        return 0;
+    }
     int rc = barrier(mpi_, comm_);  // everything is written
     int error = rc == 0 && rank_ == 0 ? publish_snapshot(step_) : 0;
     if (rc == 0) rc = largest(mpi_, comm_, &error);  // nobody goes on before it is copied
     if (rc == 0 && error != 0) rc = mpi_.error_class(error);
+    if (rc == 0 && flushes) left_open::note_flushed(step_);
     return rc == 0 ? 0 : fail(rc);
 }
 

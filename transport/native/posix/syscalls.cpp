@@ -13,7 +13,7 @@
 namespace wilkins::posix {
 namespace {
 
-constexpr int kNumbers = 512;  // calls above are later than any of ours
+constexpr int kNumbers = 512;  // as in the assembly below; calls above are later than any of ours
 
 constexpr long kOurs[] = {
 #ifdef SYS_open
