@@ -259,6 +259,8 @@ struct PortRecord {
     uint32_t in_common;    // in: two ranks of its task have had one step, so what another rank has had is not given up
     uint64_t latest;       // in: offset of uint64_t[nprocs]: published_stamp of the last published step that each rank has had
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
+    NameSet let_go;        // in, unless fixed: names whose steps its task could have opened again, and whose memory a later one has by now
+    NameSet removed;       // in: names that its task has removed
     std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which
@@ -374,8 +376,8 @@ struct SourceRecord {
     uint64_t judged;     // files published so far, in this run, of which is known whether they rewrite a name
     uint64_t named;      // ... whose names are remembered
     NameSet names;       // published
-    NameSet replaced;    // of steps that could have been opened again, and whose memory a later one has by now
-    uint64_t replaced_steps;  // how many these are
+    NameSet files;       // on disk, that hold its steps (see queue/let_go.cpp)
+    uint64_t replaced_steps;  // that could have been opened again, and whose memory a later one has by now
     char cwd[kNameMax];       // the process's folder when the last file was named
     uint64_t cwds;            // how often that has changed
     uint64_t came_to;         // of a relay: Origin::stamp of its last step
@@ -429,6 +431,7 @@ struct SlotRecord {
     uint64_t place_hash;                 // of the absolute name
     Folder folder;                       // in which its producer puts it; stays when the slot is cleared
     uint64_t cwds;                       // of its source, when it was named
+    uint64_t inode;                      // of its file on disk under its program's name; 0: it has none
     uint64_t accounted;                  // bytes counted in the port's `used`
     uint32_t claimed_by;                 // the process that changes, without the board's lock, what lies on disk of it (see claimed); 0: none
     uint32_t removed;                    // by its producer, for which the name is free again; consumers still read it

@@ -20,6 +20,7 @@
 #include "store/actions.hpp"
 #include "store/led_step.hpp"
 #include "store/left_open.hpp"
+#include "store/let_go.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 #include "store/step_file.hpp"
@@ -100,7 +101,11 @@ void keep_within(uint64_t number, const StepFile& step) {
 // A step of an in-port, to be read. `within`: the number of the step out of which a library opens it; 0: the program does.
 StepFile* open_to_read(const Match& match, const Hdf5* library, uint64_t within, int* error) {
     const uint64_t published = match.inport >= 0 && within ? published_as(within) : 0;
-    if (!published) return wilkins::open_to_read(match, {library, posix::has_several_hdf5()}, error);
+    if (!published) {
+        StepFile* const own = wilkins::open_to_read(match, {library, posix::has_several_hdf5()}, error);
+        if (!own && within && match.inport < 0 && *error == ENOENT) *error = refuse_own_within(match);
+        return own;
+    }
     StepFile* const file = open_within(match, published, error);
     if (file) keep_within(within, *file);
     return file;
@@ -359,7 +364,14 @@ struct Bordered;
 template <class Result, class... Arguments, Result (*callback)(Arguments...)>
 struct Bordered<callback> {
     static Result call(Arguments... arguments) {
-        return guarded("HDF5's driver", [&] { return callback(arguments...); }, failed);
+        const int before = errno;
+        const Result result = guarded("HDF5's driver", [&] { return callback(arguments...); }, failed);
+        if (!is_failure(result)) errno = before;
+        return result;
+    }
+    static bool is_failure(Result result) {
+        if constexpr (std::is_pointer_v<Result>) return result == nullptr;
+        else return result == static_cast<Result>(-1);
     }
     static Result failed(int error) {
         if (const Hdf5* library = Call::library()) library->push_failed("driver", error);

@@ -41,8 +41,11 @@ struct Hdf5 {
     herr_t (*get_file_image)(hid_t, void**, size_t*) = nullptr;
     hid_t (*get_driver)(hid_t) = nullptr;
     const void* (*get_driver_info)(hid_t) = nullptr;
-    herr_t (*get_auto)(hid_t, void**, void**) = nullptr;
-    herr_t (*set_auto)(hid_t, void*, void*) = nullptr;
+    herr_t (*is_auto2)(hid_t, unsigned*) = nullptr;
+    herr_t (*get_auto1)(void**, void**) = nullptr;
+    herr_t (*set_auto1)(void*, void*) = nullptr;
+    herr_t (*get_auto2)(hid_t, void**, void**) = nullptr;
+    herr_t (*set_auto2)(hid_t, void*, void*) = nullptr;
     hid_t (*get_errors)() = nullptr;
     herr_t (*set_errors)(hid_t) = nullptr;
     herr_t (*push_error)(hid_t, const char*, const char*, unsigned, hid_t, hid_t, hid_t, const char*, ...) = nullptr;
@@ -66,9 +69,36 @@ struct Hdf5 {
     // Pushes an entry that says why a call fails that is not HDF5's own fault.
     void push_failed(const char* function, int error) const;
 
+    // What HDF5 calls when a call of the program's has failed, in the version of the interface by which the program has set it.
+    struct Handler {
+        bool second;     // version
+        void* function;  // nullptr: none
+        void* data;
+    };
+    Handler handler() const;
+    void set_handler(const Handler& handler) const;
+
+    // Shows the program the error stack, as HDF5 does at the end of a call that fails.
+    void call_handler() const;
+
     // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if the
     // program has errors printed. Also in the run's log. Returns -1.
     int refuse_swmr(const char* name) const;
+};
+
+// While it lives, HDF5 tells the program of no error. The program's way to be told is as it was afterwards, of whichever version.
+class Quiet {
+public:
+    explicit Quiet(const Hdf5& library);
+    ~Quiet();
+    // Has the program left HDF5 to print its errors, as those do that expect none?
+    bool printed() const { return handler_.function != nullptr; }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+
+private:
+    const Hdf5& library_;
+    const Hdf5::Handler handler_;
 };
 
 // The library that a call from `caller` reaches. nullptr if it lacks what the layer needs (older than 1.10).

@@ -45,10 +45,13 @@ bool fill(Hdf5& lib, const Scope& at) {
                        look_up(lib.copy_list, "H5Pcopy", at) && look_up(lib.create_list, "H5Pcreate", at) &&
                        look_up(lib.close_list, "H5Pclose", at) && look_up(lib.set_driver, "H5Pset_driver", at) &&
                        look_up(lib.get_name, "H5Fget_name", at) && look_up(lib.clear_errors, "H5Eclear2", at) &&
-                       look_up(lib.get_auto, "H5Eget_auto2", at) && look_up(lib.set_auto, "H5Eset_auto2", at) &&
+                       look_up(lib.get_auto2, "H5Eget_auto2", at) && look_up(lib.set_auto2, "H5Eset_auto2", at) &&
                        look_up(lib.get_errors, "H5Eget_current_stack", at) && look_up(lib.set_errors, "H5Eset_current_stack", at) &&
                        look_up(lib.push_error, "H5Epush2", at) && lib.open() >= 0 &&
                        look_up_id(lib.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g", at);
+    look_up(lib.is_auto2, "H5Eauto_is_v2", at);
+    look_up(lib.get_auto1, "H5Eget_auto1", at);
+    look_up(lib.set_auto1, "H5Eset_auto1", at);
     look_up(lib.get_fapl_mpio, "H5Pget_fapl_mpio", at);
     look_up(lib.get_fapl_core, "H5Pget_fapl_core", at);
     look_up(lib.get_file_image, "H5Pget_file_image", at);
@@ -95,16 +98,41 @@ int Hdf5::refuse_swmr(const char* name) const {
         "disk";
     log_line(text, name);
     if (!error_class || !major_file || !minor_cannot_open) return -1;
-    void* print = nullptr;
-    void* data = nullptr;
-    get_auto(0, &print, &data);
     clear_errors(0);
     push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, text, name);
     // h5py says the outermost error, and the innermost in brackets.
     push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, "no SWMR under a workflow");
-    if (print) reinterpret_cast<herr_t (*)(hid_t, void*)>(print)(0, data);
+    call_handler();
     return -1;
 }
+
+// To ask by the other version than the one in force is an error in HDF5, and to set by it puts that one in force.
+Hdf5::Handler Hdf5::handler() const {
+    unsigned second = 1;
+    if (is_auto2 && get_auto1 && set_auto1) is_auto2(0, &second);
+    Handler now = {second != 0, nullptr, nullptr};
+    if (now.second) get_auto2(0, &now.function, &now.data);
+    else get_auto1(&now.function, &now.data);
+    return now;
+}
+
+void Hdf5::set_handler(const Handler& handler) const {
+    if (handler.second) set_auto2(0, handler.function, handler.data);
+    else set_auto1(handler.function, handler.data);
+}
+
+void Hdf5::call_handler() const {
+    const Handler now = handler();
+    if (!now.function) return;
+    if (now.second) reinterpret_cast<herr_t (*)(hid_t, void*)>(now.function)(0, now.data);
+    else reinterpret_cast<herr_t (*)(void*)>(now.function)(now.data);
+}
+
+Quiet::Quiet(const Hdf5& library) : library_(library), handler_(library.handler()) {
+    library_.set_handler({handler_.second, nullptr, nullptr});
+}
+
+Quiet::~Quiet() { library_.set_handler(handler_); }
 
 int posix_flags(unsigned flags) {
     int mode = flags & kReadWrite ? O_RDWR : O_RDONLY;
@@ -176,7 +204,10 @@ Hdf5* hdf5_of(const void* caller) {
 
 herr_t fail_thrown(const char* function, const std::exception& what, const void* caller) {
     const int error = thrown(function, what);
-    if (const Hdf5* library = hdf5_of(caller)) library->push_failed(function, error);
+    if (const Hdf5* library = hdf5_of(caller)) {
+        library->push_failed(function, error);
+        library->call_handler();
+    }
     return -1;
 }
 

@@ -14,27 +14,17 @@ namespace {
 
 using namespace wilkins;
 
-// Keeps HDF5's error stack, which the program may ask for yet, from the calls that are made while it lives.
-class KeptErrors {
+// HDF5's error stack, out of the way of the calls that are made while this lives.
+class SetAside {
 public:
-    explicit KeptErrors(const Hdf5& lib) : lib_(lib), stack_(lib.get_errors()) {
-        lib_.get_auto(0, &function_, &data_);
-        lib_.set_auto(0, nullptr, nullptr);
-    }
-    ~KeptErrors() {
-        lib_.set_auto(0, function_, data_);
-        lib_.set_errors(stack_);
-    }
-    // Has the program left HDF5 to print its errors, as those do that expect none?
-    bool printed() const { return function_ != nullptr; }
-    KeptErrors(const KeptErrors&) = delete;
-    KeptErrors& operator=(const KeptErrors&) = delete;
+    explicit SetAside(const Hdf5& lib) : lib_(lib), stack_(lib.get_errors()) {}
+    ~SetAside() { lib_.set_errors(stack_); }
+    SetAside(const SetAside&) = delete;
+    SetAside& operator=(const SetAside&) = delete;
 
 private:
     const Hdf5& lib_;
     const hid_t stack_;
-    void* function_ = nullptr;
-    void* data_ = nullptr;
 };
 
 void note(hid_t place, const char* name, const void* caller) {
@@ -42,13 +32,14 @@ void note(hid_t place, const char* name, const void* caller) {
     const Hdf5* lib = hdf5_of(caller);
     auto get_object_name = reinterpret_cast<ssize_t (*)(hid_t, char*, size_t)>(object_name(caller));
     if (!lib || !get_object_name) return;
-    const KeptErrors kept(*lib);
+    const SetAside errors(*lib);  // the program may ask for them yet
+    const Quiet quiet(*lib);
     char file[kNameMax], path[kNameMax] = "", group[kNameMax] = "";
     Match match;
     if (lib->get_name(place, file, sizeof(file)) <= 0 || !match_name(file, &match) || match.inport < 0 || match.outport >= 0) return;
     if (*name != '/' && get_object_name(place, group, sizeof(group)) > 0 && group[1]) strcat(group, "/");
     if (snprintf(path, sizeof(path), "%s%s", *name == '/' ? "" : group[0] ? group : "/", name) >= static_cast<int>(sizeof(path))) return;
-    note_not_found(process(), match.inport, match.name, path, kept.printed());
+    note_not_found(process(), match.inport, match.name, path, quiet.printed());
 }
 
 // What a call has found, noted if that is nothing.

@@ -1,4 +1,6 @@
 // The calls by which programs name HDF5 files. A matching name gets an access list with our driver; all else passes through.
+#include <cerrno>
+
 #include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
 #include "posix/links.hpp"
@@ -11,23 +13,6 @@
 namespace {
 
 using namespace wilkins;
-
-// Quiet while it lives: a question put to HDF5 whose answer may be an error that is none of the program's business.
-class Quiet {
-public:
-    explicit Quiet(const Hdf5& lib) : lib_(lib) {
-        lib_.get_auto(0, &function_, &data_);
-        lib_.set_auto(0, nullptr, nullptr);
-    }
-    ~Quiet() { lib_.set_auto(0, function_, data_); }
-    Quiet(const Quiet&) = delete;
-    Quiet& operator=(const Quiet&) = delete;
-
-private:
-    const Hdf5& lib_;
-    void* function_ = nullptr;
-    void* data_ = nullptr;
-};
 
 // A file shared over a communicator goes through MPI-IO, and is caught there.
 bool parallel(const Hdf5& lib, hid_t fapl) {
@@ -58,20 +43,9 @@ Purpose purpose_of(Asking asking, unsigned flags) {
     return flags & kReadWrite ? Purpose::update : Purpose::read;
 }
 
-// Runs `call` with an access list that leads to the arena, or with the program's own.
+// Runs `call`, on a name of a port, with an access list that leads to the arena, or with the program's own.
 template <class F>
-auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
-    if (fapl != 0 && any_driver_of_program() && could_match(name)) {
-        const Hdf5* const lib = hdf5_of(caller);
-        if (lib && asks_for_driver_of_program(*lib, fapl)) return call(fapl);
-    }
-    Match match;
-    if (!match_name(name, &match, purpose_of(asking, flags))) {
-        const posix::Hdf5Opens under_way(asking == Asking::opening && !(flags & kReadWrite));
-        const auto result = call(fapl);
-        if (match.made && (result < 0 || !disk::exists(match.name))) forget_made(match.name);
-        return result;
-    }
+auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
     Hdf5* lib = hdf5_of(caller);
     if (!lib) return call(fapl);
     const bool opens = asking == Asking::opening;
@@ -100,6 +74,27 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
     }();
     close_after(*lib, list, result < 0);
     if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
+    return result;
+}
+
+// Runs `call` with an access list that leads to the arena, or with the program's own.
+template <class F>
+auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
+    if (fapl != 0 && any_driver_of_program() && could_match(name)) {
+        const Hdf5* const lib = hdf5_of(caller);
+        if (lib && asks_for_driver_of_program(*lib, fapl)) return call(fapl);
+    }
+    const int before = errno;
+    Match match;
+    if (match_name(name, &match, purpose_of(asking, flags))) {
+        const auto result = lead_to_step(match, flags, fapl, asking, caller, call);
+        if (result >= 0) errno = before;
+        return result;
+    }
+    errno = before;
+    const posix::Hdf5Opens under_way(asking == Asking::opening && !(flags & kReadWrite));
+    const auto result = call(fapl);
+    if (match.made && (result < 0 || !disk::exists(match.name))) forget_made(match.name);
     return result;
 }
 
@@ -167,9 +162,18 @@ WILKINS_API(herr_t, H5Fdelete(const char* name, hid_t fapl)) {
     auto real = reinterpret_cast<herr_t (*)(const char*, hid_t)>(behind(WILKINS_CALLER));
     Match match;
     if (!match_name(name, &match)) return real(name, fapl);
+    const Hdf5* lib = hdf5_of(WILKINS_CALLER);
+    if (lib) lib->clear_errors(0);
+    const int before = errno;
     const int error = delete_file(match);
-    if (error == 0) return 0;
-    if (const Hdf5* lib = hdf5_of(WILKINS_CALLER)) lib->push_cannot_open(name, error, 0);
+    if (error == 0) {
+        errno = before;
+        return 0;
+    }
+    if (lib) {
+        lib->push_cannot_open(name, error, 0);
+        lib->call_handler();
+    }
     return -1;
 } WILKINS_OR_HDF5_ERROR
 

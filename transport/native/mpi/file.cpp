@@ -187,8 +187,8 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     if (opened.error != 0) return give_up(mpi.error_class(opened.error));
     int error = 0;
     if (file->rank_ != 0) {
-        // What the lead reads from the program's own file on disk, each rank reads there.
-        const bool elsewhere = opened.token.slot < 0 && wilkins::on_disk(match);
+        // What the lead reads from a file on disk, each rank reads there.
+        const bool elsewhere = opened.token.slot < 0 && (wilkins::on_disk(match) || !produces);
         const bool far = std::strcmp(opened.where, served_at()) != 0;
         const auto attach = [&] {
             return elsewhere ? open_step(match, Intent::read, here, &error)

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -121,9 +122,19 @@ bool is_directory(const std::string& name, unsigned char type) {
     return type == DT_UNKNOWN || type == DT_LNK ? disk::is_directory(name.c_str()) : type == DT_DIR;
 }
 
+// Is the disk's file not what an open would lead to, or shown as a step already? One that holds a step is shown with that one's number.
+bool is_covered(const Listing& listing, const Match& match, struct dirent& entry) {
+    uint64_t stored_as;
+    if (wilkins::is_covered(listing.listed, match, &stored_as)) return true;
+    if (!stored_as) return false;
+    entry.d_ino = stored_as;
+    const auto same = [&](const ListedStep& step) { return step.name == entry.d_name; };
+    return std::any_of(listing.steps.begin(), listing.steps.end(), same);
+}
+
 // Is the entry of the disk not for the program to see? A file that has the name of a port's is not what an open would lead to, and one of
 // ours that is being written is none of the program's business.
-bool is_hidden(DIR* directory, const Listing* listing, const struct dirent& entry) {
+bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
     if (strncmp(entry.d_name, disk::kHidden, strlen(disk::kHidden)) == 0) return true;
     if (!could_match(entry.d_name)) return false;
     const int saved = errno;
@@ -134,7 +145,7 @@ bool is_hidden(DIR* directory, const Listing* listing, const struct dirent& entr
         const std::string folder = listing ? listing->listed.path : path;
         const std::string name = folder.empty() ? entry.d_name : folder == "/" ? folder + entry.d_name : folder + "/" + entry.d_name;
         // In a folder without steps, a file may still be one that the task writes anew.
-        hidden = match_name(name.c_str(), &match) && (listing ? is_covered(listing->listed, match) : match.inport < 0 && !on_disk(match)) &&
+        hidden = match_name(name.c_str(), &match) && (listing ? is_covered(*listing, match, entry) : match.inport < 0 && !on_disk(match)) &&
                  !is_directory(name, entry.d_type);
     }
     errno = saved;

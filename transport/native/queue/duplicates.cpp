@@ -75,8 +75,9 @@ void remember_for_readers(const Board& board, SourceRecord& source, const char* 
     const PortRecord& port = board.port(source.port);
     for (int k = 0; k < port.links; ++k) {
         const int index = board.channel(board.link(port, k)).inport;
-        const PortRecord& inport = board.port(index);
+        PortRecord& inport = board.port(index);
         if (!pattern_match(inport.pattern, static_cast<int>(inport.components), name)) continue;
+        note_named(board, inport, name);
         remember_shape(board, index, source, name);
         if (!may_double(board, inport)) continue;
         if (inport.components != port.components) past::add(board, source.names, key_of(inport, name));

@@ -50,18 +50,6 @@ int find_clash(const Board& board, int outport, int rank, uint64_t place_hash) {
     return clash;
 }
 
-namespace {
-
-template <class Visit>
-void each_source(const Board& board, const PortRecord& inport, Visit visit) {
-    for (int link = 0; link < inport.links; ++link) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s) visit(board.source(s));
-    }
-}
-
-}  // namespace
-
 bool in_history(const Board& board, const SourceRecord& source, const char* name, int components) {
     if (static_cast<int>(board.port(source.port).components) != components) return false;
     return past::knows(board, source.names, last_components(name, components));
@@ -69,29 +57,6 @@ bool in_history(const Board& board, const SourceRecord& source, const char* name
 
 bool exists(const Board& board, const SourceRecord& source, const char* name) {
     return past::has(board, source.names, last_components(name, static_cast<int>(board.port(source.port).components)));
-}
-
-void note_replaced(const Board& board, int index) {
-    const SlotRecord& slot = board.slot(index);
-    SourceRecord& source = board.source(slot.source);
-    past::add(board, source.replaced, last_components(slot.name, static_cast<int>(board.port(source.port).components)));
-    ++source.replaced_steps;
-}
-
-bool is_replaced(const Board& board, const PortRecord& inport, const char* name) {
-    const int components = static_cast<int>(inport.components);
-    bool replaced = false;
-    each_source(board, inport, [&](const SourceRecord& source) {
-        const bool comparable = static_cast<int>(board.port(source.port).components) == components;
-        replaced = replaced || (comparable && past::knows(board, source.replaced, last_components(name, components)));
-    });
-    return replaced;
-}
-
-uint64_t count_replaced(const Board& board, const PortRecord& inport) {
-    uint64_t steps = 0;
-    each_source(board, inport, [&](const SourceRecord& source) { steps += source.replaced_steps; });
-    return steps;
 }
 
 namespace {

@@ -99,6 +99,15 @@ inline bool has_begun(const Board& board, const PortRecord& out) {
     return begun;
 }
 
+// Calls `visit` with every source that publishes for the in-port.
+template <class Visit>
+void each_source(const Board& board, const PortRecord& inport, Visit visit) {
+    for (int link = 0; link < inport.links; ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s) visit(board.source(s));
+    }
+}
+
 template <class Visit>
 void each_slot(const Board& board, const SourceRecord& source, Visit visit) {
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) visit(k, board.slot(k));

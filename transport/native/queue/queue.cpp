@@ -106,7 +106,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
     const bool grows = best >= 0 && board.slot(best).reserved.load() == 0;
     if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
     if (best < 0) return best;
-    if (best == oldest) note_replaced(board, best);
+    if (best == oldest) note_let_go(board, best);
     board.slot(best).claimed_by = 0;
     clear_slot(board, best);
     return best;
@@ -119,6 +119,7 @@ void clear_slot(const Board& board, int index) {
     slot.name[0] = 0;
     slot.kept_for = 0;
     slot.numbered = 0;
+    slot.inode = 0;
     slot.size.store(0);
     slot.broken.store(0);
     slot.inherited.store(0);
@@ -238,6 +239,7 @@ void settle(const Board& board, int index) {
     WILKINS_FAULT_POINT("publish.named");
     if (source.named <= place) {
         past::add(board, source.names, name);
+        note_file(board, slot);
         remember_for_readers(board, source, slot.name);
         WILKINS_FAULT_POINT("publish.added");
         source.named = place + 1;
@@ -262,6 +264,7 @@ void publish_again(const Board& board, SlotRecord& slot, SourceRecord& source, c
     WILKINS_FAULT_POINT("publish.again");
     for (int k = 0; k < port.links; ++k) board.on(slot, board.channel(board.link(port, k)).place) = 0;
     slot.published_stamp = ++board.head().publications;
+    note_file(board, slot);
     board.head().moved_at = now_ns();
     slot.state = SlotState::published;
     trace::note(board, "remake", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),

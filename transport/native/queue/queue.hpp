@@ -149,14 +149,32 @@ bool in_history(const Board& board, const SourceRecord& source, const char* name
 // Would the producer find the name on a disk: published by the source, and not removed since?
 bool exists(const Board& board, const SourceRecord& source, const char* name);
 
-// The step's memory is about to be a later one's, though a rank that has had the step could have opened it again.
-void note_replaced(const Board& board, int slot);
+// The step's memory is about to be a later one's, though a rank of a reading task could have opened it again.
+void note_let_go(const Board& board, int slot);
 
-// Did that happen to a step of this name?
-bool is_replaced(const Board& board, const PortRecord& inport, const char* name);
+// Did that happen to the step of this name since the start of the in-port's task, and had a rank had it? Not if the task has removed the
+// name, or its producer rewrites names.
+enum class LetGo { no, unread, read };
+LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name);
 
-// ... and to how many that its producers have written?
-uint64_t count_replaced(const Board& board, const PortRecord& inport);
+// To how many that the in-port's producers have written did it happen?
+uint64_t count_let_go(const Board& board, const PortRecord& inport);
+
+// A rank of the in-port's task has removed the name. Has one, and was the name not written since?
+void note_removed(const Board& board, int inport, const char* name);
+bool is_removed(const Board& board, const PortRecord& inport, const char* name);
+
+// A step of this name is published for the in-port: what was removed or let go under it is of no account.
+void note_named(const Board& board, PortRecord& inport, const char* name);
+
+// Has a producer of the in-port published the name in this run?
+bool was_published(const Board& board, const PortRecord& inport, const char* name);
+
+// The step is published: the file of its number on disk, if it has one, holds it.
+void note_file(const Board& board, const SlotRecord& slot);
+
+// Does the file of this number hold a step of this name that a producer of the in-port has published in this run?
+bool is_step_file(const Board& board, const PortRecord& inport, const char* name, uint64_t inode);
 
 // The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
 // opened never comes. False if the task has no step of this name.

@@ -23,6 +23,7 @@ namespace wilkins {
 // Where a run may be gone on with: which file it is that the program has written now. Noted before it has a name, its own or a second one, so
 // that none is there of which the trace does not tell: it may have the inode of an earlier one that is gone.
 void note_file(const Board& board, int index, const char* hidden, const char* path, uint64_t inode) {
+    board.slot(index).inode = inode;
     if (!board.head().trace_at_once) return;
     const SlotRecord& slot = board.slot(index);
     const SourceRecord& source = board.source(slot.source);

@@ -89,7 +89,7 @@ int obstacle(const char* path) {
 }
 
 // Steps count from zero, private copies from half of the range.
-uint64_t identity_of(const struct stat& st) { return (3ull << 62) | ((st.st_dev * 0x9e3779b97f4a7c15ull + st.st_ino) >> 2); }
+uint64_t identity(uint64_t device, uint64_t inode) { return (3ull << 62) | ((device * 0x9e3779b97f4a7c15ull + inode) >> 2); }
 
 int write_whole(int fd, const unsigned char* bytes, uint64_t size) {
     for (uint64_t done = 0; done < size;) {
@@ -309,7 +309,7 @@ int map_file(const char* name, Image* out) {
         raw::close(fd);
         return error;
     }
-    *out = {fd, static_cast<unsigned char*>(bytes), size, length, identity_of(st)};
+    *out = {fd, static_cast<unsigned char*>(bytes), size, length, disk::identity(st.st_dev, st.st_ino)};
     return 0;
 }
 
@@ -317,10 +317,12 @@ bool look(const char* name, uint64_t* size, uint64_t* identity, int64_t* modifie
     struct stat st;
     if (stat(name, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     *size = static_cast<uint64_t>(st.st_size);
-    *identity = identity_of(st);
+    *identity = disk::identity(st.st_dev, st.st_ino);
     *modified_ns = st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec;
     return true;
 }
+
+uint64_t identity_of(const OnDisk& file) { return identity(file.device, file.inode); }
 
 bool look(const char* name, OnDisk* out) {
     struct stat st;

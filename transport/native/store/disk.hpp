@@ -80,5 +80,6 @@ int map_file(const char* name, Image* out);
 // The same without the mapping: what stat tells. False if there is no such file.
 bool look(const char* name, uint64_t* size, uint64_t* identity, int64_t* modified_ns);
 bool look(const char* name, OnDisk* out);
+uint64_t identity_of(const OnDisk& file);
 
 }  // namespace wilkins::disk

@@ -15,6 +15,7 @@
 #include "queue/stand_in.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
+#include "store/let_go.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
 #include "waiting/circle.hpp"
@@ -451,12 +452,16 @@ News list_unread(const Listed& listed, bool in_vain) {
     return news;
 }
 
-bool is_covered(const Listed& listed, const Match& match) {
+bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as) {
+    *stored_as = 0;
     const Process& p = process();
     if (match.outport >= 0 && !disk::has_files(p.board, match.outport)) return true;
     if (match.inport < 0) return false;
     Board::Lock lock(p.board);
-    return lies_in(p, p.board.port(match.inport), listed);
+    if (!lies_in(p, p.board.port(match.inport), listed)) return false;
+    const std::optional<Stored> stored = find_let_go(p, match, lock);
+    if (stored) *stored_as = disk::identity_of(stored->file);
+    return !stored;
 }
 
 }  // namespace wilkins

@@ -4,13 +4,16 @@
 // come. It takes nothing. Where waiting could last, it answers at once: see answers_at_once and closes_circle.
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/patterns.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
+#include "store/disk.hpp"
 #include "store/far_file.hpp"
 #include "store/first_opens.hpp"
+#include "store/let_go.hpp"
 #include "store/loans.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
@@ -26,14 +29,16 @@ constexpr int kLongestPause = 1000;    // and between the later times
 constexpr int64_t kStill = 10'000'000'000;  // ns without movement after which processes that are not known to wait count as waiting
 
 // Of a step: what a look shows. `slot`: where it is; -1: it is one that the rank has had and whose memory holds another step by now.
+// `stored`: where it is on disk, and not in memory.
 struct Sight {
     Look look;
     int slot;
+    std::optional<Stored> stored;
 };
 
 Sight sight_of(const Board& board, int index) {
     const SlotRecord& slot = board.slot(index);
-    return {{slot.size.load(), slot.stamp, slot.published_ns}, index};
+    return {{slot.size.load(), slot.stamp, slot.published_ns}, index, {}};
 }
 
 // Calls `visit` with every slot that is published on one of the in-port's channels for the reader.
@@ -69,7 +74,7 @@ private:
     bool closes_circle(Wait& wait, Board::Lock& lock);
     bool may_move_unseen() const;
     uint64_t movement() const;
-    int missing(bool ended) const;
+    int missing(Board::Lock& lock, bool ended, Sight* sight) const;
 
     Process& p_;
     const Board& board_;
@@ -98,7 +103,7 @@ bool Question::sees_held(Sight* sight) const {
 bool Question::sees_had(bool in_memory, Sight* sight) const {
     Looked& looked = board_.looked(inport_, p_.context.rank);
     if (looked.had.identity == 0 || looked.had_name != hash_name(inport_, match_.name) || !queue::can_produce(board_, match_.inport)) return false;
-    *sight = {looked.had, looked.had_slot};
+    *sight = {looked.had, looked.had_slot, {}};
     if (board_.slot(looked.had_slot).stamp != looked.had.identity || board_.slot(looked.had_slot).state != SlotState::published) sight->slot = -1;
     looked.had.identity = 0;
     return !in_memory || sight->slot >= 0;
@@ -186,7 +191,13 @@ bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
     return true;
 }
 
-int Question::missing(bool ended) const {
+// No step in memory is the answer.
+int Question::missing(Board::Lock& lock, bool ended, Sight* sight) const {
+    if (const std::optional<Stored> stored = find_let_go(p_, match_, lock)) {
+        const OnDisk& file = stored->file;
+        *sight = {{file.size, disk::identity_of(file), file.modified_ns}, -1, stored};
+        return 0;
+    }
     hint_at_look_again(p_, match_.inport, match_.name);
     note_vain(board_, match_.inport, p_.context.rank, match_.name, ended && inport_.habits.looks != Looks::now);
     return ENOENT;
@@ -208,7 +219,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     for (;;) {
         const bool ended = !queue::can_produce(board_, match_.inport);
         if (const SharedAnswer::Known known = shared.known(); known.given) {
-            if (known.slot < 0) return missing(ended);
+            if (known.slot < 0) return missing(lock, ended, sight);
             *sight = sight_of(board_, known.slot);
             return 0;
         }
@@ -228,7 +239,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         }
         if (over) {
             shared.give(0);
-            return missing(ended && !found.passed && !never);
+            return missing(lock, ended && !found.passed && !never, sight);
         }
         if (const int error = wait.nap(lock, static_cast<int>(pause))) return error;
     }
@@ -269,11 +280,12 @@ StepFile* open_look(const Match& match, int* error) {
     {
         Board::Lock lock(p.board);
         if ((*error = Question(p, match).ask(lock, true, &sight))) return nullptr;
-        if (!queue::add_hold(p.board, p.rank_index, sight.slot)) {
+        if (!sight.stored && !queue::add_hold(p.board, p.rank_index, sight.slot)) {
             *error = too_many_open(p, match.name);
             return nullptr;
         }
     }
+    if (sight.stored) return open_stored(match, *sight.stored, error);
     return open_held(sight.slot, sight.look.identity, match.name, error);
 }
 

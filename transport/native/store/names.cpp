@@ -83,7 +83,9 @@ int remove_step(const Match& match) {
     bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
         forget_had(p.board, match.inport, p.context.rank, match.name);
-        removed = queue::let_go(p.board, match.inport, p.context.rank, match.name) || removed;
+        const bool let_go = queue::let_go(p.board, match.inport, p.context.rank, match.name);
+        if (let_go) queue::note_removed(p.board, match.inport, match.name);
+        removed = let_go || removed;
     }
     return removed ? 0 : ENOENT;
 }

@@ -93,6 +93,8 @@ StepFile* reread_own(const Match& match, int* error);
 
 // The bytes of an open file, as memory of the process's own.
 StepFile* copy_of_file(int fd, const char* name, int* error);
+// Opens a file of the disk, which the program calls by this name.
+StepFile* read_disk(const char* path, const char* name, int* error);
 
 // Turns a reader's step into memory of its own, which it may change.
 StepFile* private_copy(StepFile* from, int* error);

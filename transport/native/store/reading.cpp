@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/fault.hpp"
 #include "base/raw.hpp"
@@ -15,6 +16,7 @@
 #include "queue/stand_in.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
+#include "store/let_go.hpp"
 #include "store/loans.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
@@ -46,7 +48,7 @@ void explain_missing(const Process& p, const Match& match, const char* why) {
 
 const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
     if (stands_in(inport) && !means(inport, name, "")) return "another name stands for the steps of the in-port";
-    if (found.passed && queue::is_replaced(board, inport, name))
+    if (queue::let_go_of(board, inport, name) != queue::LetGo::no)
         return "its task has read the step of this name, whose memory is that of a later one by now; to find more of them again, give the in-port a "
                "longer 'reorder'";
     if (found.passed) return "the step of this name was dropped or let go";
@@ -118,12 +120,32 @@ bool may_read(const Board& board, int inport, int rank) {
     return false;
 }
 
+StepFile* read_disk(const char* path, const char* name, int* error) {
+    disk::Image image;
+    if ((*error = disk::map_file(path, &image))) return nullptr;
+    Mapping mapping;
+    mapping.bytes = image.bytes;
+    mapping.length = image.length;
+    mapping.kept = false;
+    StepFile* file = make_file(Role::on_disk, -1, mapping, image.identity, name);
+    if (!file) {
+        *error = ENOMEM;
+        munmap(image.bytes, image.length);
+        raw::close(image.fd);
+        return nullptr;
+    }
+    file->state->size = image.size;
+    file->state->fd = image.fd;
+    return file;
+}
+
 StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
     const Board& board = p.board;
     int index = -1;
     uint64_t stamp = 0;
     char name[kNameMax];
+    std::optional<Stored> stored;
     {
         Board::Lock lock(board);
         if (!may_read(board, match.inport, p.context.rank)) {
@@ -185,6 +207,15 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 index = found.slot;
                 break;
             }
+            if (over && (stored = find_let_go(p, match, lock))) {
+                ++p.me().files;
+                board.head().moved_at = now_ns();
+                break;
+            }
+            if (over && queue::let_go_of(board, board.port(match.inport), match.name) == queue::LetGo::read) {
+                *error = refuse_let_go(p, match);
+                return nullptr;
+            }
             if (over) {
                 if (!found.passed) board.task(p.context.task).saw_end = 1;
                 PortRecord& inport = board.port(match.inport);
@@ -197,39 +228,16 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             }
             if ((*error = wait.nap(lock))) return nullptr;
         }
-        stamp = board.slot(index).stamp;
+        if (!stored) stamp = board.slot(index).stamp;
         strcpy(name, match.name);
     }
+    if (stored) return open_stored(match, *stored, error);
     return open_held(index, stamp, name, error, match.place);
 }
 
-namespace {
-
-// Opens the program's own file on disk.
-StepFile* read_disk(const char* name, int* error) {
-    disk::Image image;
-    if ((*error = disk::map_file(name, &image))) return nullptr;
-    Mapping mapping;
-    mapping.bytes = image.bytes;
-    mapping.length = image.length;
-    mapping.kept = false;
-    StepFile* file = make_file(Role::on_disk, -1, mapping, image.identity, name);
-    if (!file) {
-        *error = ENOMEM;
-        munmap(image.bytes, image.length);
-        raw::close(image.fd);
-        return nullptr;
-    }
-    file->state->size = image.size;
-    file->state->fd = image.fd;
-    return file;
-}
-
-}  // namespace
-
 StepFile* reread_own(const Match& match, int* error) {
     Process& p = process();
-    if (disk::has_files(p.board, match.outport)) return read_disk(match.name, error);
+    if (disk::has_files(p.board, match.outport)) return read_disk(match.name, match.name, error);
     const uint64_t place = place_of(match);
     int index;
     uint64_t stamp = 0;

@@ -7,9 +7,6 @@
 
 namespace wilkins {
 
-namespace {
-
-// So many steps of each source would have to stay for all to be found again.
 uint64_t steps_to_keep(const Board& board, const PortRecord& inport) {
     uint64_t most = 0;
     for (int link = 0; link < inport.links; ++link) {
@@ -20,6 +17,8 @@ uint64_t steps_to_keep(const Board& board, const PortRecord& inport) {
     return most;
 }
 
+namespace {
+
 void hint(const Process& p, PortRecord& inport, const std::string& what) {
     if (inport.told_replaced.exchange(1)) return;
     log_line("hint: task '%s' rank %d %s: their memory is that of later steps by now; if the program goes over its files more than once, give the "
@@ -28,21 +27,21 @@ void hint(const Process& p, PortRecord& inport, const std::string& what) {
 }
 
 std::string others(const Process& p, const PortRecord& inport) {
-    return std::to_string(queue::count_replaced(p.board, inport)) + " that its task has read";
+    return std::to_string(queue::count_let_go(p.board, inport)) + " that its task has read";
 }
 
 }  // namespace
 
 void hint_at_look_again(const Process& p, int index, const char* name) {
     PortRecord& inport = p.board.port(index);
-    if (in_order(inport) || !queue::is_replaced(p.board, inport, name)) return;
+    if (queue::let_go_of(p.board, inport, name) == queue::LetGo::no) return;
     hint(p, inport, "looked for '" + std::string(name) + "', which its task has read, and was told that there is no such file, as for others");
 }
 
 void note_listing_again(const Process& p, int index) {
     PortRecord& inport = p.board.port(index);
-    if (in_order(inport)) return;
-    const bool short_of_some = queue::count_replaced(p.board, inport) > 0;
+    if (in_order(inport) || inport.habits.mode != Mode::memory) return;  // the disk has what memory has let go of
+    const bool short_of_some = queue::count_let_go(p.board, inport) > 0;
     p.board.looked(inport, p.context.rank).listed_after = short_of_some ? p.board.head().opens : 0;
     // Who follows the stream by listings has had one before it has read anything, and has many.
     const uint64_t listings = p.board.asked(inport, p.context.rank).listings;

@@ -6,6 +6,9 @@
 
 namespace wilkins {
 
+// So many steps of each source would have to stay for all to be found again.
+uint64_t steps_to_keep(const Board& board, const PortRecord& inport);
+
 // A look of the rank at this name found nothing.
 void hint_at_look_again(const Process& p, int inport, const char* name);
 

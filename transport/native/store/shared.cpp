@@ -13,6 +13,7 @@
 #include "base/patterns.hpp"
 #include "queue/origins.hpp"
 #include "queue/parts.hpp"
+#include "store/let_go.hpp"
 #include "store/parts.hpp"
 #include "store/step_file.hpp"
 #include "waiting/wait.hpp"
@@ -280,7 +281,7 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
             break;
         }
     }
-    if (chosen < 0) return open_step(match, Intent::read, 1, error);  // which says why there is none
+    if (chosen < 0) return open_gone_within(match, error);
     StepFile* const file = open_held(chosen, stamp, match.name, error);
     if (file) note_last(match, *file, nullptr);
     return file;

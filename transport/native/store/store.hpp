@@ -264,8 +264,9 @@ struct News {
 };
 News list_unread(const Listed& listed, bool in_vain);
 
-// Is the disk's file of a matching name in this folder not what an open would lead to?
-bool is_covered(const Listed& listed, const Match& match);
+// Is the disk's file of a matching name in this folder not what an open would lead to? `stored_as`: the number that stat tells of one that holds
+// a step which memory has let go of; else 0.
+bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
 // For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does.

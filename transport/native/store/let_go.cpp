@@ -1,0 +1,120 @@
+#include "store/let_go.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/patterns.hpp"
+#include "store/disk.hpp"
+#include "store/second_pass.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// Where the file of a name may lie: where the program says, or where a producer has written, if the program may call that otherwise.
+std::vector<std::string> places(const Board& board, const PortRecord& inport, const char* name) {
+    std::vector<std::string> found = {name};
+    for (int link = 0; link < inport.links; ++link) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, link)).outport);
+        if (out.begun) found.push_back(std::string(out.begun_in) + "/" + last_components(name, 1));
+    }
+    return found;
+}
+
+}  // namespace
+
+std::optional<Stored> find_stored(const Process& p, const Match& match, Board::Lock& lock) {
+    const PortRecord& inport = p.board.port(match.inport);
+    if (inport.habits.mode == Mode::memory) return {};
+    for (const std::string& place : places(p.board, inport, match.name)) {
+        Stored stored;
+        if (place.size() >= sizeof(stored.path)) continue;
+        lock.release();
+        const int saved = errno;
+        const bool there = disk::look(place.c_str(), &stored.file);
+        errno = saved;
+        lock.acquire();
+        if (!there || !queue::is_step_file(p.board, inport, match.name, stored.file.inode)) continue;
+        strcpy(stored.path, place.c_str());
+        return stored;
+    }
+    return {};
+}
+
+std::optional<Stored> find_let_go(const Process& p, const Match& match, Board::Lock& lock) {
+    const PortRecord& inport = p.board.port(match.inport);
+    if (queue::let_go_of(p.board, inport, match.name) == queue::LetGo::no) return {};
+    return find_stored(p, match, lock);
+}
+
+StepFile* open_stored(const Match& match, const Stored& stored, int* error) {
+    StepFile* const file = read_disk(stored.path, match.name, error);
+    if (!file || file->identity() == disk::identity_of(stored.file)) return file;
+    close_step(file);
+    *error = ENOENT;
+    return nullptr;
+}
+
+int refuse_let_go(const Process& p, const Match& match) {
+    const PortRecord& inport = p.board.port(match.inport);
+    const bool on_disk = inport.habits.mode != Mode::memory;
+    fail_run(p,
+             "task '%s' rank %d opens '%s' again, which its task has read: its memory is that of a later step by now%s; to have so many files stay "
+             "in memory, give the in-port '%s' 'reorder: %lu', or as many as the program goes over%s",
+             p.task_name(), p.told_rank(), match.name, on_disk ? ", and on disk there is no file of that name, or another one" : "", inport.pattern,
+             static_cast<unsigned long>(steps_to_keep(p.board, inport)),
+             on_disk ? "" : "; with 'mode: both' such files are read from the disk");
+    return EIO;
+}
+
+StepFile* open_gone_within(const Match& match, int* error) {
+    Process& p = process();
+    const PortRecord& inport = p.board.port(match.inport);
+    std::optional<Stored> found;
+    {
+        Board::Lock lock(p.board);
+        if (queue::is_removed(p.board, inport, match.name)) {
+            *error = ENOENT;
+            return nullptr;
+        }
+        if (!queue::was_published(p.board, inport, match.name)) {
+            lock.release();
+            return open_step(match, Intent::read, 1, error);  // which says why there is none
+        }
+        if (!in_order(inport)) found = find_stored(p, match, lock);
+        if (!found) {
+            const bool read = queue::let_go_of(p.board, inport, match.name) == queue::LetGo::read;
+            fail_run(p,
+                     "task '%s' rank %d reads a file that leads to '%s', by a virtual dataset or a link, and the step of that name %s; HDF5 would "
+                     "go on with fill values; give the in-port '%s' 'reorder: %lu', so that so many files stay in memory%s",
+                     p.task_name(), p.told_rank(), match.name,
+                     read ? "is no longer in memory: its task has read it, and a later one has its memory"
+                          : "was skipped or dropped, or is no longer in memory",
+                     inport.pattern, static_cast<unsigned long>(steps_to_keep(p.board, inport)),
+                     inport.habits.mode == Mode::memory ? ", or its port 'mode: both', so that they are read from the disk" : "");
+            *error = EIO;
+            return nullptr;
+        }
+    }
+    return open_stored(match, *found, error);
+}
+
+int refuse_own_within(const Match& match) {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    const PortRecord& port = p.board.port(match.outport);
+    bool written = false;
+    for (int s = port.first_source; s < port.first_source + port.sources; ++s)
+        written = written || queue::exists(p.board, p.board.source(s), match.name);
+    if (!written) return ENOENT;
+    fail_run(p,
+             "task '%s' rank %d reads a file of its own that leads to '%s', by a virtual dataset or a link, and that one is no longer in memory: its "
+             "readers have had it, and a later step has its memory; HDF5 would go on with fill values; give the out-port '%s' a longer 'queue', or "
+             "'mode: both', so that it is read from the disk",
+             p.task_name(), p.told_rank(), match.name, port.pattern);
+    return EIO;
+}
+
+}  // namespace wilkins
