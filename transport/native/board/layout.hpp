@@ -261,6 +261,7 @@ struct PortRecord {
     NameSet by_name;       // in: what was asked for by name, where two sources could publish it
     NameSet let_go;        // in, unless fixed: names whose steps its task could have opened again, and whose memory a later one has by now
     NameSet removed;       // in: names that its task has removed
+    uint64_t first_gone;   // in, in order: published_stamp of the first step whose memory a later one has, of those before all that are there; 0: none
     std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which
@@ -427,6 +428,7 @@ struct SlotRecord {
     uint64_t numbered;                   // of one that has come from another host: one more than its sequence there; 0: it was made here
     uint64_t stamp;                      // grows with every creation in the run; identifies the step
     uint64_t published_stamp;            // order of publication over the whole run
+    uint64_t gone_after;                 // that of the first step in an in-port's order behind this one, if its memory is a later one's by now; 0: none
     int64_t published_ns;                // wall clock
     uint64_t place_hash;                 // of the absolute name
     Folder folder;                       // in which its producer puts it; stays when the slot is cleared

@@ -15,6 +15,8 @@
 
 #include "board/border.hpp"
 #include "hdf5/hdf5.hpp"
+#include "hdf5/next_function.hpp"
+#include "posix/names.hpp"
 #include "posix/files.hpp"
 #include "store/joined.hpp"
 #include "store/actions.hpp"
@@ -171,6 +173,22 @@ uint64_t number_within(const Hdf5& library, hid_t list) {
     if (!library.get_driver || !library.get_driver_info || library.get_driver(list) != library.driver) return 0;
     const auto* info = static_cast<const DriverInfo*>(library.get_driver_info(list));
     return info ? info->within : 0;
+}
+
+// Opens a file that holds bytes of a dataset.
+StepFile* open_part(const posix::DatasetRead& read, const Match& match, int* error) {
+    static NextFunction get_file("H5Iget_file_id"), get_list("H5Fget_access_plist"), release("H5Idec_ref");
+    auto file_of = reinterpret_cast<hid_t (*)(hid_t)>(get_file(read.caller));
+    auto list_of = reinterpret_cast<hid_t (*)(hid_t)>(get_list(read.caller));
+    auto let_go = reinterpret_cast<int (*)(hid_t)>(release(read.caller));
+    const Hdf5* const library = hdf5_of(read.caller);
+    const hid_t file = library && file_of && list_of && let_go ? file_of(read.dataset) : -1;
+    const hid_t list = file >= 0 ? list_of(file) : -1;
+    const uint64_t within = list >= 0 ? number_within(*library, list) : 0;
+    if (list >= 0) library->close_list(list);
+    if (file >= 0) let_go(file);
+    StepFile* const part = open_to_read(match, nullptr, within, error);
+    return part || within || *error != ENOENT ? part : open_gone_within(match, error);
 }
 
 bool open_plain(Opened* file, const char* name, unsigned flags, int* error) {
@@ -460,6 +478,8 @@ constexpr Class110 kClass110 = {make_head(), kTail, {1, 1, 1, 3, 3, 1, 1}};
 constexpr Class114 kClass114 = {1, 700, make_head(), nullptr, nullptr, nullptr, nullptr, kTail, nullptr, nullptr, {1, 1, 1, 3, 3, 1, 1}};
 
 }  // namespace
+
+Reads::Reads(hid_t dataset, const void* caller) : under_way_(dataset, caller, open_part) {}
 
 hid_t register_driver(const Hdf5& lib) {
     const bool old = lib.version[0] == 1 && lib.version[1] < 13;

@@ -8,6 +8,7 @@
 
 #include "base/resolve.hpp"
 #include "board/border.hpp"
+#include "posix/files.hpp"
 
 namespace wilkins {
 
@@ -75,11 +76,19 @@ struct Hdf5 {
         void* function;  // nullptr: none
         void* data;
     };
-    Handler handler() const;
+    Handler handler() const;  // (clears the error stack, as most calls do)
     void set_handler(const Handler& handler) const;
 
-    // Shows the program the error stack, as HDF5 does at the end of a call that fails.
-    void call_handler() const;
+    // A call of the program's fails by `push`, which says why on the error stack: the program is told as by HDF5.
+    template <class Push>
+    void fail(Push push) const {
+        const Handler told = handler();
+        clear_errors(0);
+        push();
+        call(told);
+    }
+
+    static void call(const Handler& handler);
 
     // Fails a call that asks for one writer with many readers, as HDF5 fails its calls: on its error stack, printed if the
     // program has errors printed. Also in the run's log. Returns -1.
@@ -132,6 +141,15 @@ hid_t with_driver(Hdf5& library, hid_t fapl);
 
 // False as long as no list of this process has got our driver.
 bool driver_in_use();
+
+// While a library reads a dataset: a file that it opens for that as bytes, since the dataset's are in there, is opened out of the dataset's file.
+class Reads {
+public:
+    Reads(hid_t dataset, const void* caller);
+
+private:
+    const posix::DatasetRead under_way_;
+};
 
 // Set while an interposed call runs in this thread, so that the driver's open knows why it is called and for whom.
 class Call {

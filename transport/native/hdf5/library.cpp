@@ -98,11 +98,11 @@ int Hdf5::refuse_swmr(const char* name) const {
         "disk";
     log_line(text, name);
     if (!error_class || !major_file || !minor_cannot_open) return -1;
-    clear_errors(0);
-    push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, text, name);
-    // h5py says the outermost error, and the innermost in brackets.
-    push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, "no SWMR under a workflow");
-    call_handler();
+    fail([&] {
+        push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, text, name);
+        // h5py says the outermost error, and the innermost in brackets.
+        push_error(0, "wilkins", "open", 0, *error_class, *major_file, *minor_cannot_open, "no SWMR under a workflow");
+    });
     return -1;
 }
 
@@ -121,11 +121,10 @@ void Hdf5::set_handler(const Handler& handler) const {
     else set_auto1(handler.function, handler.data);
 }
 
-void Hdf5::call_handler() const {
-    const Handler now = handler();
-    if (!now.function) return;
-    if (now.second) reinterpret_cast<herr_t (*)(hid_t, void*)>(now.function)(0, now.data);
-    else reinterpret_cast<herr_t (*)(void*)>(now.function)(now.data);
+void Hdf5::call(const Handler& handler) {
+    if (!handler.function) return;
+    if (handler.second) reinterpret_cast<herr_t (*)(hid_t, void*)>(handler.function)(0, handler.data);
+    else reinterpret_cast<herr_t (*)(void*)>(handler.function)(handler.data);
 }
 
 Quiet::Quiet(const Hdf5& library) : library_(library), handler_(library.handler()) {
@@ -204,10 +203,7 @@ Hdf5* hdf5_of(const void* caller) {
 
 herr_t fail_thrown(const char* function, const std::exception& what, const void* caller) {
     const int error = thrown(function, what);
-    if (const Hdf5* library = hdf5_of(caller)) {
-        library->push_failed(function, error);
-        library->call_handler();
-    }
+    if (const Hdf5* library = hdf5_of(caller)) library->fail([&] { library->push_failed(function, error); });
     return -1;
 }
 

@@ -170,10 +170,7 @@ WILKINS_API(herr_t, H5Fdelete(const char* name, hid_t fapl)) {
         errno = before;
         return 0;
     }
-    if (lib) {
-        lib->push_cannot_open(name, error, 0);
-        lib->call_handler();
-    }
+    if (lib) lib->fail([&] { lib->push_cannot_open(name, error, 0); });
     return -1;
 } WILKINS_OR_HDF5_ERROR
 

@@ -1,5 +1,6 @@
 // HDF5's calls that read datasets. Buffers in a GPU's memory are staged; all others pass through.
 #include "hdf5/device.hpp"
+#include "hdf5/hdf5.hpp"
 #include "hdf5/next_function.hpp"
 
 namespace {
@@ -30,6 +31,7 @@ herr_t read_each(size_t count, const hid_t* datasets, const hid_t* memory_types,
 WILKINS_API(herr_t, H5Dread(hid_t dataset, hid_t memory_type, hid_t memory_space, hid_t file_space, hid_t list, void* buffer)) {
     static NextFunction behind("H5Dread");
     const void* caller = WILKINS_CALLER;
+    const Reads under_way(dataset, caller);
     auto real = reinterpret_cast<ReadCall>(behind(caller));
     if (is_staged(dataset, buffer, caller)) return read_staged({dataset, memory_type, memory_space, file_space, list}, buffer, real, caller);
     return real(dataset, memory_type, memory_space, file_space, list, buffer);
@@ -39,6 +41,7 @@ WILKINS_API(herr_t, H5Dread_async(const char* file, const char* function, unsign
                                     hid_t memory_space, hid_t file_space, hid_t list, void* buffer, hid_t events)) {
     static NextFunction behind("H5Dread_async"), plain("H5Dread");
     const void* caller = WILKINS_CALLER;
+    const Reads under_way(dataset, caller);
     auto real = reinterpret_cast<herr_t (*)(const char*, const char*, unsigned, hid_t, hid_t, hid_t, hid_t, hid_t, void*, hid_t)>(
         behind(caller));
     if (is_staged(dataset, buffer, caller))
@@ -51,6 +54,7 @@ WILKINS_API(herr_t, H5Dread_multi(size_t count, hid_t* datasets, hid_t* memory_t
                                     hid_t list, void** buffers)) {
     static NextFunction behind("H5Dread_multi"), plain("H5Dread");
     const void* caller = WILKINS_CALLER;
+    const Reads under_way(count ? datasets[0] : -1, caller);
     auto real = reinterpret_cast<herr_t (*)(size_t, hid_t*, hid_t*, hid_t*, hid_t*, hid_t, void**)>(behind(caller));
     if (any_staged(count, datasets, buffers, caller))
         return read_each(count, datasets, memory_types, memory_spaces, file_spaces, list, buffers,

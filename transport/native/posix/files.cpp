@@ -15,6 +15,8 @@ namespace wilkins::posix {
 
 namespace {
 
+__attribute__((tls_model("initial-exec"))) thread_local const DatasetRead* under_way = nullptr;
+
 // A file without a name that others can be given one of later (see store/inherited.hpp).
 int make_kernel_file(int flags) {
     const int fd = raw::open(process().board.folder(), O_TMPFILE | flags, 0600);
@@ -113,6 +115,12 @@ int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** 
 
 }  // namespace
 
+DatasetRead::DatasetRead(int64_t of, const void* by, Open with) : dataset(of), caller(by), open(with), before_(under_way) { under_way = this; }
+
+DatasetRead::~DatasetRead() { under_way = before_; }
+
+const DatasetRead* DatasetRead::now() { return under_way; }
+
 int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
@@ -126,7 +134,10 @@ int open_match(const Match& match, int flags, Opener by) {
     if (!file && !error) {
         const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read || match.outport < 0) &&
                            plan.intent != Intent::update;
-        file = !reads                        ? open_step(match, plan.intent, 1, &error)
+        const DatasetRead* const part = reads ? DatasetRead::now() : nullptr;
+        if (part) plan.pending = OpenStep::Pending::nothing;
+        file = part                          ? part->open(*part, match, &error)
+               : !reads                      ? open_step(match, plan.intent, 1, &error)
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
     }

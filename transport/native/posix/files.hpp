@@ -188,6 +188,28 @@ void end_process();
 // The program lets go of a mapping: a step that was only written through it may be whole now.
 void note_unmapped();
 
+// While HDF5 reads a dataset: the files that it opens meanwhile hold parts of it. Costs no call.
+class DatasetRead {
+public:
+    // What opens such a file, of a name of an in-port.
+    using Open = StepFile* (*)(const DatasetRead& read, const Match& match, int* error);
+
+    DatasetRead(int64_t dataset, const void* caller, Open open);
+    ~DatasetRead();
+    DatasetRead(const DatasetRead&) = delete;
+    DatasetRead& operator=(const DatasetRead&) = delete;
+
+    // The one that this thread is in; nullptr: none.
+    static const DatasetRead* now();
+
+    const int64_t dataset;
+    const void* const caller;
+    const Open open;
+
+private:
+    const DatasetRead* const before_;
+};
+
 // open, of any name; `caller`: whose call it is.
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
 

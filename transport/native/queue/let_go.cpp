@@ -39,21 +39,55 @@ struct KeyOfFile {
 
 }  // namespace
 
+namespace {
+
+// In the order of the in-port, the next step behind the one before it is not there any more.
+void note_gone(const Board& board, PortRecord& inport, const SlotRecord& gone) {
+    SlotRecord* before = nullptr;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            each_slot(board, board.source(s), [&](int, SlotRecord& slot) {
+                if (!on_channel(board, slot, channel) || slot.published_stamp >= gone.published_stamp) return;
+                if (!before || slot.published_stamp > before->published_stamp) before = &slot;
+            });
+    }
+    uint64_t& first = before ? before->gone_after : inport.first_gone;
+    if (first == 0 || gone.published_stamp < first) first = gone.published_stamp;
+}
+
+}  // namespace
+
+bool is_last_gone(const Board& board, const PortRecord& inport, int last, uint64_t published) {
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (channel.every != 1 || channel.when_full != WhenFull::block) return false;
+    }
+    if (published == UINT64_MAX) return in_order(inport) && inport.log_end > 1;  // that is any of them
+    const uint64_t gone = last >= 0 ? board.slot(last).gone_after : inport.first_gone;
+    return in_order(inport) && gone != 0 && gone < published;
+}
+
 void note_let_go(const Board& board, int index) {
     const SlotRecord& slot = board.slot(index);
+    if (slot.state != SlotState::published) return;
+    const bool comes_again = may_come_again(board, slot);
     SourceRecord& source = board.source(slot.source);
     const PortRecord& port = board.port(source.port);
     for (int k = 0; k < port.links; ++k) {
         const ChannelRecord& channel = board.channel(board.link(port, k));
         PortRecord& inport = board.port(channel.inport);
-        if (!board.on(slot, channel.place) || !alive(board, channel) || in_order(inport)) continue;
+        if (!board.on(slot, channel.place) || !alive(board, channel)) continue;
+        if (in_order(inport)) note_gone(board, inport, slot);
+        if (in_order(inport) || !comes_again) continue;
         uint8_t all = 0;
         for (int r = 0; r < channel.readers; ++r) all |= board.had(slot, channel, r);
         if (all & kPast) continue;
         past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, all & kHad ? LetGo::read : LetGo::unread).text);
         WILKINS_FAULT_POINT("clear.let-go");
     }
-    ++source.replaced_steps;
+    source.replaced_steps += comes_again;
 }
 
 LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name) {

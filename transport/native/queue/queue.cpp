@@ -106,7 +106,7 @@ int take_slot(const Board& board, int source_index, bool pressed) {
     const bool grows = best >= 0 && board.slot(best).reserved.load() == 0;
     if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
     if (best < 0) return best;
-    if (best == oldest) note_let_go(board, best);
+    note_let_go(board, best);
     board.slot(best).claimed_by = 0;
     clear_slot(board, best);
     return best;
@@ -120,6 +120,7 @@ void clear_slot(const Board& board, int index) {
     slot.kept_for = 0;
     slot.numbered = 0;
     slot.inode = 0;
+    slot.gone_after = 0;
     slot.size.store(0);
     slot.broken.store(0);
     slot.inherited.store(0);

@@ -149,10 +149,14 @@ bool in_history(const Board& board, const SourceRecord& source, const char* name
 // Would the producer find the name on a disk: published by the source, and not removed since?
 bool exists(const Board& board, const SourceRecord& source, const char* name);
 
-// The step's memory is about to be a later one's, though a rank of a reading task could have opened it again.
+// The slot's memory is about to be a later step's.
 void note_let_go(const Board& board, int slot);
 
-// Did that happen to the step of this name since the start of the in-port's task, and had a rank had it? Not if the task has removed the
+// In an in-port that is read in order, of which every step is kept: did that happen to the last step that was published up to then? `last`: the
+// last one of those that are there, or -1.
+bool is_last_gone(const Board& board, const PortRecord& inport, int last, uint64_t published);
+
+// Did that happen to a step of this name, which could have been opened again, since the start of the in-port's task, and had a rank had it? Not if the task has removed the
 // name, or its producer rewrites names.
 enum class LetGo { no, unread, read };
 LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name);

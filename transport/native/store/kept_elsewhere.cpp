@@ -62,7 +62,7 @@ bool KeptElsewhere::heed(const Kept& one) {
     const SourceRecord& source = board.source(board.slot(one.slot).source);
     queue::each_slot(board, source, [&](int index, const SlotRecord& slot) {
         if (slot.state != SlotState::published || queue::needed(board, slot, true)) return;
-        if (queue::may_come_again(board, slot)) queue::note_let_go(board, index);
+        queue::note_let_go(board, index);
         queue::clear_slot(board, index);
     });
     board.ring(source.port);

@@ -8,6 +8,7 @@
 #include "base/patterns.hpp"
 #include "store/disk.hpp"
 #include "store/second_pass.hpp"
+#include "waiting/wait.hpp"
 
 namespace wilkins {
 
@@ -51,7 +52,9 @@ std::optional<Stored> find_let_go(const Process& p, const Match& match, Board::L
 
 StepFile* open_stored(const Match& match, const Stored& stored, int* error) {
     StepFile* const file = read_disk(stored.path, match.name, error);
-    if (!file || file->identity() == disk::identity_of(stored.file)) return file;
+    if (!file) return nullptr;
+    file->state->published = kPublishedEarlier;
+    if (file->identity() == disk::identity_of(stored.file)) return file;
     close_step(file);
     *error = ENOENT;
     return nullptr;
@@ -66,6 +69,29 @@ int refuse_let_go(const Process& p, const Match& match) {
              p.task_name(), p.told_rank(), match.name, on_disk ? ", and on disk there is no file of that name, or another one" : "", inport.pattern,
              static_cast<unsigned long>(steps_to_keep(p.board, inport)),
              on_disk ? "" : "; with 'mode: both' such files are read from the disk");
+    return EIO;
+}
+
+namespace {
+
+constexpr char kLeads[] = "by a virtual dataset, a link or as external data, and the step of that name";
+constexpr int64_t kLongestStay = 5'000'000'000;  // ns
+
+// The run ends. Until then the program is not to go on with what HDF5 makes of a file that is missing.
+void stay(Process& p, int port, Board::Lock& lock) {
+    const int64_t since = now_ns();
+    while (now_ns() - since < kLongestStay && nap(p, port, lock) == 0) continue;
+}
+
+}  // namespace
+
+int refuse_gone_within(Process& p, const Match& match, Board::Lock& lock) {
+    const PortRecord& inport = p.board.port(match.inport);
+    fail_run(p,
+             "task '%s' rank %d reads a file that leads to '%s', %s that belongs to it is no longer in memory: later ones have been read, and have "
+             "its memory; read the file before the next '%s' is opened, or give the files of each step names of their own",
+             p.task_name(), p.told_rank(), match.name, kLeads, inport.pattern);
+    stay(p, match.inport, lock);
     return EIO;
 }
 
@@ -87,13 +113,13 @@ StepFile* open_gone_within(const Match& match, int* error) {
         if (!found) {
             const bool read = queue::let_go_of(p.board, inport, match.name) == queue::LetGo::read;
             fail_run(p,
-                     "task '%s' rank %d reads a file that leads to '%s', by a virtual dataset or a link, and the step of that name %s; HDF5 would "
-                     "go on with fill values; give the in-port '%s' 'reorder: %lu', so that so many files stay in memory%s",
-                     p.task_name(), p.told_rank(), match.name,
-                     read ? "is no longer in memory: its task has read it, and a later one has its memory"
-                          : "was skipped or dropped, or is no longer in memory",
+                     "task '%s' rank %d reads a file that leads to '%s', %s is %s; HDF5 would go on with fill values; give the in-port '%s' "
+                     "'reorder: %lu', so that so many files stay in memory%s",
+                     p.task_name(), p.told_rank(), match.name, kLeads,
+                     read ? "no longer in memory: its task has read it, and a later one has its memory" : "skipped, dropped or no longer in memory",
                      inport.pattern, static_cast<unsigned long>(steps_to_keep(p.board, inport)),
                      inport.habits.mode == Mode::memory ? ", or its port 'mode: both', so that they are read from the disk" : "");
+            stay(p, match.inport, lock);
             *error = EIO;
             return nullptr;
         }
@@ -102,7 +128,7 @@ StepFile* open_gone_within(const Match& match, int* error) {
 }
 
 int refuse_own_within(const Match& match) {
-    const Process& p = process();
+    Process& p = process();
     Board::Lock lock(p.board);
     const PortRecord& port = p.board.port(match.outport);
     bool written = false;
@@ -110,10 +136,10 @@ int refuse_own_within(const Match& match) {
         written = written || queue::exists(p.board, p.board.source(s), match.name);
     if (!written) return ENOENT;
     fail_run(p,
-             "task '%s' rank %d reads a file of its own that leads to '%s', by a virtual dataset or a link, and that one is no longer in memory: its "
-             "readers have had it, and a later step has its memory; HDF5 would go on with fill values; give the out-port '%s' a longer 'queue', or "
-             "'mode: both', so that it is read from the disk",
-             p.task_name(), p.told_rank(), match.name, port.pattern);
+             "task '%s' rank %d reads a file of its own that leads to '%s', %s is no longer in memory: its readers have had it, and a later one has "
+             "its memory; HDF5 would go on with fill values; give the out-port '%s' a longer 'queue', or 'mode: both', so that it is read from the disk",
+             p.task_name(), p.told_rank(), match.name, kLeads, port.pattern);
+    stay(p, match.outport, lock);
     return EIO;
 }
 

@@ -22,6 +22,9 @@ std::optional<Stored> find_stored(const Process& p, const Match& match, Board::L
 // The same, of a name that memory has let go of since its task's start.
 std::optional<Stored> find_let_go(const Process& p, const Match& match, Board::Lock& lock);
 
+// The place in the order of publication of a step that is read from the disk: it is not known.
+inline constexpr uint64_t kPublishedEarlier = UINT64_MAX;
+
 // Opens that file; nullptr with ENOENT: another one has its name by now.
 StepFile* open_stored(const Match& match, const Stored& stored, int* error);
 
@@ -31,6 +34,9 @@ int refuse_let_go(const Process& p, const Match& match);
 
 // A library opens the in-port's name by itself, out of a step, and memory has no step of it.
 StepFile* open_gone_within(const Match& match, int* error);
+
+// The same, where memory has steps of it, but not the one that belongs to the file: ends the run. Returns the errno. Call with the lock held.
+int refuse_gone_within(Process& p, const Match& match, Board::Lock& lock);
 
 // The same for a name of the task's own: ends the run if the task has written it and memory has let go of it. Returns the errno.
 int refuse_own_within(const Match& match);

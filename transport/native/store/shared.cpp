@@ -171,6 +171,7 @@ struct Around {
     int before_link = -1;
     int after_link = -1;
     bool behind = false;  // one that belongs before may be on its way from another host
+    bool is_exact = true;  // their place is that in which they were published here
 };
 
 // The step that is open and has this place in the order of publication; nullptr: it is none of this run.
@@ -187,6 +188,7 @@ Around find_around(const Board& board, int index, int reader, const char* name, 
     const PortRecord& inport = board.port(index);
     const auto stamp_of = [&](int slot) { return board.slot(slot).published_stamp; };
     Around found;
+    found.is_exact = !from || from->origin.stamp == 0;
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         if (reader >= channel.readers) continue;
@@ -251,6 +253,10 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
     uint64_t stamp = 0;
     {
         Board::Lock lock(board);
+        if (!in_order(board.port(match.inport)) && queue::is_removed(board, board.port(match.inport), match.name)) {
+            *error = ENOENT;
+            return nullptr;
+        }
         Wait wait(p, WaitFor::data, match.inport, match.name);
         while (may_read(board, match.inport, reader)) {
             const Around around = find_around(board, match.inport, reader, match.name, published);
@@ -258,7 +264,12 @@ StepFile* open_within(const Match& match, uint64_t published, int* error) {
                 if ((*error = wait.nap(lock))) return nullptr;
                 continue;
             }
-            const bool later = follows(p, match.inport) || around.before < 0;
+            const bool follows_others = follows(p, match.inport);
+            if (!follows_others && around.is_exact && queue::is_last_gone(board, board.port(match.inport), around.before, published)) {
+                *error = refuse_gone_within(p, match, lock);
+                return nullptr;
+            }
+            const bool later = follows_others || around.before < 0;
             int link = later ? around.after_link : around.before_link;
             chosen = later ? around.after : around.before;
             if (chosen < 0 && around.before >= 0) take_up_to(board, match.inport, reader, match.name, around.before, around.before_link);
