@@ -50,14 +50,13 @@ def both_ways(tmp_path: Path, program: Path, words: dict[str, str], mode: str) -
     """What calls change in a workflow and not on files alone, with names of a port and with others."""
     patterns = {names: pattern.split()[0].replace("%02d", "*").replace("%d", "*") for names, pattern in words.items()}
     lines = {
-        side: "".join(
-            f"{program} {side} {pattern} > {side}-{names}.txt || exit 1\n" for names, pattern in words.items()
-        )
-        for side in ("write", "read")
+        side: "".join(f"{program} {side} {words[names]} > {side}-{names}.txt || exit 1\n" for names in order)
+        for side, order in (("write", ("others", "ports")), ("read", ("ports", "others")))
     }
     folders = {}
     for way in ("alone", "guest"):
         folders[way] = folder = tmp_path / way
+        folder.mkdir()
         for side, text in lines.items():
             write_program(folder / f"{side}.sh", "#!/bin/sh\n" + text)
     for side in lines:

@@ -33,7 +33,7 @@ static const char* pattern;
 
 static void begin(void)
 {
-    sigemptyset(&before);
+    memset(&before, 0, sizeof before);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     errno = UNTOUCHED;
 }
@@ -42,7 +42,7 @@ static long long end(const char* what, int well)
 {
     int now = errno;
     sigset_t mask;
-    sigemptyset(&mask);
+    memset(&mask, 0, sizeof mask);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     printf("%s: %s", what, well ? "well" : "fails");
     if (well && now != UNTOUCHED) printf(", errno %d", now);
@@ -259,11 +259,12 @@ static void read_files(void)
     CALL(fclose, stream);
     CALL(link, name(3), "kept");
     CALL(rename, name(4), "moved");
-    CALL(chmod, name(5), 0600);
-    CALL(utime, name(5), NULL);
     fd = (int)CALL(openat, AT_FDCWD, name(5), O_RDWR);
     CALL(write, fd, "x", 1);
     CALL(close, fd);
+    close(open(name(6), O_RDONLY));
+    CALL(chmod, name(6), 0600);
+    CALL(utime, name(6), NULL);
     CALL(unlink, name(6));
 }
 

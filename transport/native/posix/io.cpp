@@ -224,13 +224,14 @@ WILKINS_INTERPOSE(ssize_t, sendfile, int to, int from, off_t* offset, size_t cou
 WILKINS_ALIAS(sendfile64, sendfile);
 
 WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
+    const libc::KeptErrno kept;
     const bool leads_to_step = find(from) || find(to);
     hand_over(from);
     hand_over(to);
     const ssize_t n = libc::copy_file_range(from, from_at, to, to_at, count, flags);
     // Where the step is in memory and the other file on a disk, the kernel does not: with two files of a disk it would have.
     const bool refused = n < 0 && leads_to_step && (errno == EXDEV || errno == EOPNOTSUPP || errno == EINVAL);
-    return refused && flags == 0 ? copy_range(from, from_at, to, to_at, count) : n;
+    return refused && flags == 0 ? kept(copy_range(from, from_at, to, to_at, count)) : n;
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, splice, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {

@@ -190,6 +190,22 @@ private:
     X(nftw, int(const char*, int (*)(const char*, const struct stat*, int, struct FTW*), int, int)) \
     X(closedir, int(DIR*))
 
+// A call that goes well leaves errno as it was, whatever the layer has asked for it.
+class KeptErrno {
+public:
+    template <class Result>
+    Result operator()(Result result) const {
+        bool well;
+        if constexpr (std::is_pointer_v<Result>) well = result != nullptr;
+        else well = result != static_cast<Result>(-1);
+        if (well) errno = before_;
+        return result;
+    }
+
+private:
+    const int before_ = errno;
+};
+
 #define WILKINS_DECLARE(name, ...) inline const Function<__VA_ARGS__> name{#name};
 WILKINS_LIBC_FUNCTIONS(WILKINS_DECLARE)
 #undef WILKINS_DECLARE

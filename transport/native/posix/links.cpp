@@ -155,28 +155,34 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, link, const char* from, const char* to) {
-    return link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::link(from, to); });
+    const libc::KeptErrno kept;
+    return kept(link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::link(from, to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, linkat, int from_dir, const char* from, int to_dir, const char* to, int flags) {
-    return link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::linkat(from_dir, from, to_dir, to, flags); });
+    const libc::KeptErrno kept;
+    return kept(link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::linkat(from_dir, from, to_dir, to, flags); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlink, const char* target, const char* path) {
-    return symlink_names(target, AT_FDCWD, path, WILKINS_CALLER, [=] { return libc::symlink(target, path); });
+    const libc::KeptErrno kept;
+    return kept(symlink_names(target, AT_FDCWD, path, WILKINS_CALLER, [=] { return libc::symlink(target, path); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlinkat, const char* target, int dirfd, const char* path) {
-    return symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); });
+    const libc::KeptErrno kept;
+    return kept(symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(char*, realpath, const char* path, char* out) {
+    const libc::KeptErrno kept;
     char* const name = libc::realpath(path, out);
-    return name || !path || errno != ENOENT ? name : real_name(path, out, WILKINS_CALLER);
+    return name || !path || errno != ENOENT ? name : kept(real_name(path, out, WILKINS_CALLER));
 } WILKINS_OR(nullptr)
 
 // What programs compiled with _FORTIFY_SOURCE call where the size of `out` is known, which is PATH_MAX at least.
 WILKINS_INTERPOSE(char*, __realpath_chk, const char* path, char* out, size_t) {
+    const libc::KeptErrno kept;
     char* const name = libc::realpath(path, out);
-    return name || !path || errno != ENOENT ? name : real_name(path, out, WILKINS_CALLER);
+    return name || !path || errno != ENOENT ? name : kept(real_name(path, out, WILKINS_CALLER));
 } WILKINS_OR(nullptr)

@@ -56,9 +56,10 @@ int removed(int result, const char* name, const void* caller) {
 }
 
 int truncate_match(const Match& match, off_t size) {
+    const libc::KeptErrno kept;
     if (size == 0 && match.outport >= 0 && !is_being_written(match)) {
         const int error = begin_again(match);
-        if (error != EAGAIN) return succeed_or(error);
+        if (error != EAGAIN) return kept(succeed_or(error));
     }
     const int fd = open_match(match, O_WRONLY, Opener::program);
     if (fd < 0) return -1;
@@ -66,7 +67,7 @@ int truncate_match(const Match& match, off_t size) {
     const int error = result == 0 ? forget(fd) : errno;
     if (result != 0) forget(fd);
     libc::close(fd);
-    return succeed_or(error);
+    return kept(succeed_or(error));
 }
 
 // Is a look at this name answered by the layer?

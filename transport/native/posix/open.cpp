@@ -37,10 +37,11 @@ int stream_flags(const char* mode) {
 }
 
 FILE* open_stream(const Match& match, const char* mode) {
+    const libc::KeptErrno kept;
     const int fd = open_match(match, stream_flags(mode), Opener::stream);
     if (fd < 0) return nullptr;
     FILE* stream = libc::fdopen(fd, mode);
-    if (stream) return stream;
+    if (stream) return kept(stream);
     const int error = errno;
     forget(fd);
     libc::close(fd);
@@ -50,6 +51,7 @@ FILE* open_stream(const Match& match, const char* mode) {
 
 // The stream leads to the step from now on, with a descriptor of its own.
 FILE* reopen_stream(const Match& match, const char* mode, FILE* stream) {
+    const libc::KeptErrno kept;
     const int fd = open_match(match, stream_flags(mode) | O_CLOEXEC, Opener::stream);
     int error = errno;
     char path[32] = "";  // of no file: the C library closes the stream, and fails
@@ -64,7 +66,7 @@ FILE* reopen_stream(const Match& match, const char* mode, FILE* stream) {
         libc::close(fd);
     }
     if (!reopened) errno = error;
-    return reopened;
+    return kept(reopened);
 }
 
 // What close() returns, given that of the real one and what publishing said.
@@ -124,9 +126,10 @@ int step_descriptor(const char* path) {
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
     Match match;
     const NameAt whole(dirfd, path, caller);
+    const libc::KeptErrno kept;
     const auto open_step = [=](const Match& step) {
         const disk::Permission permission(mode);
-        return open_match(step, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
+        return kept(open_match(step, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program));
     };
     if (matches(whole, &match, caller, purpose_of(flags))) return open_step(match);
     const auto open_file = [&] {

@@ -145,13 +145,16 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
-    return rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::rename(from, to); });
+    const libc::KeptErrno kept;
+    return kept(rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::rename(from, to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
-    return rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, [=] { return libc::renameat(from_dir, from, to_dir, to); });
+    const libc::KeptErrno kept;
+    return kept(rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, [=] { return libc::renameat(from_dir, from, to_dir, to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {
-    return rename_at(from_dir, from, to_dir, to, flags, WILKINS_CALLER);
+    const libc::KeptErrno kept;
+    return kept(rename_at(from_dir, from, to_dir, to, flags, WILKINS_CALLER));
 } WILKINS_OR(-1)

@@ -156,10 +156,12 @@ WILKINS_INTERPOSE(int, posix_spawn_file_actions_addfchdir_np, posix_spawn_file_a
 
 WILKINS_INTERPOSE(int, posix_spawn, pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
                   const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
-    return spawn(actions, WILKINS_CALLER, [=] { return libc::posix_spawn(child, path, actions, attributes, words, variables); });
+    const libc::KeptErrno kept;
+    return kept(spawn(actions, WILKINS_CALLER, [=] { return libc::posix_spawn(child, path, actions, attributes, words, variables); }));
 } WILKINS_OR(errno)
 
 WILKINS_INTERPOSE(int, posix_spawnp, pid_t* child, const char* name, const posix_spawn_file_actions_t* actions,
                   const posix_spawnattr_t* attributes, char* const* words, char* const* variables) {
-    return spawn(actions, WILKINS_CALLER, [=] { return libc::posix_spawnp(child, name, actions, attributes, words, variables); });
+    const libc::KeptErrno kept;
+    return kept(spawn(actions, WILKINS_CALLER, [=] { return libc::posix_spawnp(child, name, actions, attributes, words, variables); }));
 } WILKINS_OR(errno)

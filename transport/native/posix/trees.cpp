@@ -132,12 +132,14 @@ using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, nftw, const char* path, int (*visit)(const char*, const struct stat*, int, struct FTW*), int most, int flags) {
     if (!path || !path[0] || !in_run(WILKINS_CALLER)) return libc::nftw(path, visit, most, flags);
-    return Walk(nullptr, visit, flags, WILKINS_CALLER).from(path);
+    const libc::KeptErrno kept;
+    return kept(Walk(nullptr, visit, flags, WILKINS_CALLER).from(path));
 } WILKINS_OR(-1)
 WILKINS_ALIAS(nftw64, nftw);
 
 WILKINS_INTERPOSE(int, ftw, const char* path, int (*visit)(const char*, const struct stat*, int), int most) {
     if (!path || !path[0] || !in_run(WILKINS_CALLER)) return libc::ftw(path, visit, most);
-    return Walk(visit, nullptr, 0, WILKINS_CALLER).from(path);
+    const libc::KeptErrno kept;
+    return kept(Walk(visit, nullptr, 0, WILKINS_CALLER).from(path));
 } WILKINS_OR(-1)
 WILKINS_ALIAS(ftw64, ftw);

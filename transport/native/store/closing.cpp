@@ -239,6 +239,7 @@ int bring_home(const StepFile& file) {
 }  // namespace
 
 void close_step(StepFile* file) {
+    const int before = errno;
     StepFile::State* state = file->state;
     Process& p = process();
     if (state->mine()) {
@@ -282,6 +283,7 @@ void close_step(StepFile* file) {
     }
     WILKINS_FAULT_POINT("close.before-free");
     free_file(file);
+    errno = before;
 }
 
 void leave_step(StepFile* file) {

@@ -23,6 +23,7 @@ constexpr int kFirstNap = 5;  // ms, to find out whether nobody can end the wait
 int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
     const Board& board = process.board;
     if (board.head().stopped) return EINTR;
+    const int before = errno;
     const uint32_t seen = board.bell(port);
     lock.release();
     WILKINS_FAULT_POINT("wait.before-sleep");
@@ -34,6 +35,7 @@ int nap(Process& process, int port, Board::Lock& lock, int milliseconds) {
     }
     WILKINS_FAULT_POINT("wait.after-wake");
     lock.acquire();
+    errno = before;
     WILKINS_FAULT_POINT("wait.relocked");
     return interrupted || board.head().stopped ? EINTR : 0;
 }
