@@ -170,6 +170,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
     "adopt": (Scene("sim", expected="4MiB", arrival=1), Scene("sim", expected="4MiB", read_pause=0.01)),
     "annex": (CROWD,),
+    "aside": (),  # who keeps many steps in view gets there (tests/test_views.py)
     "attach": (TOGETHER,),
     "circle": (),  # whoever waits gets there first (`test_a_process_dies_as_it_ends_a_circle`)
     "clear": (SIM,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits import descriptors, ends, gone, lists, looks, names, onefile, orders, passes, polls, processes, redirections
+from habits import descriptors, ends, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections
 from habits.rig import Habit
 
 FAMILIES = {
@@ -22,5 +22,6 @@ FAMILIES = {
     "temporary": names.TEMPORARY,
     "lock": names.LOCKS,
     "gone": gone.HABITS,
+    "life": lifetimes.HABITS,
 }
 HABITS: dict[str, Habit] = {f"{family}-{habit.name}": habit for family, habits in FAMILIES.items() for habit in habits}

@@ -16,6 +16,10 @@ inline int close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
 inline int duplicate(int fd) { return static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3)); }
 // `to` becomes a duplicate of `fd`, and is closed by exec.
 inline int replace(int to, int fd) { return static_cast<int>(syscall(SYS_dup3, fd, to, O_CLOEXEC)); }
+inline int rename(const char* from, const char* to) {
+    return static_cast<int>(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+inline ssize_t read_link(const char* path, char* out, size_t room) { return syscall(SYS_readlinkat, AT_FDCWD, path, out, room); }
 inline int unlink(const char* path) { return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0)); }
 // EEXIST: there is a file of the new name.
 inline int rename_if_new(const char* from, const char* to) {
@@ -36,11 +40,14 @@ inline int fstat(int fd, struct stat* st) {
 inline int bytes_ahead(int fd, int* out) { return static_cast<int>(syscall(SYS_ioctl, fd, FIONREAD, out)); }
 inline int stat(const char* path, struct stat* st) { return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, st, 0)); }
 inline int access(const char* path) { return static_cast<int>(syscall(SYS_faccessat, AT_FDCWD, path, F_OK)); }
+// Bytes from here on are behind all that a file can hold: locks on them say something else than that somebody has it for himself.
+inline constexpr off_t kLockPlaces = off_t{1} << 61;
 // Takes (F_RDLCK, F_WRLCK) or gives back (F_UNLCK) the whole file, for this open file; sleeps until it is free.
 inline int lock(int fd, short kind) {
     struct flock whole {};
     whole.l_type = kind;
     whole.l_whence = SEEK_SET;
+    whole.l_len = kLockPlaces;
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &whole));
 }
 // F_RDLCK: a lease on a file that this description reads; EAGAIN: somebody has it open for writing. F_UNLCK gives it back.

@@ -3,6 +3,7 @@
 
 #include <linux/futex.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -53,8 +54,37 @@ int best_of(const Board& board, int source) {
 
 }  // namespace
 
+bool is_wanted(const Board& board, const SourceRecord& source) {
+    const uint64_t largest = source.largest.load(std::memory_order_relaxed);
+    if (std::max(largest, source.ahead.expected.load(std::memory_order_relaxed)) < kLeast) return false;
+    uint32_t arenas = 0, offered = 0;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) arenas += board.slot(k).reserved.load() > 0;
+    for (const Spare& spare : source.ahead.spares) offered += Offer::of(spare).state == State::offered;
+    if (offered > 0 || arenas >= source.ahead.most.load()) return false;
+    return arenas == 0 || source.begun.load(std::memory_order_relaxed) > 1;
+}
+
+namespace {
+
+// The thread looks only when there is something to do.
+int await_offer(const Board& board, int source) {
+    int best = best_of(board, source);
+    const BoardRecord& head = board.head();
+    if (best >= 0 || !head.ahead_works.load() || !is_wanted(board, board.source(source))) return best;
+    ring(board);
+    const int64_t began = now_ns();
+    while (best < 0 && !head.ahead_short.load() && !head.stopped.load() && now_ns() - began < kStandsStill) {
+        const struct timespec pause = {0, kLook};
+        nanosleep(&pause, nullptr);
+        best = best_of(board, source);
+    }
+    return best;
+}
+
+}  // namespace
+
 void await(const Board& board, int source) {
-    const int best = best_of(board, source);
+    const int best = await_offer(board, source);
     if (best < 0) return;
     const Spare& spare = board.source(source).ahead.spares[best];
     uint64_t seen = 0;

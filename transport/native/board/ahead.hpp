@@ -33,6 +33,10 @@ struct Taken {
 
 void path_of(const Board& board, int source, int spare, uint64_t number, char* out, size_t room);
 
+// Is memory for another arena of the source to be made ready? For the step that it begins first; for others not before it has begun a second one,
+// since many programs write one alone.
+bool is_wanted(const Board& board, const SourceRecord& source);
+
 // Waits while the spare of a source's of which most is ready is being filled: faults for the rest would take three times as long. Not for long,
 // since nobody knows how much of it the step will need.
 void await(const Board& board, int source);

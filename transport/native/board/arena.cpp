@@ -427,13 +427,14 @@ int Arenas::grains(int slot, uint64_t block, bool make, Entry** out) {
 
 int Arenas::map(int slot, bool writable, Mapping* out) {
     std::lock_guard<std::mutex> guard(mutex_);
-    Mapping* const kept = this->kept(slot);
+    Kept* const kept = this->kept(slot);
     if (!kept) return ENOMEM;
     const bool enough = kept->blocks && (kept->writable || !writable);
     if (!enough) {
         if (int error = map_table(slot, writable, kept)) return error;
         kept->bytes = nullptr;  // a mapping that could only be read stays, for those who still do
     }
+    leave_former(slot, *kept);
     *out = *kept;
     if (kept->bytes) return 0;
     if (int error = map_bytes(slot, writable, out)) return error;
@@ -445,7 +446,8 @@ int Arenas::map(int slot, bool writable, Mapping* out) {
         out->arenas = this;
         out->slot = slot;
     }
-    *kept = *out;
+    static_cast<Mapping&>(*kept) = *out;
+    kept->arena = board_.slot(slot).arena.load();
     return 0;
 }
 

@@ -70,6 +70,25 @@ public:
     // Returns 0 or an errno.
     int grains(int slot, uint64_t block, bool make, std::atomic<uint8_t>** out);
 
+    // Of the source's slots that nobody holds: those of which no program can see the arena any more are known for it again. Call with the
+    // board's lock held.
+    void look_at_views(int source);
+    // The same of one slot: can a program see its arena yet?
+    bool is_viewed(int slot);
+    // For the process that has just taken the slot: what programs can still see, or have queued somewhere, is not written over. The slot
+    // gets another arena, or new memory. Returns 0 or an errno. Call before `adopt`, and without the board's lock.
+    int renew(int slot);
+    // Gives back arenas of a port, or of all (port < 0), that were aside until no program could see them. True if there was one. Call with the
+    // board's lock held.
+    bool give_back_aside(int port);
+    // The slot of whose arena this is a descriptor; -1: of none.
+    int slot_of(int fd) const;
+
+    // A handle on a step in the slot is made, or is no more.
+    void count_user(int slot, int by);
+    // A descriptor of the file of this inode, which is, or was, the slot's arena; -1 with errno.
+    int open_former(int slot, uint64_t inode) const;
+
     // Cuts the arena's file to exactly `size` bytes.
     int trim(int slot, uint64_t size);
 
@@ -87,6 +106,8 @@ public:
 
 private:
     struct Kept : Mapping {
+        uint64_t arena = 0;    // which of the slot's it is (see SlotRecord::arena),
+        std::atomic<int> users{0};  // and handles on steps in it: some may be on one that is in another arena by now
         std::atomic<uint64_t> table{0};  // bytes of the block table that are known to have memory: those stay
         std::atomic<std::atomic<uint8_t>*> grains{nullptr};
         std::atomic<uint64_t> grains_mapped{0};  // bytes of it, at least: stored after the table
@@ -101,6 +122,11 @@ private:
     int reserve_table(int slot, uint64_t size);
     int make_table(int slot, int* fd) const;
     void cut_leftovers(int slot) const;
+    bool can_be_seen(int slot) const;
+    int set_aside(int slot);
+    bool look_at_aside(int source, uint64_t number, uint64_t* left);
+    void account_aside(int source, uint64_t bytes);
+    void leave_former(int slot, Kept& kept);
     uint64_t account_for_adopted(int slot, uint64_t bytes);
     int map_table(int slot, bool writable, Mapping* kept) const;
     int extend_grains(int slot, Kept& kept, uint64_t needed, bool make);

@@ -383,6 +383,11 @@ struct SourceRecord {
     uint64_t cwds;            // how often that has changed
     uint64_t came_to;         // of a relay: Origin::stamp of its last step
     std::atomic<uint64_t> largest;  // bytes of its largest step in this run
+    std::atomic<uint32_t> begun;  // steps, in this run
+    uint64_t aside_first;    // arenas that were its slots' and that programs can still see have numbers from here
+    uint64_t aside_end;      // to before here;
+    uint64_t aside_look;     // this one is looked at next,
+    uint64_t aside_bytes;    // and so much memory is in all of them
     Ahead ahead;
     std::atomic<uint64_t> left;   // bytes of its steps that have not come
     std::atomic<uint64_t> asked;  // messages for those that have come afterwards
@@ -440,6 +445,9 @@ struct SlotRecord {
     std::atomic<uint64_t> size;          // end of file
     std::atomic<uint64_t> reserved;      // bytes of the arena's file that have memory
     std::atomic<uint64_t> cuts;          // times it has lost memory: what devices have registered of it holds no longer
+    std::atomic<uint64_t> arena;         // times it has got another arena, since programs could still see its own (see board/views.hpp)
+    std::atomic<uint32_t> viewed;        // a program has got a descriptor of the arena,
+    std::atomic<uint32_t> sent;          // or has queued pages of it in a socket or a pipe
     std::atomic<uint64_t> touched;       // blocks whose table entries may be set
     std::atomic<uint32_t> inherited;     // its program has let go of it, but another process may still write it (see store/inherited.hpp)
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole

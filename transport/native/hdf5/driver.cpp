@@ -26,6 +26,7 @@
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 #include "store/step_file.hpp"
+#include "store/viewers.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {
@@ -221,6 +222,7 @@ Opened* open_file(const Hdf5* library, const char* name, unsigned flags, hid_t l
     if (matched) file->step = open_matching(match, flags, library, within, &error);
     if (matched ? file->step != nullptr : open_plain(file, name, flags, &error)) {
         if (file->step && file->read_write) note_opened(file->step);
+        viewers::note_opened(file->step);
         if (file->step && file->step->state->published) file->number = ++opens;
         file->info.within = within ? within : file->number;
         if (file->step && (!file->read_write || file->number)) {
@@ -304,7 +306,7 @@ haddr_t driver_get_eof(const Opened* file, int) { return file->step ? file->step
 herr_t driver_get_handle(Opened* file, hid_t, void** handle) {
     if (file->step) file->fd = file->step->descriptor();
     *handle = &file->fd;
-    return file->fd >= 0 ? 0 : -1;
+    return file->fd >= 0 && (!file->step || viewers::show(*file->step, file->fd) == 0) ? 0 : -1;
 }
 
 // Is anything there? Where nothing was ever allocated, HDF5's own drivers refuse to read and write.

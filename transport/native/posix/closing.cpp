@@ -15,7 +15,7 @@ namespace wilkins::posix {
 int OpenStep::finish(int fd) {
     if (writable_) return finish_written(fd);
     const bool read_past = pending_ == Pending::read && was_read_past(fd);
-    if (is_left_to_child(fd) || read_past) settle();
+    if (is_left_to_others(fd) || read_past) settle();
     close_step(step_);
     if (looked_) close_step(looked_);
     return 0;

@@ -10,6 +10,7 @@
 #include "store/inherited.hpp"
 #include "store/joined.hpp"
 #include "store/parts.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 
@@ -141,6 +142,7 @@ int open_match(const Match& match, int flags, Opener by) {
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
     }
+    viewers::note_opened(file);
     const bool writable = (flags & O_ACCMODE) != O_RDONLY;
     // What is only read does not go back: others may write it meanwhile.
     if (file && file->is_far()) file = writable ? borrow_far(file, &error) : private_copy(file, &error);
@@ -155,7 +157,7 @@ int open_match(const Match& match, int flags, Opener by) {
     const bool is_new = !error && !joins && plan.pending != OpenStep::Pending::update && file->eof() == 0;
     if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
     else if (!error && joins) fd = open_file_of_others(file, flags, &kernel_file);
-    if (!error && !writable && fd < 0) fd = reopen(descriptor_to_read(file), O_RDONLY | (flags & O_CLOEXEC));
+    if (!error && !writable && fd < 0) fd = open_view(file, O_RDONLY | (flags & O_CLOEXEC));
     // Until it writes, it is none of those that do; but it shares all with another descriptor of this process.
     if (joins && writable && kernel_file && kernel_file->references == 1) plan.pending = OpenStep::Pending::update;
     if (fd < 0 && !error) error = errno;

@@ -70,7 +70,6 @@ public:
     int hand_over(int fd);
     // A process is about to be started that gets the descriptor.
     void hand_to_child(int fd);
-    void note_child() { shown_to_child_ = true; }
     // The lead's handle on the file of this name, if that was only made by this description, which has another handle then.
     StepFile* give_lead(const Match& match, int fd);
     // The program closes the last descriptor `fd`, which leads elsewhere from then on: what the kernel holds is stored, the step
@@ -118,7 +117,7 @@ private:
     void count_read(uint64_t offset, size_t count);
     bool may_be_look() const;
     bool was_read_past(int fd) const;
-    bool is_left_to_child(int fd);
+    bool is_left_to_others(int fd);
     int start_update();
     StepFile* join_written(int* error);
     void lead_to(int other);
@@ -149,7 +148,6 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
-    bool shown_to_child_ = false;  // a process was started while it was open
     bool left_ = false;   // to the program that is about to take the process
     std::mutex changing_;
 };
@@ -177,6 +175,9 @@ StepFile* take_lead(const Match& match);
 
 // A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
 void hand_all_to_child();
+
+// The kernel does the work on the descriptor from now on, for a call that moves bytes past our wrappers.
+void hand_over(int fd);
 
 // Another program takes this process, and with it the descriptors of what is written; or could not take it.
 void leave_all();
@@ -212,6 +213,9 @@ private:
 
 // open, of any name; `caller`: whose call it is.
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller);
+
+// Is it such a name, of whichever process?
+bool names_descriptor(const char* path);
 
 // The descriptor that a name below /proc or /dev stands for, or -1; the same of one that leads to a step.
 int named_descriptor(const char* path);

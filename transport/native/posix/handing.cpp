@@ -7,6 +7,7 @@
 
 #include "store/inherited.hpp"
 #include "store/parts.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 
@@ -31,7 +32,8 @@ int OpenStep::hand_to_stream(int fd) {
 }
 
 void OpenStep::hand_to_child(int fd) {
-    if (!writable_) return;
+    // Whether that sends what it reads by reference, nobody may see.
+    if (!writable_) return viewers::note_sent(fd, -1);
     if (file_->joint && pending_ == Pending::update) return;  // of a file that is whole since, or that others write
     int error = 0;
     if (pending_ != Pending::update) {
@@ -63,6 +65,13 @@ void OpenStep::leave_to_next(int fd) {
 void OpenStep::take_back() {
     if (left_) inherited::take_back(step_);
     left_ = false;
+}
+
+void hand_over(int fd) {
+    if (OpenStep* step = find(fd)) {
+        step->settle();
+        step->hand_over(fd);
+    }
 }
 
 bool has_entries() { return entries.load(std::memory_order_relaxed) != 0; }

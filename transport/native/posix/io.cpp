@@ -1,6 +1,5 @@
 // read, write, lseek and kin on descriptors that lead to steps.
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -116,14 +115,6 @@ OpenStep* resized(int fd) {
     return step && step->join(fd) == 0 ? copied(fd) : nullptr;
 }
 
-// Hands the descriptor to the kernel for calls that move bytes past our wrappers.
-void hand_over(int fd) {
-    if (OpenStep* step = find(fd)) {
-        step->settle();
-        step->hand_over(fd);
-    }
-}
-
 // What copy_file_range would do. Returns as much as it has copied, or -1 and errno.
 ssize_t copy_range(int from, off_t* from_at, int to, off_t* to_at, size_t count) {
     char piece[65536];
@@ -216,13 +207,6 @@ WILKINS_INTERPOSE(ssize_t, pwritev2, int fd, const struct iovec* pieces, int cou
 } WILKINS_OR(-1)
 WILKINS_ALIAS(pwritev64v2, pwritev2);
 
-WILKINS_INTERPOSE(ssize_t, sendfile, int to, int from, off_t* offset, size_t count) {
-    hand_over(to);
-    hand_over(from);
-    return libc::sendfile(to, from, offset, count);
-} WILKINS_OR(-1)
-WILKINS_ALIAS(sendfile64, sendfile);
-
 WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
     const libc::KeptErrno kept;
     const bool leads_to_step = find(from) || find(to);
@@ -232,12 +216,6 @@ WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, of
     // Where the step is in memory and the other file on a disk, the kernel does not: with two files of a disk it would have.
     const bool refused = n < 0 && leads_to_step && (errno == EXDEV || errno == EOPNOTSUPP || errno == EINVAL);
     return refused && flags == 0 ? kept(copy_range(from, from_at, to, to_at, count)) : n;
-} WILKINS_OR(-1)
-
-WILKINS_INTERPOSE(ssize_t, splice, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
-    hand_over(from);
-    hand_over(to);
-    return libc::splice(from, from_at, to, to_at, count, flags);
 } WILKINS_OR(-1)
 
 // What the C library does by threads and calls of its own.

@@ -12,6 +12,7 @@
 #include <ftw.h>
 #include <glob.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -100,6 +101,11 @@ private:
     X(vdprintf, int(int, const char*, va_list))                                         \
     X(__vdprintf_chk, int(int, int, const char*, va_list))                              \
     X(splice, ssize_t(int, off_t*, int, off_t*, size_t, unsigned))                      \
+    X(vmsplice, ssize_t(int, const struct iovec*, size_t, unsigned))                    \
+    X(send, ssize_t(int, const void*, size_t, int))                                     \
+    X(sendto, ssize_t(int, const void*, size_t, int, const struct sockaddr*, socklen_t)) \
+    X(sendmsg, ssize_t(int, const struct msghdr*, int))                                 \
+    X(sendmmsg, int(int, struct mmsghdr*, unsigned, int))                               \
     X(aio_read, int(struct aiocb*))                                                     \
     X(aio_write, int(struct aiocb*))                                                    \
     X(lio_listio, int(int, struct aiocb* const*, int, struct sigevent*))                \

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <string>
 
+#include "base/raw.hpp"
+#include "board/process.hpp"
+#include "board/views.hpp"
 #include "posix/caller.hpp"
 #include "posix/files.hpp"
 #include "posix/links.hpp"
@@ -61,6 +64,7 @@ FILE* reopen_stream(const Match& match, const char* mode, FILE* stream) {
     FILE* const reopened = libc::freopen(path, how.c_str(), stream);
     if (fd >= 0) {
         error = errno;
+        if (reopened) views::keep_too(fileno(reopened));
         if (reopened) adopt_duplicate(fd, fileno(reopened));
         forget(fd);
         libc::close(fd);
@@ -83,20 +87,41 @@ int stream_descriptor(FILE* stream) {
     return find(fd) ? fd : -1;
 }
 
-// Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then on.
+int descriptor_of(int fd) { return fd; }
+int descriptor_of(FILE* stream) { return stream ? fileno(stream) : -1; }
+
+// Opens what is no port's name. A step that is opened once more by the path of its descriptor is the kernel's from then on; that descriptor
+// may be one that this process was given.
 template <class Open>
 auto open_other(const char* path, Open open) {
-    const int fd = step_descriptor(path);
-    if (fd >= 0) {
-        find(fd)->hand_to_child(fd);
-        find(fd)->settle();
+    const bool named = path && path[0] == '/' && names_descriptor(path);
+    const int fd = named && has_entries() ? named_descriptor(path) : -1;
+    OpenStep* const step = find(fd);
+    if (step) {
+        step->hand_to_child(fd);
+        step->settle();
     }
-    return open(fd);
+    const auto opened = open(step ? fd : -1);
+    if (named) views::keep_too(descriptor_of(opened));
+    return opened;
 }
 
 // A number that the kernel gives anew was closed past our calls.
 void begin_anew(int fd) {
     if (find(fd)) forget(fd);
+}
+
+// A program that gives a lock on all of a step back keeps what the layer has locked behind it, in the same name (see board/views.hpp).
+int lock_range(int fd, int command, const struct flock* range) {
+    const Process& p = process();
+    if (!range || range->l_type != F_UNLCK || range->l_len != 0 || !p.context.active || p.arenas->slot_of(fd) < 0) return libc::fcntl(fd, command, range);
+    struct flock some = *range;
+    struct stat st = {};
+    if (some.l_whence == SEEK_CUR) some.l_start += libc::lseek(fd, 0, SEEK_CUR);
+    else if (some.l_whence == SEEK_END && libc::fstat(fd, &st) == 0) some.l_start += st.st_size;
+    some.l_whence = SEEK_SET;
+    some.l_len = raw::kLockPlaces - some.l_start;
+    return libc::fcntl(fd, command, &some);
 }
 
 // Opening goes through symbolic links that are there; one that creates does so where they lead to.
@@ -105,6 +130,10 @@ Linked opened(int dirfd, const char* path, int flags, const void* caller) {
 }
 
 }  // namespace
+
+bool names_descriptor(const char* path) {
+    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/std", 8) == 0 || (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd/"));
+}
 
 int named_descriptor(const char* path) {
     static const char* const standard[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
@@ -291,6 +320,7 @@ WILKINS_INTERPOSE(int, fcntl, int fd, int command, ...) {
     va_start(arguments, command);
     void* argument = va_arg(arguments, void*);  // as the C library itself passes it on
     va_end(arguments);
+    if (command == F_OFD_SETLK || command == F_OFD_SETLKW) return lock_range(fd, command, static_cast<const struct flock*>(argument));
     OpenStep* const step = command == F_SETFL || command == F_GETFL ? find(fd) : nullptr;
     if (step && command == F_SETFL) step->hand_to_child(fd);
     const int result = libc::fcntl(fd, command, argument);

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "queue/queue.hpp"
-#include "store/loans.hpp"
 #include "store/parts.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 
@@ -63,15 +63,13 @@ bool OpenStep::was_read_past(int fd) const {
     return libc::lseek(fd, 0, SEEK_CUR) > offset_ && !(by_ == Opener::stream && may_be_look());
 }
 
-// A process that was started while it was open has it still, and the program has read nothing itself: that process will
-// (`Popen(command, stdin=f); f.close()`). Not if another open has taken the step meanwhile: to settle would take the next one.
-bool OpenStep::is_left_to_child(int fd) {
-    if (!shown_to_child_) return false;
-    const StepFile& step = *step_.load();
-    const bool untouched = pending_ == Pending::read && reads_ == 0;
-    const int slot = step.token().slot;
+// Another process has it, and the program has read nothing itself: that process will (`Popen(command, stdin=f); f.close()`, a descriptor in a
+// message). Not if another open has taken the step meanwhile: to settle would take the next one.
+bool OpenStep::is_left_to_others(int fd) {
+    if (pending_ != Pending::read || reads_ > 0) return false;
+    const int slot = step_.load()->token().slot;
     const bool more = static_cast<uint64_t>(libc::lseek(fd, 0, SEEK_CUR)) < size();
-    if (slot < 0 || !more || !loans::lend(fd, slot, untouched) || !untouched) return false;
+    if (slot < 0 || !more || !viewers::is_shared(fd)) return false;
     const Process& p = process();
     Board::Lock lock(p.board);
     const queue::Found found = queue::find(p.board, match_.inport, p.context.rank, match_.name);
@@ -99,10 +97,11 @@ void OpenStep::settle() {
         log_line("'%s' was read further than a look, but could not be counted as read: %s", match_.name, strerror(error));
         return;
     }
+    viewers::note_opened(step);
     looked_ = step_;
     step_ = step;
     if (step->identity() == looked_->identity()) return;
-    const int arena = reopen(step->descriptor(), O_RDONLY | O_CLOEXEC);
+    const int arena = open_view(step, O_RDONLY | O_CLOEXEC);
     lead_to(arena);
     libc::close(arena);
 }

@@ -9,6 +9,7 @@
 #include "store/inherited.hpp"
 #include "store/joined.hpp"
 #include "store/parts.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 
@@ -21,6 +22,15 @@ int reopen_anew(int fd, int flags) {
 int reopen(int fd, int flags) {
     const int opened = reopen_anew(fd, flags);
     return opened >= 0 ? opened : libc::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+int open_view(StepFile* step, int flags) {
+    const int fd = reopen(descriptor_to_read(step), flags);
+    const int error = viewers::show(*step, fd);
+    if (!error) return fd;
+    libc::close(fd);
+    errno = error;
+    return -1;
 }
 
 int64_t wall_clock_ns() {

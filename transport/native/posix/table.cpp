@@ -9,6 +9,7 @@
 #include "base/raw.hpp"
 #include "store/inherited.hpp"
 #include "store/left_open.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins::posix {
 
@@ -54,10 +55,16 @@ __attribute__((constructor)) void watch_quick_exit() { at_quick_exit(end_process
 void before_fork() {
     hand_all_to_child();
     leaving.lock();
+    viewers::before_fork();
 }
-void after_fork() { leaving.unlock(); }
 
-__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
+template <bool child>
+void after_fork() {
+    viewers::after_fork(child);
+    leaving.unlock();
+}
+
+__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork<false>, after_fork<true>); }
 
 }  // namespace
 
@@ -107,9 +114,7 @@ void hand_all_to_child() {
     std::lock_guard<std::mutex> lock(leaving);
     for (int fd = 0; fd <= highest; ++fd) {
         OpenStep* const step = find(fd);
-        if (!step) continue;
-        step->note_child();
-        step->hand_to_child(fd);
+        if (step) step->hand_to_child(fd);
     }
     errno = before;
 }

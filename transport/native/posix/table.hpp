@@ -21,5 +21,7 @@ bool enter(int fd, OpenStep* step);
 int reopen_anew(int fd, int flags);
 // The same, or a duplicate where there is none.
 int reopen(int fd, int flags);
+// A descriptor for the program of a step that it reads, which keeps that as it is; -1 and errno on failure.
+int open_view(StepFile* step, int flags);
 
 }  // namespace wilkins::posix

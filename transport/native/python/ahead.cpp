@@ -142,30 +142,20 @@ private:
     bool look_at(int s) {
         const SourceRecord& source = board_.source(s);
         const uint64_t largest = source.largest.load(std::memory_order_relaxed);
-        int offered = 0, place = -1;
+        int place = -1;
         for (int k = 0; k < kSpares; ++k) {
             if (Offer::of(source.ahead.spares[k]).state != State::offered) {
                 unused_since(s, k) = 0;
                 place = k;
                 continue;
             }
-            ++offered;
             if (!largest) continue;  // the first ones wait for their steps, however long these take
             if (!unused_since(s, k)) unused_since(s, k) = now_ns();
             else if (now_ns() - unused_since(s, k) > kUnused) return drop(s);
         }
         const uint64_t size = largest ? largest : source.ahead.expected.load(std::memory_order_relaxed);
         if (size < ahead::kLeast || place < 0) return false;
-        // Most streams go on between two arenas: these at first, and later one to spare.
-        const uint32_t arenas = arenas_of(source), all = arenas + static_cast<uint32_t>(offered);
-        if (all >= source.ahead.most.load() || (largest ? offered >= 1 : all >= kSpares)) return false;
-        return make(s, place, size);
-    }
-
-    uint32_t arenas_of(const SourceRecord& source) const {
-        uint32_t count = 0;
-        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) count += board_.slot(k).reserved.load() > 0;
-        return count;
+        return ahead::is_wanted(board_, source) && make(s, place, size);
     }
 
     // Nobody has asked for it in a long time: as many arenas as there are seem to do.

@@ -70,12 +70,15 @@ bool may_come_again(const Board& board, const SlotRecord& slot) {
 
 namespace {
 
+// What a step that takes the slot finds there: nothing of an arena that programs can still see.
+uint64_t memory_of(const SlotRecord& slot) { return slot.viewed.load() ? 0 : slot.reserved.load(); }
+
 // May the source have memory for one more, beside so many that nobody needs? As many as the workflow file says, or as fit.
 bool may_retain(const Board& board, const SourceRecord& source, int kept) {
     const PortRecord& port = board.port(source.port);
     uint64_t taken = 0, largest = 0;
     each_slot(board, source, [&](int, const SlotRecord& slot) {
-        const uint64_t bytes = slot.reserved.load();
+        const uint64_t bytes = memory_of(slot);
         taken += bytes;
         largest = bytes > largest ? bytes : largest;
     });
@@ -92,24 +95,43 @@ bool may_retain(const Board& board, const SourceRecord& source, int kept) {
 
 int take_slot(const Board& board, int source_index, bool pressed) {
     const SourceRecord& source = board.source(source_index);
-    int best = -1, oldest = -1, kept = 0;
+    int best = -1, oldest = -1, last = -1, kept = 0;  // `oldest`: of those that no program can see; `last`: of all
     each_slot(board, source, [&](int k, SlotRecord& slot) {
         if (needed(board, slot, pressed) || is_attached(slot) || claimed(board, slot)) return;
         if (may_come_again(board, slot)) {
             ++kept;
-            if (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at) oldest = k;
+            if (!slot.viewed.load() && (oldest < 0 || slot.opened_at < board.slot(oldest).opened_at)) oldest = k;
+            if (last < 0 || slot.opened_at < board.slot(last).opened_at) last = k;
             return;
         }
         // The last step with memory in it: its pages are the ones most likely still mapped by both sides.
-        if (best < 0 || slot.reserved.load() > board.slot(best).reserved.load()) best = k;
+        const bool first = best < 0 || (memory_of(slot) == memory_of(board.slot(best)) && slot.viewed.load() < board.slot(best).viewed.load());
+        if (first || memory_of(slot) > memory_of(board.slot(best))) best = k;
     });
-    const bool grows = best >= 0 && board.slot(best).reserved.load() == 0;
+    if (oldest < 0 && best < 0) oldest = last;
+    const bool grows = best >= 0 && memory_of(board.slot(best)) == 0;
     if (oldest >= 0 && (best < 0 || (grows && !may_retain(board, source, kept)))) best = oldest;
     if (best < 0) return best;
     note_let_go(board, best);
     board.slot(best).claimed_by = 0;
     clear_slot(board, best);
     return best;
+}
+
+Viewed count_viewed(const Board& board, int port) {
+    Viewed found;
+    for (int s = 0; s < board.head().sources; ++s) {
+        const SourceRecord& source = board.source(s);
+        if ((port >= 0 && source.port != port) || board.port(source.port).habits.mode == Mode::file) continue;
+        found.steps += static_cast<int>(source.aside_end - source.aside_first);
+        found.bytes += source.aside_bytes;
+        each_slot(board, source, [&](int, const SlotRecord& slot) {
+            if (!slot.viewed.load() || needed(board, slot, true)) return;
+            ++found.steps;
+            found.bytes += slot.accounted;
+        });
+    }
+    return found;
 }
 
 void clear_slot(const Board& board, int index) {
@@ -335,6 +357,10 @@ void repair(const Board& board) {
         each_hold(board, r, [&](int32_t held, uint32_t) { ++board.slot(held).holds; });
     head.memory = 0;
     for (int p = 0; p < head.ports; ++p) board.port(p).used = 0;
+    for (int s = 0; s < head.sources; ++s) {
+        board.port(board.source(s).port).used += board.source(s).aside_bytes;
+        head.memory += board.source(s).aside_bytes;
+    }
     for (int s = 0; s < head.slots; ++s) {
         SlotRecord& slot = board.slot(s);
         const SourceRecord& source = board.source(slot.source);

@@ -38,9 +38,16 @@ bool full(const Board& board, const ChannelRecord& channel, int source_in_port, 
 // to take, and a file that rests is withdrawn, since nobody knows what it is called (see settle_claims).
 bool claimed(const Board& board, const SlotRecord& slot);
 
-// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory, and of steps that could be opened again by name
+// A slot for a new step: free, or published and no longer needed. Prefers arenas that have memory and that no program can see, and of steps that could be opened again by name
 // keeps what fits (see kRetained); of these, the one opened least recently goes first. -1 if there is none.
 int take_slot(const Board& board, int source, bool pressed);
+
+// Memory that a port, or all (port < 0), have in steps that nobody needs, but which programs can see (see board/views.hpp).
+struct Viewed {
+    int steps = 0;
+    uint64_t bytes = 0;
+};
+Viewed count_viewed(const Board& board, int port);
 
 // Takes the slot's step away from everyone; its arena's memory stays.
 void clear_slot(const Board& board, int slot);

@@ -111,6 +111,16 @@ void note_closed(const Process& p, int index) {
     }
 }
 
+}  // namespace
+
+void end_hold(const Process& p, StepFile::State* state) {
+    if (!state->held.exchange(false)) return;
+    if (!state->again) note_closed(p, state->slot);
+    queue::drop_hold(p.board, p.rank_index, state->slot, state->process);
+}
+
+namespace {
+
 std::atomic<bool> has_left_resting{false};  // this process has closed files that rest
 std::atomic<bool> ending{false};
 
@@ -276,8 +286,7 @@ void close_step(StepFile* file) {
         } else if (state->role == Role::reader) {
             WILKINS_FAULT_POINT("close.reader");
             Board::Lock lock(p.board);
-            if (!state->again) note_closed(p, state->slot);
-            queue::drop_hold(p.board, p.rank_index, state->slot, state->process);
+            end_hold(p, state);
         }
         if (state->joined) joined::leave(state);
     }

@@ -150,6 +150,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 return nullptr;
             }
             if (queue::has_room(board, source_index, match.name)) {
+                p.arenas->look_at_views(source_index);
                 index = queue::take_slot(board, source_index, false);
                 if (index < 0) index = queue::take_slot(board, source_index, true);
                 if (index >= 0) break;
@@ -194,13 +195,15 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         name_has_room = queue::make_room_for_names(board, board.source(source_index));
         trace::note(board, "create", p.context.task, p.context.rank, port.pattern, match.name, -1, -1);
         // The second file of a source tells readers whether its names are unique (see queue::find).
-        const SourceRecord& source = board.source(source_index);
+        SourceRecord& source = board.source(source_index);
+        ++source.begun;
         if (!source.rewrites && !source.renames)
             for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
     }
     WILKINS_FAULT_POINT("create.before-map");
     Mapping mapping;
     *error = disk::begin(board, index);
+    if (!*error) *error = p.arenas->renew(index);
     if (!*error) p.arenas->adopt(index);
     if (!*error) *error = p.arenas->map(index, true, &mapping);
     WILKINS_FAULT_POINT("create.mapped");

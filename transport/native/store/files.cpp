@@ -1,4 +1,5 @@
 // The StepFiles that this process has open, so that a second open of a file being written finds the first.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <climits>
@@ -6,12 +7,15 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "store/joined.hpp"
+#include "board/views.hpp"
 #include "store/lent.hpp"
 #include "store/parts.hpp"
+#include "store/viewers.hpp"
 
 namespace wilkins {
 
@@ -80,8 +84,68 @@ StepFile* make_file(Role role, int slot, const Mapping& mapping, uint64_t identi
     state->place = place ? place : hash_place(name);
     strncpy(state->name, name, sizeof(state->name) - 1);
     file->state = state;
+    if (slot >= 0) process().arenas->count_user(slot, 1);
     enlist(state);
     return file;
+}
+
+namespace {
+
+constexpr int kMostHeld = 8;  // steps that a process holds on the board, of those that its program opens by their names
+
+// What lies on disk is never another step's.
+bool is_on_disk(const StepFile::State& state) {
+    const Board& board = process().board;
+    return board.port(board.source(board.slot(state.slot).source).port).habits.mode == Mode::file;
+}
+
+// Keeps a step that is held by a page. False if it cannot be.
+bool keep_by_page(StepFile::State* state) {
+    const Process& p = process();
+    SlotRecord& slot = p.board.slot(state->slot);
+    const int fd = p.arenas->open(state->slot, false);
+    struct stat st;
+    if (fd >= 0 && raw::fstat(fd, &st) == 0) state->inode = st.st_ino;
+    state->page = views::keep_by_page(fd);
+    if (state->page) slot.viewed.store(1);
+    return state->page != nullptr;
+}
+
+}  // namespace
+
+void viewers::note_opened(const StepFile* file) {
+    if (!file || file->state->role != Role::reader) return;
+    std::lock_guard<std::mutex> guard(open_mutex);
+    file->state->by_name = true;
+    int held = 0;
+    StepFile::State* first = nullptr;
+    for (StepFile::State* s = open_files; s; s = s->next) {
+        if (s->role != Role::reader || !s->by_name || !s->held || s->lent || !s->mine()) continue;
+        ++held;
+        first = s;
+    }
+    if (held <= kMostHeld) return;
+    const Process& p = process();
+    // (Its name in the run's folder may soon be another file's.)
+    if (is_on_disk(*first) && first->fd < 0) first->fd = p.arenas->open(first->slot, false);
+    if (is_on_disk(*first) ? first->fd < 0 : !keep_by_page(first)) return;
+    Board::Lock lock(p.board);
+    end_hold(p, first);
+}
+
+// No step is opened or closed meanwhile.
+void viewers::before_fork() {
+    open_mutex.lock();
+    for (StepFile::State* s = open_files; s; s = s->next) {
+        if (s->role != Role::reader || !s->held || !s->mine() || is_on_disk(*s) || keep_by_page(s)) continue;
+        log_line("error: '%s' is open as the program forks, and cannot be kept for its child: %s", s->name, strerror(errno));
+    }
+}
+
+void viewers::after_fork(bool child) {
+    for (StepFile::State* s = open_files; s && !child; s = s->next)
+        if (s->page && s->held && s->mine()) views::let_go(std::exchange(s->page, nullptr));
+    open_mutex.unlock();
 }
 
 bool StepFile::State::mine() const { return process == wilkins::process().board.joined(); }
@@ -91,6 +155,8 @@ void free_file(StepFile* file) {
     delist(state);
     if (state->lent) lent::note_read(state);
     if (state->fd >= 0) raw::close(state->fd);
+    if (state->page) views::let_go(state->page);
+    if (state->slot >= 0) process().arenas->count_user(state->slot, -1);
     if (state->role == Role::own_copy || !state->mapping.kept) unmap(state->mapping);  // there is none of a far one
     delete state;
     delete file;

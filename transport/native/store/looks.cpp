@@ -14,7 +14,6 @@
 #include "store/far_file.hpp"
 #include "store/first_opens.hpp"
 #include "store/let_go.hpp"
-#include "store/loans.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
 #include "waiting/stuck.hpp"
@@ -89,9 +88,9 @@ bool Question::sees_held(Sight* sight) const {
     int best = -1;
     each_published(board_, inport_, p_.context.rank, [&](int k, const SlotRecord& slot) {
         if (slot.holds == 0 || !means(inport_, match_.name, slot.name)) return;
-        int held = 0;
-        queue::each_hold(board_, p_.rank_index, [&](int32_t index, uint32_t process) { held += index == k && !board_.is_over(process); });
-        if (held <= loans::count(p_, k)) return;
+        bool held = false;
+        queue::each_hold(board_, p_.rank_index, [&](int32_t index, uint32_t process) { held = held || (index == k && !board_.is_over(process)); });
+        if (!held) return;
         if (best < 0 || slot.published_stamp > board_.slot(best).published_stamp) best = k;
     });
     if (best >= 0) *sight = sight_of(board_, best);
@@ -206,7 +205,6 @@ int Question::missing(Board::Lock& lock, bool ended, Sight* sight) const {
 int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     if (!may_read(board_, match_.inport, p_.context.rank)) return ENOENT;
     note_came(board_, p_.rank_index);
-    loans::take_back(p_);
     if (answer_first(p_, match_.inport, match_.name, false) != First::wait) return ENOENT;
     if (inport_.habits.looks != Looks::now) inport_.touched = 1;
     SharedAnswer shared(board_, match_.inport, p_.context.rank, match_.name);

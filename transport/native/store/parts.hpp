@@ -105,6 +105,9 @@ int descriptor_to_read(StepFile* file);
 // Says in the run's log that a file rested and is not going to be published.
 void log_discarded(const Board& board, const SlotRecord& slot);
 
+// The reader's hold on its step ends, if it has not. Call with the board's lock held.
+void end_hold(const Process& p, StepFile::State* state);
+
 // A peer's part in the step ends.
 void end_peer(SlotRecord& slot, uint64_t stamp);
 

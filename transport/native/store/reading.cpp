@@ -17,7 +17,6 @@
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
 #include "store/let_go.hpp"
-#include "store/loans.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
 #include "store/unmatched_names.hpp"
@@ -105,6 +104,7 @@ StepFile* open_held(int index, uint64_t stamp, const char* name, int* error, uin
     if (file) {
         file->state->published = p.board.slot(index).published_stamp;
         file->state->lent = lent;
+        file->state->size = p.board.slot(index).size.load();
         return file;
     }
     if (!*error) *error = ENOMEM;
@@ -155,7 +155,6 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
             return nullptr;
         }
         note_came(board, p.rank_index);
-        loans::take_back(p);
         if (answer_first(p, match.inport, match.name, intent != Intent::look) != First::wait) {
             *error = ENOENT;
             return nullptr;

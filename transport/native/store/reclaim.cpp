@@ -29,6 +29,7 @@ void give_back_file(const Board& board, Arenas& arenas, int index, Board::Lock& 
 bool reclaim(const Board& board, Arenas& arenas, int port) {
     bool any = ahead::give_back(board, port);
     Board::Lock lock(board);
+    any = arenas.give_back_aside(port) || any;
     for (int s = 0; s < board.head().slots; ++s) {
         SlotRecord& slot = board.slot(s);
         if ((slot.reserved.load() == 0 && slot.accounted == 0) || queue::is_attached(slot) || queue::needed(board, slot, true)) continue;
@@ -36,6 +37,7 @@ bool reclaim(const Board& board, Arenas& arenas, int port) {
         if (port >= 0 && board.source(slot.source).port != port) continue;
         const bool on_disk = disk::is_file(board, s);
         if (on_disk && port < 0) continue;  // its memory is elsewhere
+        if (arenas.is_viewed(s)) continue;
         slot.claimed_by = on_disk ? board.self() : 0;
         queue::clear_slot(board, s);
         WILKINS_FAULT_POINT("reclaim.cleared");

@@ -13,12 +13,14 @@
 #include "store/joined.hpp"
 #include "store/lent.hpp"
 #include "store/reclaim.hpp"
+#include "store/viewers.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {
 
 namespace {
 
+constexpr int kLook = 50;           // ms between looks whether programs can see less
 constexpr uint64_t kTimed = 65536;  // bytes from which a copy is timed
 
 // Times one copy, unless it is small.
@@ -62,6 +64,15 @@ bool others_will_free(const Process& p, int port) {
     return false;
 }
 
+// Do all other ranks wait, or have ended?
+bool all_wait(const Process& p) {
+    for (int r = 0; r < p.board.head().ranks; ++r) {
+        const RankRecord& rank = p.board.rank(r);
+        if (r != p.rank_index && rank.wait == WaitFor::nothing && p.board.task(rank.task).state != TaskState::ended) return false;
+    }
+    return true;
+}
+
 // A step that takes memory until its series is whole, or nullptr.
 const SlotRecord* find_series(const Process& p, int port) {
     for (int s = 0; s < p.board.head().slots; ++s) {
@@ -80,7 +91,7 @@ uint64_t StepFile::eof() const {
         if (const int error = state->far->eof(&size)) state->failed = error;
         return size;
     }
-    return state->slot < 0 ? state->size : slot_of(state).size.load(std::memory_order_acquire);
+    return state->slot < 0 || state->role == Role::reader ? state->size : slot_of(state).size.load(std::memory_order_acquire);
 }
 
 namespace {
@@ -93,6 +104,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
     const int port = p.board.source(slot_of(state).source).port;
     Board::Lock lock(p.board, std::defer_lock);
     Wait wait(p, WaitFor::memory, port, state->name);
+    viewers::Watch watch;
     // Memory may come free between the attempt and the look at who could free some, so the last attempt comes after it.
     for (bool last = false;;) {
         lock.release();
@@ -109,7 +121,9 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
             sweep_dead_readers(p, scope);
             const uint64_t cap = p.board.port(port).cap;
             const bool fits = error != EDQUOT || size <= cap;
-            if (fits && others_will_free(p, scope)) {
+            const queue::Viewed viewed = fits ? queue::count_viewed(p.board, scope) : queue::Viewed();
+            const bool others = fits && others_will_free(p, scope);
+            if (others && viewed.steps == 0) {
                 last = false;
                 if (wait.nap(lock) != 0) return fail(state, EINTR);
                 continue;
@@ -117,6 +131,22 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
             if (!last) {
                 last = true;
                 continue;
+            }
+            if (viewed.steps > 0) {
+                lock.release();
+                const bool may_end = watch.may_end();
+                lock.acquire();
+                if (may_end || (others && !all_wait(p))) {
+                    if (wait.nap(lock, kLook) != 0) return fail(state, EINTR);
+                    continue;
+                }
+                fail_run(p,
+                         "task '%s' rank %d: '%s' needs %llu bytes, but programs can still see %d steps that are done with, which take %llu: %s; let "
+                         "them end their mappings of these steps, and the processes that have them open, or %s",
+                         p.task_name(), p.told_rank(), state->name, static_cast<unsigned long long>(size), viewed.steps,
+                         static_cast<unsigned long long>(viewed.bytes), watch.names(),
+                         error == EDQUOT ? "raise the port's 'memory', or give it 'mode: file'" : "free some shared memory, or give the port 'mode: file'");
+                return fail(state, ENOSPC);
             }
             const SlotRecord* const series = find_series(p, scope);
             if (series)
@@ -230,7 +260,9 @@ int StepFile::put(uint64_t offset, uint64_t count, uint64_t host) {
     return 0;
 }
 
-bool StepFile::may_lack() const { return state->lent || (state->slot >= 0 && homes::any(slot_of(state))); }
+bool StepFile::may_lack() const {
+    return state->lent || (state->slot >= 0 && state->role != Role::reader && homes::any(slot_of(state)));
+}
 
 void StepFile::bring(const std::vector<ByteRange>& ranges) {
     if (state->lent) lent::bring(state, ranges.data(), ranges.size());
@@ -366,7 +398,9 @@ int StepFile::settle() {
 namespace {
 
 int arena_descriptor(const StepFile::State* state) {
-    if (state->fd < 0 && state->slot >= 0) state->fd = process().arenas->open(state->slot, state->role != Role::reader);
+    const Arenas& arenas = *process().arenas;
+    if (state->fd < 0 && state->slot >= 0)
+        state->fd = state->page ? arenas.open_former(state->slot, state->inode) : arenas.open(state->slot, state->role != Role::reader);
     return state->fd;
 }
 

@@ -29,10 +29,14 @@ struct StepFile::State {
     std::unique_ptr<FarFile> home;  // of own_copy: where it goes back to when it is closed
     Mapping mapping;
     uint64_t identity = 0;
-    uint64_t size = 0;  // of those two
+    uint64_t size = 0;  // of those two, and of a step that is read
     int failed = 0;     // the errno that made the step incomplete, seen through this handle
     uint32_t process = 0;  // that opened it
     mutable int fd = -1;
+    std::atomic<bool> held{true};  // of a reader: on the board; else by this page, or this is a fork of who holds it (see store/viewers.hpp)
+    void* page = nullptr;
+    bool by_name = false;  // the program has opened it by its name: it keeps itself once others were opened after it
+    uint64_t inode = 0;    // of its file, then
     uint64_t place = 0;  // hash of the absolute path
     uint32_t dataset_writes = 0;  // that count for its port's rule, through this handle
     bool flushed = false;         // through this handle, in a way that publishes

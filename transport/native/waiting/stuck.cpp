@@ -139,8 +139,8 @@ bool is_kept_for_others(const Board& board) {
 bool Waiting::has_come(int index) const {
     if (const int inport = awaited(index); inport >= 0) return queue::next_step(board_, inport) >= 0;
     const RankRecord& rank = board_.rank(index);
-    // What other hosts wait for is not known here.
-    if (rank.wait == WaitFor::memory && is_kept_for_others(board_)) return true;
+    // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see store/step_file.cpp).
+    if (rank.wait == WaitFor::memory && (is_kept_for_others(board_) || queue::count_viewed(board_, -1).steps > 0)) return true;
     if (rank.wait != WaitFor::data) return false;
     // A folder: what is waited for is a producer's first file (see store/match.cpp).
     if (const size_t length = strlen(rank.wait_name); length > 0 && rank.wait_name[length - 1] == '/') return false;
