@@ -326,6 +326,8 @@ if ranks.rank == 0:
 ranks.Barrier()
 """,
 }
+
+
 def read5(lines: str, head: str = "") -> Program:
     """A Python consumer of HDF5 files."""
     body = "".join(f"    {line}\n" for line in lines.strip("\n").splitlines())
@@ -359,7 +361,59 @@ get5(name)
 """),
 }
 
+WATCH = """
+import ctypes, os, select, struct
+library = ctypes.CDLL(None)
+fd = library.inotify_init1({flags})
+assert library.inotify_add_watch(fd, b".", {mask}) > 0
+def names():
+    {wait}
+    events, at = os.read(fd, 65536), 0
+    while at < len(events):
+        size = struct.unpack_from("iIII", events, at)[3]
+        name = events[at + 16 : at + 16 + size].rstrip(b"\\0").decode()
+        at += 16 + size
+        if name.startswith("plt"):
+            yield name
+seen = set()
+while {goes_on}:
+    for name in names():
+        if name not in seen:
+            seen.add(name)
+            get5(name)
+"""
+
+
+def watches(mask: int, wait: str = "pass", goes_on: str = "len(seen) < N", flags: int = 0) -> Program:
+    """A Python consumer that waits for files with inotify."""
+    return py(WATCH.format(mask=mask, wait=wait, goes_on=goes_on, flags=flags))
+
+
+CREATED, CLOSED, MOVED = 0x100, 0x8, 0x80
+POLLED = "select.select([fd], [], [])"
+WATCHERS = {
+    "closed-or-moved": watches(CLOSED | MOVED),
+    "created": watches(CREATED, POLLED),
+    "moved": watches(MOVED),
+    "all-without-blocking": watches(0xFFF, POLLED, flags=0x800),
+    "by-epoll": watches(CLOSED, "poll = select.epoll(); poll.register(fd); poll.poll()"),
+}
+FOUND = tuple(f"plt{k:04d}.h5=#{k}" for k in range(6))
+
 HABITS = [
+    *(
+        Habit(f"watch-{name}", WRITES5, reads, ports="plt*.h5", endless=True, expected=FOUND)
+        for name, reads in WATCHERS.items()
+    ),
+    Habit(
+        "watch-for-ever",
+        WRITES5,
+        watches(CLOSED | MOVED, goes_on="True"),
+        ports="plt*.h5",
+        into={"poll_end": 1},
+        endless=True,
+        expected=FOUND,
+    ),
     *(Habit(f"bytes-{name}", writes, READS) for name, writes in BYTES.items()),
     *(Habit(f"hdf5-{name}", writes, READS5, ports="plt*.h5") for name, writes in HDF5.items()),
     *(Habit(f"read-{name}", WRITES5, reads, ports="plt*.h5") for name, reads in READERS5.items()),
@@ -382,5 +436,8 @@ HABITS = [
         )
         for name, lines in OF_RANKS.items()
     ),
-    *(Habit(f"ranks-{name}", each(lines, RANKS), READS, producer=TWO_RANKS, needs=("mpiexec",)) for name, lines in OF_RANKS_BYTES.items()),
+    *(
+        Habit(f"ranks-{name}", each(lines, RANKS), READS, producer=TWO_RANKS, needs=("mpiexec",))
+        for name, lines in OF_RANKS_BYTES.items()
+    ),
 ]

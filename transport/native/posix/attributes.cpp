@@ -3,6 +3,7 @@
 #include "posix/names.hpp"
 
 #include <limits.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -28,7 +29,10 @@ public:
     FileSystem(const char* path, const void* caller) : path_(path) {
         Match match;
         struct stat st;
-        if (!matches(path, &match, caller, Purpose::look) || on_disk(match) || look_at(match, &st) != 0 || strlen(path) >= sizeof(folder_)) return;
+        const int saved = errno;
+        const bool is_step = matches(path, &match, caller, Purpose::look) && !(on_disk(match) && libc::access(path, F_OK) == 0) && look_at(match, &st) == 0;
+        errno = saved;
+        if (!is_step || strlen(path) >= sizeof(folder_)) return;
         strcpy(folder_, path);
         char* const end = strrchr(folder_, '/');
         if (end) end[end == folder_] = 0;

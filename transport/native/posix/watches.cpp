@@ -32,7 +32,7 @@ namespace {
 const libc::Function<int(int, const char*, uint32_t)> add_watch{"inotify_add_watch"};
 const libc::Function<int(int, int)> rm_watch{"inotify_rm_watch"};
 
-constexpr int kLongest = 1000;  // ms between looks, where a bell rings for all that comes,
+constexpr int kLongest = 200;   // ms between looks, where a bell rings for all that comes,
 constexpr int kSeveral = 20;    // and where not
 
 struct Watch {
@@ -192,7 +192,13 @@ size_t translate(int fd, char* events, size_t size) {
         if (shown) kept += length;
         at += length;
     }
-    return kept;
+    if (kept > 0) return kept;
+    // There is something to read, as far as the program knows: an event of a hidden file.
+    auto* const event = reinterpret_cast<struct inotify_event*>(events);
+    for (const Watch& watch : all)
+        if (watch.fd == fd && event->wd == watch.twin) event->wd = watch.wd;
+    if (event->len > strlen(disk::kHidden)) strcpy(event->name, disk::kHidden);
+    return sizeof(*event) + event->len;
 }
 
 bool is_watched(int fd) {
@@ -205,11 +211,8 @@ bool is_watched(int fd) {
 
 ssize_t read(int fd, void* buffer, size_t size) {
     const bool watched = is_watched(fd);
-    for (;;) {
-        const ssize_t n = libc::read(fd, buffer, size);
-        if (n <= 0 || !watched) return n;
-        if (const size_t kept = translate(fd, static_cast<char*>(buffer), static_cast<size_t>(n))) return static_cast<ssize_t>(kept);
-    }
+    const ssize_t n = libc::read(fd, buffer, size);
+    return n <= 0 || !watched ? n : static_cast<ssize_t>(translate(fd, static_cast<char*>(buffer), static_cast<size_t>(n)));
 }
 
 void forget(int fd) {

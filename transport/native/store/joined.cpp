@@ -6,7 +6,6 @@
 
 #include <cerrno>
 
-#include "base/fault.hpp"
 #include "base/raw.hpp"
 #include "queue/queue.hpp"
 #include "store/inherited.hpp"
@@ -62,7 +61,6 @@ StepFile* open(const Match& match, int* error) {
         }
         ++p.me().files;
     }
-    WILKINS_FAULT_POINT("join.held");
     Mapping mapping;
     *error = p.arenas->map(index, true, &mapping);
     StepFile* const file = *error ? nullptr : make_file(Role::peer, index, mapping, stamp, match.name, place);
@@ -96,7 +94,6 @@ int begin_to_write(StepFile::State* state) {
         if (const int error = nap(p, p.board.source(slot.source).port, lock)) return error;
     if (!is_writing(slot, state->identity)) return ESTALE;
     slot.joint_process = p.board.self();
-    WILKINS_FAULT_POINT("join.writes");
     ++slot.joint_writers;
     state->wrote = true;
     return 0;
