@@ -133,7 +133,8 @@ with open(name, 'wb') as first:
 with open(name, 'wb') as first:
     first.write(data)
     first.flush()
-    other("import os, sys; assert len(open(sys.argv[1]).read()) == os.path.getsize(sys.argv[1]) == int(sys.argv[2])", name, str(len(data)))
+    other("import sys; assert len(open(sys.argv[1]).read()) == int(sys.argv[2])", name, str(len(data)))
+    other("import os, sys; assert os.path.getsize(sys.argv[1]) == int(sys.argv[2])", name, str(len(data)))
 """,
         OTHER,
     ),
@@ -150,7 +151,8 @@ with open(name, 'wb') as first:
         """
 with open(name, 'wb') as first:
     first.write(data)
-    other("import sys, os\\ntry: open(sys.argv[1], 'x'); sys.exit(3)\\nexcept FileExistsError: assert sys.argv[1] in os.listdir()", name)
+    other("import sys, os; assert sys.argv[1] in os.listdir()", name)
+    other("import sys\\ntry: open(sys.argv[1], 'x'); sys.exit(3)\\nexcept FileExistsError: pass", name)
 """,
         OTHER,
     ),
