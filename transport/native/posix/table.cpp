@@ -130,7 +130,6 @@ void leave_all() {
 void end_process() try {
     if (Board::Lock::is_held()) return;
     if (entries > 0) forget_range(0, kMostDescriptors);
-    inherited::settle_own(false);
     left_open::end_process();
 } WILKINS_OR()
 

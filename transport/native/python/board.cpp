@@ -45,6 +45,7 @@ struct Watched : Board {
     enum Late { in_time, not_done, not_written };
     mutable std::atomic<Late> late{in_time};
     mutable Arenas* arenas = nullptr;  // made on first use, for as long as the process lives
+    mutable int64_t next_look = 0;     // ns: for files that dead processes have left open
     int64_t patience() const { return late == in_time ? 1'000'000'000 : 50'000'000; }
 };
 
@@ -202,6 +203,8 @@ bool is_of(const Board& board, const SlotRecord& slot, int task) {
     return task < 0 || board.port(board.source(slot.source).port).task == task;
 }
 
+constexpr int64_t kLooks = 100'000'000;  // ns between looks for writers that have died: a launcher may have many turns
+
 // Has the task (-1: any) left steps to other processes?
 bool any_inherited(const Board& board, int task) {
     if (!board.head().leaves.load()) return false;
@@ -216,7 +219,10 @@ bool any_inherited(const Board& board, int task) {
 // nobody writes any more; `ended`: its program has ended, so all of those, or none if that failed. How many are left.
 WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int ended, int clean)) {
     board->late = Watched::in_time;
-    const bool left_open = left_open::any(*board, task);
+    const int64_t now = now_ns();
+    const bool due = ended || now >= board->next_look;
+    const bool left_open = due && left_open::any(*board, task);
+    if (due) board->next_look = now + kLooks;
     if (!left_open && !any_inherited(*board, task)) return 0;
     {
         const Briefly lock(*board);
