@@ -1,16 +1,18 @@
 """Circles of waits in the step store, and how they end: a channel is stretched, a look finds nothing, a step is let go.
 
-A rank can move if one of its processes does not wait, or if a call that waits can be answered by what others that can
-move may do. A rank whose processes are all over moves no more; a task whose are, is started again when a step comes.
+A rank can move if one of its processes or threads neither waits nor rests (sleeps until another one of its rank wakes
+it, or is in a call of MPI's that other ranks of its task end), or if a call that waits can be answered by what others
+that can move may do. A rank of which all rest is woken by the others of its task. A rank whose processes are all over
+moves no more; a task whose are, is started again when a step comes.
 Those left wait for each other only. What is done about it is done where the circle is, not at what hangs on it: among
 ranks each of which waits for all the others, directly or not.
 
 It is a waiting process that finds this out (`relieve`), whenever it looks. In this order:
 
-1. A full channel in the circle is stretched by one step, up to `Store.limit`. A stretch stays.
+1. A full channel in the circle is stretched by one step, up to `Store.limit`. A stretch stays. It costs no step, so
+   here a rank waits if one of its processes does, and a rank of a task of which another one waits is taken to rest.
 
-What follows may cost something, so all processes of the ranks in the circle must be known to wait, or nothing may have
-moved for long (``quiet``): a rank whose one process waits may have others, in a pool.
+What follows may cost something, so all processes of the ranks in the circle must be known to wait or to rest.
 
 2. A name that a rank in the circle opens again is taken to mean the step that it has had: its producer, which waits for
    room elsewhere, does not write the name anew before that ends.
@@ -67,7 +69,7 @@ class Stopped(NamedTuple):
 Relief = Stretched | Settled | Divided | Missing | Listed | LetGo | Stopped
 
 
-def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
+def relieve(store: Store, who: Process) -> Relief | None:
     """A waiting process looks whether it waits in a circle, and does something about it.
 
     Returns None if it does not, if the circle is for others to end, or if they may yet move.
@@ -80,8 +82,7 @@ def relieve(store: Store, who: Process, quiet: bool = False) -> Relief | None:
         if store.bound(channel) < store.limit(channel):
             store.states[channel].stretch += 1
             return Stretched(channel, store.bound(channel))
-    if not quiet:
-        circle = find_circle(store, who, known=True)
+    circle = find_circle(store, who, known=True)
     if not circle:
         return None
     waits = tuple((process, store.waits[process]) for process in _waiting(store, circle))
@@ -135,7 +136,7 @@ def _gives_up(store: Store, who: Process) -> bool:
 def find_circle(store: Store, who: Process, known: bool) -> set[Rank]:
     """The circle that the process's rank is in, or nothing.
 
-    `known`: a rank counts as one that waits only if all of its processes do.
+    `known`: a rank counts as one that waits only if all of its processes wait or rest.
     """
     needs = _needs(store, known)
     stuck = set(needs)
@@ -169,13 +170,16 @@ def _needs(store: Store, known: bool) -> dict[Rank, list[Groups]]:
     needs = {}
     for rank, own in processes.items():
         waiting = [process for process in own if process in store.waits]
+        sure = all(process in store.waits or process in store.resting for process in own)
         if not own and rank[0] not in running:
             feeders = {
                 one for k, port in enumerate(store.inports) if port.task == rank[0] for one in _producers(store, k)
             }
             needs[rank] = [[feeders] if store.next_step(rank[0]) is None else []]
-        elif len(waiting) == len(own) or (waiting and not known):
+        elif not own or (waiting and (sure or not known)):
             needs[rank] = [_groups(store, process) for process in waiting]
+        elif not waiting and (sure or not known) and any(one.task == rank[0] for one in store.waits):
+            needs[rank] = [[{(rank[0], other) for other in range(store.tasks[rank[0]]) if other != rank[1]}]]
     return needs
 
 

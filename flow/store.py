@@ -303,6 +303,8 @@ class Store:
         self.living = {Process(task, rank) for task, ranks in enumerate(tasks) for rank in range(ranks)}
         self.ended: set[int] = set()
         self.waits: dict[Process, Call] = {}
+        self.resting: set[Process] = set()
+        """Processes or threads that sleep until another one of their rank wakes them, or another rank of their task."""
         self.insisting: set[Process] = set()
         """Processes whose look is a poll."""
         self.vain: dict[Rank, Vain] = defaultdict(Vain)
@@ -372,6 +374,14 @@ class Store:
         """Another process has the descriptor of a step that this one has open, too, and closes it by itself."""
         self.slot(step).holds[self._port(self.inports, who, step.name)] += 1
 
+    def rest(self, who: Process) -> None:
+        """The process sleeps until another one of its rank wakes it, or another rank of its task."""
+        self.resting.add(who)
+
+    def wake(self, who: Process) -> None:
+        """The process goes on."""
+        self.resting.discard(who)
+
     def fork(self, who: Process) -> None:
         """A further process of a rank begins."""
         self.living.add(who)
@@ -381,6 +391,7 @@ class Store:
         left = [(begun, name) for source in self.sources for process, name, begun in source.writing if process == who]
         published = [self.publish(who, name) for _, name in sorted(left)]
         self.living.discard(who)
+        self.resting.discard(who)
         return published
 
     def end(self, task: int) -> None:
@@ -650,8 +661,10 @@ class Store:
     def _wait_for_room(self, inport: int) -> bool:
         """Whether all wait for room that could write for the in-port."""
         writers = {source.rank for _, source in self.reading_from[inport]}
-        processes = [who for who in self.living if who.of in writers]
-        return all(who in self.waits and self.waits[who].kind == "create" for who in processes)
+        processes = [who for who in self.living if who.of in writers and who not in self.resting]
+        resting = any(who.of in writers for who in self.resting)
+        full = [who for who in processes if who in self.waits and self.waits[who].kind == "create"]
+        return full == processes and (bool(full) or not resting)
 
     def _had(self, inport: int, rank: int, name: str) -> Slot | None:
         """The step of the name that the rank has had, if it is retained."""
@@ -802,5 +815,6 @@ class Store:
 
     def _forget_processes(self, task: int) -> None:
         self.living = {who for who in self.living if who.task != task}
+        self.resting &= self.living
         self.waits = {who: call for who, call in self.waits.items() if who.task != task}
         self.insisting &= self.waits.keys()

@@ -24,7 +24,8 @@ from wilkins.flow.store import Channel, InPort, Listed, Missing, Opened, OutPort
 Program = Generator[tuple[Any, ...], Any, None]
 """Yields calls, and is sent their answers: ``("create", name)``, ``("publish", name)``, ``("open", name)``,
 ``("look", name)``, ``("list", inport)``, ``("close", step)``, ``("lend", step)``, ``("use", step)``, ``("pause",)``,
-``("fork", programs)``, ``("join",)``, ``("sleep",)``: whether it makes sense to go on."""
+``("fork", programs)``, ``("join",)``, ``("meet",)``: all ranks of its task, ``("sleep",)``: whether it makes sense to
+go on."""
 
 Order = Literal["written", "reversed", "window", "by name", "ports", "shuffled"]
 Spread = Literal["all", "own order", "divided", "pool"]
@@ -38,6 +39,7 @@ PATIENCE = 12
 """So often those that poll are let go on while nothing else moves."""
 MORE = "one more"
 """A name that nobody writes."""
+RESTS = ("join", "meet")
 WORKERS = 3
 LEFT_OPEN = 2
 """Files that a producer which leaves some open to its end leaves."""
@@ -69,6 +71,8 @@ class Scenario:
     looks: Literal["wait", "now"]
     leaves_open: bool
     """Producers leave their last two files open to their end."""
+    meets: bool
+    """Ranks of a producer meet after each file, as in a barrier."""
     seed: int
     """Of what programs and scheduler choose."""
 
@@ -160,8 +164,8 @@ class Scenario:
         others = {name for names in self.names() for name in names if name not in places}
         most = 0
         for files in self.sources():
-            # A second reader makes producers that are ahead wait for those that are not.
-            beside = self.sources() if self.second != "none" else [files]
+            # A second reader makes producers that are ahead wait for those that are not; so do ranks that meet.
+            beside = self.sources() if self.second != "none" or self.meets else [files]
             for end, (_, awaited) in enumerate(files):
                 if awaited not in places:
                     continue
@@ -251,6 +255,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         retained=draw(st.sampled_from([1, 1, 3, 8, 100])),
         looks=draw(st.sampled_from(["wait", "wait", "wait", "now"])),
         leaves_open=draw(st.sampled_from([False, False, True])),
+        meets=draw(st.sampled_from([False, False, True])) and max(ranks) > 1,
         seed=draw(st.integers(0, 2**32)),
     )
 
@@ -259,12 +264,14 @@ Got = list[tuple[str, Step | None]]
 """What a program asked for, and which step it was, or None."""
 
 
-def write(files: Sequence[tuple[int, str]], leaves_open: bool) -> Program:
+def write(files: Sequence[tuple[int, str]], leaves_open: bool, meets: bool) -> Program:
     """Writes the files one by one."""
     for number, (_, name) in enumerate(files):
         yield ("create", name)
         if not leaves_open or number < len(files) - LEFT_OPEN:
             yield ("publish", name)
+        if meets:
+            yield ("meet",)
 
 
 def read(names: Iterable[str], habit: Habit, got: Got, makes: str = "") -> Program:
@@ -424,7 +431,7 @@ class Run:
         for rank in range(self.store.tasks[task]):
             got = self.got[task, rank]
             if task < self.reader:
-                program = write(scenario.files[task][rank], scenario.leaves_open)
+                program = write(scenario.files[task][rank], scenario.leaves_open, scenario.meets)
             elif task == self.other:
                 names = scenario.in_turns()
                 after = scenario.second == "after"
@@ -464,6 +471,7 @@ class Run:
         """The process gets its answer and makes its next call, or ends."""
         try:
             self.calls[who] = self.programs[who].send(answer)
+            (self.store.rest if self.calls[who][0] in RESTS else self.store.wake)(who)
         except StopIteration:
             del self.programs[who]
             self.calls.pop(who, None)
@@ -491,10 +499,10 @@ class Run:
         for _ in range(20000):
             if len(self.store.ended) == len(self.store.tasks):
                 return self.check_end()
-            if self.start_again():
+            if self.start_again() or self.met():
                 still.clear()
                 continue
-            able = [who for who in self.programs if who not in still and self.calls[who][0] not in ("join", "sleep")]
+            able = [who for who in self.programs if who not in still and self.calls[who][0] not in (*RESTS, "sleep")]
             if able:
                 if self.rng.random() < 0.1:
                     self.wake(goes_on=True)
@@ -511,7 +519,7 @@ class Run:
                 continue
             waiting = sorted(self.store.waits)
             self.rng.shuffle(waiting)
-            moved = any(self.relieve(who, quiet) for quiet in (False, True) for who in waiting)
+            moved = any(self.relieve(who) for who in waiting)
             self.idle += 1
             if not (moved or self.joined() or self.end_polls() or self.wake(goes_on=self.idle < PATIENCE)):
                 raise Broken(f"waits that last: {self.store.waits}")
@@ -544,6 +552,16 @@ class Run:
         for who in free:
             self.go_on(who, None)
         return bool(free)
+
+    def met(self) -> bool:
+        """Let ranks go on that have met."""
+        for task in range(self.reader):
+            ranks = [who for who in self.programs if who.task == task]
+            if ranks and all(self.calls[who] == ("meet",) for who in ranks):
+                for who in ranks:
+                    self.go_on(who, None)
+                return True
+        return False
 
     def start_again(self) -> bool:
         """Start a program for the next step, or end its task, if none runs."""
@@ -594,16 +612,16 @@ class Run:
             answer = getattr(self.store, kind)(who, what[0])
         if isinstance(answer, Wait):
             self.check_wait(who)
-            return self.rng.random() < 0.3 and self.relieve(who, False)
+            return self.rng.random() < 0.3 and self.relieve(who)
         self.check_answer(who, answer)
         self.go_on(who, answer)
         return True
 
-    def relieve(self, who: Process, quiet: bool) -> bool:
+    def relieve(self, who: Process) -> bool:
         """Let a waiting process look whether it waits in a circle. False if nothing came of it."""
         if who not in self.store.waits:
             return False
-        relief = self.relief(self.store, who, quiet)
+        relief = self.relief(self.store, who)
         if relief is None:
             return False
         self.told.append((who, relief))

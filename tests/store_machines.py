@@ -41,7 +41,8 @@ class StoreCase:
     ``T.R retry``          by one that waits: as the call that it made
     ``T.R relieve``        by one that waits: ``-``, ``stretched to N``, ``divided``, ``missing: circle``,
                            ``let go N`` or ``stopped``
-    ``T.R relieve late``   the same, after long without movement
+    ``T.R rest``           it sleeps until another one of its rank wakes it, or another rank of its task;
+    ``T.R wake``           and does so no more
     ``T.R fork K``         process K of the rank begins; its calls are those of ``T.R.K``
     ``T.R exit``           the numbers of the steps that it has left open, or ``-``
     ``restart T``          ``-``
@@ -96,8 +97,11 @@ class ReferenceStore:
                 return "-"
             case ["retry"]:
                 return _told(self.store.retry(who))
-            case ["relieve", *late]:
-                return _relief(relieve(self.store, who, quiet=bool(late)))
+            case ["relieve"]:
+                return _relief(relieve(self.store, who))
+            case ["rest" | "wake" as call]:
+                getattr(self.store, call)(who)
+                return "-"
             case ["fork", number]:
                 self.store.fork(Process(who.task, who.rank, int(number)))
                 return "-"

@@ -64,6 +64,7 @@ def found(count: int, names: tuple[str, ...], in_turns: bool = True, **habits: A
         "retained": 1,
         "looks": "wait",
         "leaves_open": False,
+        "meets": False,
         "seed": 1,
     }
     return Scenario(**{**plain, **habits})
@@ -245,19 +246,34 @@ def never(*_: object) -> Relief | None:
     return None
 
 
-def lets_go_first(store: Store, who: Process, quiet: bool = False) -> Relief | None:
+def lets_go_first(store: Store, who: Process) -> Relief | None:
     """A step is let go before the channel is stretched."""
     whole = store.inports
     store.inports = [replace(port, memory=0) for port in whole]
     try:
-        return relieve(store, who, quiet)
+        return relieve(store, who)
     finally:
         store.inports = whole
 
 
-def takes_one_for_all(store: Store, who: Process, _: bool = False) -> Relief | None:
+def takes_one_for_all(store: Store, who: Process) -> Relief | None:
     """A rank of which one process waits is taken to wait, so that a pool loses what its others come for."""
-    return relieve(store, who, quiet=True)
+    resting = store.resting
+    store.resting = set(store.living)
+    try:
+        return relieve(store, who)
+    finally:
+        store.resting = resting
+
+
+def knows_of_no_rest(store: Store, who: Process) -> Relief | None:
+    """Whoever sleeps in a barrier, or waits for its pool, may go on: others wait for ever."""
+    resting = store.resting
+    store.resting = set()
+    try:
+        return relieve(store, who)
+    finally:
+        store.resting = resting
 
 
 PLAIN: dict[str, Any] = {
@@ -283,12 +299,13 @@ AIMED: dict[object, dict[str, Any]] = {
     TakesAnyWaitForRoomAsTold: {"spread": "all", "habit": "open", "order": "written", "second": "after"},
     SettlesNothing: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
     takes_one_for_all: {"spread": "pool", "readers": 1, "reorder": 1},
+    knows_of_no_rest: {"spread": "pool", "readers": 1, "reorder": 1, "order": "shuffled"},
 }
 """Rules that few scenarios need, and what these have."""
 
 MUTANTS: list[tuple[type[Store], Callable[..., Relief | None]]] = [
     *((machine, relieve) for machine in Store.__subclasses__()),
-    *((Store, relief) for relief in (never, lets_go_first, takes_one_for_all)),
+    *((Store, relief) for relief in (never, lets_go_first, takes_one_for_all, knows_of_no_rest)),
 ]
 
 

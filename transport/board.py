@@ -110,6 +110,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_doubtful": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_ahead_expect": (None, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint]),
             "wilkins_ahead_begin": (pointer, [pointer]),
             "wilkins_ahead_end": (None, [pointer]),
@@ -478,6 +479,14 @@ class Board:
             BoardHeldError: the board could not be asked.
         """
         return self._text(_native().wilkins_stuck) or None
+
+    def doubtful(self) -> str | None:
+        """As `stuck`, where nothing has moved for ten seconds and some of them are not known to wait, or None.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        return self._text(_native().wilkins_doubtful) or None
 
     def failure(self) -> str | None:
         """An error that ends the run whatever its programs do, such as two ranks that create one name, or None.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits import descriptors, ends, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections
+from habits import descriptors, ends, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections, threads
 from habits.rig import Habit
 
 FAMILIES = {
@@ -13,6 +13,7 @@ FAMILIES = {
     "pass": passes.HABITS,
     "process": processes.HABITS,
     "end": ends.HABITS,
+    "thread": threads.HABITS,
     "descriptor": descriptors.HABITS,
     "onefile": onefile.HABITS,
     "redirect": redirections.HABITS,

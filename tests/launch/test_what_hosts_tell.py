@@ -40,8 +40,10 @@ def planned(folder: Path, ranks: int = 1) -> tuple[Plan, tuple[Part, ...]]:
     return plan, parts(plan)
 
 
-def state(part: Part, *, waits: bool = True, unsure: bool = False, polls: bool = False) -> dict[str, Any]:
-    """Of a host on which nothing moves; `waits`: so does the program, and the relay does."""
+def state(
+    part: Part, *, waits: bool = True, unsure: bool = False, polls: bool = False, among: bool = False
+) -> dict[str, Any]:
+    """Of a host on which nothing moves; `waits`: so does the program, and the relay does; `among`: in its MPI."""
     wait = [{"rank": 0, "unsure": unsure}]
     poll = [{"rank": 0}] if polls else []
     tasks = [
@@ -51,6 +53,7 @@ def state(part: Part, *, waits: bool = True, unsure: bool = False, polls: bool =
             "nprocs": 1,
             "waits": wait if task.is_relay or waits else [],
             "polls": [] if task.is_relay else poll,
+            "among": [0] if among and not task.is_relay else [],
         }
         for task in part.plan.tasks
     ]
@@ -69,14 +72,23 @@ def verdicts(found: Stillness, states: list[tuple[Part, dict[str, Any]]], until:
     return said
 
 
-@pytest.mark.parametrize(("unsure", "ends", "stuck"), [(False, 2.0, 5.0), (True, 10.0, 11.0)])
+@pytest.mark.parametrize(("unsure", "ends", "stuck"), [(False, 2.0, [(5.0, "stuck")]), (True, 10.0, [])])
 def test_a_queue_grows_then_a_wait_ends_then_the_run_is_stuck(
-    tmp_path: Path, unsure: bool, ends: float, stuck: float
+    tmp_path: Path, unsure: bool, ends: float, stuck: list[tuple[float, str]]
 ) -> None:
-    """Later where a process of a rank may yet do something else."""
+    """Not where a thread of a rank may yet do something else."""
     _, found = planned(tmp_path)
-    said = verdicts(Stillness(), [(part, state(part, unsure=unsure)) for part in found], stuck)
-    assert said == [(1.0, "may grow"), (ends, "may end a wait"), (stuck, "stuck")]
+    said = verdicts(Stillness(), [(part, state(part, unsure=unsure)) for part in found], 20 if unsure else 5)
+    assert said == [(1.0, "may grow"), (ends, "may end a wait"), *stuck]
+
+
+def test_a_rank_in_its_mpi_waits_for_one_that_waits(tmp_path: Path) -> None:
+    """Of a task of which none waits for a file, nobody knows whether it goes on."""
+    _, found = planned(tmp_path, ranks=2)
+    states = [(part, state(part, waits=part.host != 1, among=part.host == 1)) for part in found]
+    assert [verdict for _, verdict in verdicts(Stillness(), states, 5)][-1:] == ["stuck"]
+    states = [(part, state(part, waits=False, among=True)) for part in found]
+    assert verdicts(Stillness(), states, 5) == []
 
 
 def test_after_a_wait_has_ended_all_begins_anew(tmp_path: Path) -> None:
@@ -136,7 +148,15 @@ def test_polls_on_a_host_are_told_with_the_name_of_the_producer(
     plan, found = planned(tmp_path)
     asks = Asks(plan, found[1], ends=True)
     names = [{"name": "x0.h5", "uses": 5}]
-    relay = {"name": "sim-from-h0-0", "state": "ended", "nprocs": 1, "waits": [], "polls": [], "unmatched_names": []}
+    relay = {
+        "name": "sim-from-h0-0",
+        "state": "ended",
+        "nprocs": 1,
+        "waits": [],
+        "polls": [],
+        "among": [],
+        "unmatched_names": [],
+    }
     reader = {**relay, "name": "ana", "state": "running", "unmatched_names": names}
     ports = [
         {"task": 0, "direction": "in", "pattern": "s*.h5", "steps": 0, "bytes": 0},

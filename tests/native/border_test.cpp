@@ -87,10 +87,10 @@ void plans() {
     CHECK(n > 0);
     Board board;
     CHECK(board.attach(scratch.path.c_str()) == 0);
-    RankRecord& reader = board.rank(1);
-    reader.wait = WaitFor::data;
-    reader.wait_port = 1;
-    reader.wait_process = board.self();
+    WaitRecord& reader = board.rank(1).waits[0];
+    reader.what = WaitFor::data;
+    reader.port = 1;
+    reader.process = board.self();
     std::vector<char> text(1 << 16);
     const auto no_text = [](size_t length) { return length == SIZE_MAX && errno == ENOMEM; };
     CHECK(with_each_failing([&] { errno = 0; return wilkins_report(watched, text.data(), text.size()); }, no_text) > 0);

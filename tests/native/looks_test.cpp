@@ -35,12 +35,12 @@ struct Run {
     }
 
     void wait(int rank, WaitFor what, int port, const char* name, bool looks) {
-        RankRecord& record = board.rank(rank);
-        record.wait = what;
-        record.wait_port = port;
-        record.wait_process = board.self();
-        record.wait_kind = looks ? WaitKind::gives_up : WaitKind::plain;
-        strcpy(record.wait_name, name);
+        WaitRecord& record = board.rank(rank).waits[0];
+        record.what = what;
+        record.port = port;
+        record.process = board.self();
+        record.kind = looks ? WaitKind::gives_up : WaitKind::plain;
+        strcpy(record.name, name);
     }
 
     test::Scratch scratch;

@@ -218,9 +218,9 @@ void going_back() {
     Pair q("r.*", "r.*", 1, 1, 1, 2, WhenFull::block);
     CHECK(q.write("r.1") && q.write("r.2"));
     CHECK(q.read("r.1") == 0 && q.read("r.2") == 1);
-    q.board.rank(0).wait = WaitFor::data;
+    q.board.rank(0).waits[0].what = WaitFor::data;
     CHECK(q.read("r.1") == 0);
-    q.board.rank(0).wait = WaitFor::nothing;
+    q.board.rank(0).waits[0].what = WaitFor::nothing;
     CHECK(q.read("r.1") == -1);
     CHECK(q.write("r.3"));
     CHECK(q.read("r.1") == 0 && q.read("r.3") == 2);

@@ -36,12 +36,12 @@ struct Run {
     }
     ~Run() { wilkins_board_detach(watched); }
     void wait(int rank, WaitFor what, int port, const std::string& name) {
-        RankRecord& record = board.rank(rank);
-        record.wait = what;
-        record.wait_port = port;
-        record.wait_pid = getpid();
-        record.wait_process = board.self();
-        strcpy(record.wait_name, name.c_str());
+        WaitRecord& record = board.rank(rank).waits[0];
+        record.what = what;
+        record.port = port;
+        record.pid = getpid();
+        record.process = board.self();
+        strcpy(record.name, name.c_str());
     }
 
     test::Scratch scratch;

@@ -1,7 +1,9 @@
 // Waits that nothing can end are found; every other wait is left alone.
 #include "waiting/stuck.hpp"
 
+#include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 #include "queue/answers.hpp"
 #include "queue/queue.hpp"
 #include "waiting/circle.hpp"
+#include "waiting/members.hpp"
+#include "waiting/rest.hpp"
 
 using namespace wilkins;
 
@@ -24,14 +28,15 @@ struct Run {
         for (int t = 0; t < board.head().tasks; ++t) queue::task_started(board, t);
     }
 
-    void wait(int rank, WaitFor what, int port, const char* name, uint32_t process = 0) {
-        RankRecord& record = board.rank(rank);
-        record.wait = what;
-        record.wait_port = port;
-        record.wait_process = process ? process : board.self();
-        strcpy(record.wait_name, name);
+    void wait(int rank, WaitFor what, int port, const char* name, uint32_t process = 0, int place = 0) {
+        WaitRecord& record = board.rank(rank).waits[place];
+        record.what = what;
+        record.port = port;
+        record.process = process ? process : board.self();
+        record.since = now_ns();
+        strcpy(record.name, name);
     }
-    void go_on(int rank) { board.rank(rank).wait = WaitFor::nothing; }
+    void go_on(int rank) { board.rank(rank).waits[0].what = WaitFor::nothing; }
 
     int begin(int source, const char* name) {
         const int slot = queue::take_slot(board, source, true);
@@ -95,16 +100,16 @@ void a_listing_that_gives_up() {
     plan.channels = {{0, 3, 1, 1, WhenFull::block, 1}, {2, 1, 1, 1, WhenFull::block, 1}};
     Run run(plan);
     run.wait(0, WaitFor::data, 1, "b*.h5");
-    run.board.rank(0).wait_kind = WaitKind::gives_up;
+    run.board.rank(0).waits[0].kind = WaitKind::gives_up;
     CHECK(!is_stuck(run.board, 0));
     CHECK(end_wait(run.board));  // as a circle over other hosts would
     CHECK(is_stuck(run.board, 0));
     CHECK(!end_wait(run.board));
-    run.board.rank(0).in_vain = 0;
+    run.board.rank(0).waits[0].in_vain = 0;
     run.wait(1, WaitFor::data, 3, "a0.h5");
     CHECK(!run.stuck());
     CHECK(is_stuck(run.board, 0));
-    run.board.rank(0).wait_kind = WaitKind::plain;
+    run.board.rank(0).waits[0].kind = WaitKind::plain;
     CHECK(run.stuck());
 }
 
@@ -123,8 +128,8 @@ void a_listing_again_and_again() {
     run.board.head().circle_next = 0;
     end_circle_of_poll(run.board, 1, 1);
     CHECK(run.board.channel(0).stretched == 1);
-    CHECK(run.board.rank(1).wait == WaitFor::nothing);
-    run.board.rank(0).wait = WaitFor::nothing;
+    CHECK(!waits_for(run.board.rank(1), WaitFor::data));
+    run.go_on(0);
     run.write(0, "out1.h5");
     CHECK(!note_listed(run.board, 1, 0, run.board.head().publications));
     run.wait(0, WaitFor::room, 0, "out2.h5");
@@ -149,7 +154,7 @@ void two_listings_again_and_again() {
     run.board.head().circle_next = 0;
     end_circle_of_poll(run.board, 3, 1);
     CHECK(run.board.channel(0).stretched == 1);
-    CHECK(run.board.rank(2).wait == WaitFor::nothing && run.board.rank(3).wait == WaitFor::nothing);
+    CHECK(!waits_for(run.board.rank(2), WaitFor::data) && !waits_for(run.board.rank(3), WaitFor::data));
 }
 
 // A listing of the whole series: steps that are there do not end its wait, the end of the producer does.
@@ -159,7 +164,7 @@ void a_listing_that_waits_for_the_end() {
     run.wait(0, WaitFor::room, 0, "out1.h5");
     run.wait(1, WaitFor::data, 1, "out*.h5");
     CHECK(!run.stuck());  // it asks for the next step, which is there
-    run.board.rank(1).wait_kind = WaitKind::to_end;
+    run.board.rank(1).waits[0].kind = WaitKind::to_end;
     CHECK(run.stuck());
     queue::task_exited(run.board, 0, true);
     CHECK(!run.stuck());
@@ -170,11 +175,11 @@ void a_dead_process_waits_for_nothing() {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        run.board.rank(1).wait_process = run.board.self();
+        run.board.rank(1).waits[0].process = run.board.self();
         _exit(0);
     }
     CHECK(waitpid(child, nullptr, 0) == child);
-    const uint32_t dead = run.board.rank(1).wait_process;
+    const uint32_t dead = run.board.rank(1).waits[0].process;
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
     run.wait(1, WaitFor::data, 1, "out9.h5");
@@ -283,7 +288,7 @@ void memory_held_by_the_waiting_reader() {
 
 void end(Run& run) {
     run.board.head().circle_next = 0;
-    end_circle(run.board);
+    end_circle(run.board, 1);
 }
 
 // Those that wait stretch a queue as far as it goes; of wildcard names they let go what no rank has had.
@@ -319,29 +324,164 @@ void a_circle_that_a_longer_queue_ends() {
     }
 }
 
-// Where a process of a rank is not known to wait, that rank waits only when nothing has moved for long.
+Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { return {process, pid, pid, does, board.pid_namespace()}; }
+
+// Where a process of a rank is not known to wait, nothing is let go; it is said when nothing has moved for long.
 void a_process_that_may_go_on() {
+    for (const bool sleeps : {false, true}) {
+        BoardPlan plan = pair("out*.h5", "out*.h5");
+        plan.ports[1].habits.reorder = 1;
+        Run run(plan);
+        run.write(0, "out0.h5");
+        run.wait(0, WaitFor::room, 0, "out1.h5");
+        run.wait(1, WaitFor::data, 1, "out9.h5", run.board.self());
+        run.board.rank(1).members[0] = member(run.board, run.board.self(), getpid(), Doing::waits);
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            note_member(run.board, 1, false);
+            for (;;) sleeps ? pause() : usleep(1000);
+        }
+        while (run.board.rank(1).members[1].process == 0) usleep(1000);
+        end(run);
+        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).empty() && find_doubtful(run.board).empty());
+        run.board.head().moved_at -= 2 * kUnsureNs;
+        // (Others must be able to see what it sleeps in.)
+        while (sleeps && rest_of(child, child) != Rest::sleeps) usleep(1000);
+        CHECK(find_doubtful(run.board).empty() == sleeps);
+        end(run);
+        CHECK(run.board.channel(0).let_go == sleeps);
+        kill(child, SIGKILL);
+        CHECK(waitpid(child, nullptr, 0) == child);
+    }
+}
+
+struct Sleeper {
+    Board* board;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    bool timed, over = false;
+    std::atomic<int> thread{0};
+};
+
+void* sleep_until_woken(void* data) {
+    auto& sleeper = *static_cast<Sleeper*>(data);
+    note_member(*sleeper.board, 1, false);
+    pthread_mutex_lock(&sleeper.mutex);
+    sleeper.thread = static_cast<int>(syscall(SYS_gettid));
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    while (!sleeper.over)
+        if (sleeper.timed) pthread_cond_timedwait(&sleeper.condition, &sleeper.mutex, &until);
+        else pthread_cond_wait(&sleeper.condition, &sleeper.mutex);
+    pthread_mutex_unlock(&sleeper.mutex);
+    return nullptr;
+}
+
+// A thread that sleeps until another one of its process wakes it waits for that; one that wakes by itself does not.
+void a_thread_that_sleeps() {
+    for (const bool timed : {false, true}) {
+        BoardPlan plan = pair("out*.h5", "out*.h5");
+        plan.ports[1].habits.reorder = 1;
+        Run run(plan);
+        run.write(0, "out0.h5");
+        run.wait(0, WaitFor::room, 0, "out1.h5");
+        note_member(run.board, 1, true);
+        run.wait(1, WaitFor::data, 1, "out9.h5");
+        Sleeper sleeper;
+        sleeper.board = &run.board;
+        sleeper.timed = timed;
+        pthread_t thread;
+        CHECK(pthread_create(&thread, nullptr, sleep_until_woken, &sleeper) == 0);
+        while (sleeper.thread == 0) usleep(1000);
+        pthread_mutex_lock(&sleeper.mutex);
+        pthread_mutex_unlock(&sleeper.mutex);
+        CHECK(is_unsure(run.board, 1));
+        end(run);
+        for (int k = 0; k < 1000 && !timed && run.board.channel(0).let_go == 0; ++k) usleep(1000), end(run);
+        CHECK(is_unsure(run.board, 1) == timed);
+        CHECK(run.board.channel(0).let_go == !timed);
+        run.board.head().moved_at -= 2 * kUnsureNs;
+        CHECK(find_doubtful(run.board).empty() == !timed);
+        note_member(run.board, 1, false);  // and may wake the other one
+        CHECK(is_unsure(run.board, 1));
+        pthread_mutex_lock(&sleeper.mutex);
+        sleeper.over = true;
+        pthread_cond_signal(&sleeper.condition);
+        pthread_mutex_unlock(&sleeper.mutex);
+        CHECK(pthread_join(thread, nullptr) == 0);
+        note_member(run.board, 1, true);
+        CHECK(!is_unsure(run.board, 1));  // it has ended
+    }
+}
+
+// Threads of a rank wait for different things: if one of these can come, the rank is not stuck.
+void two_threads_that_wait() {
     BoardPlan plan = pair("out*.h5", "out*.h5");
+    plan.tasks.push_back({"other", 1});
+    plan.ports.push_back({2, Direction::out, "x*.h5", 0});
+    plan.ports.push_back({1, Direction::in, "x*.h5", 0});
+    plan.channels.push_back({2, 3, 1, 1, WhenFull::block, 1});
     plan.ports[1].habits.reorder = 1;
     Run run(plan);
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
-    run.wait(1, WaitFor::data, 1, "out9.h5", run.board.self());
-    run.board.rank(1).members[0] = {run.board.self(), 1};
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        note_member(run.board, 1, false);
-        pause();
-    }
-    while (run.board.rank(1).members[1].process == 0) usleep(1000);
+    run.wait(1, WaitFor::data, 1, "out9.h5");
+    CHECK(run.stuck());
+    run.wait(1, WaitFor::data, 3, "x0.h5", 0, 1);
+    CHECK(!run.stuck());
     end(run);
-    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).empty());
-    run.board.head().moved_at -= 2 * kUnsureNs;
+    CHECK(run.board.channel(0).let_go == 0);
+    run.write(1, "x0.h5");  // it is there, and the thread has yet to notice
+    run.board.rank(2).waits[0].what = WaitFor::nothing;
+    CHECK(!run.stuck());
+    queue::task_exited(run.board, 2, true);
+    run.wait(1, WaitFor::data, 1, "out8.h5", 0, 1);
+    CHECK(run.stuck());
     end(run);
     CHECK(run.board.channel(0).let_go == 1);
-    kill(child, SIGKILL);
-    CHECK(waitpid(child, nullptr, 0) == child);
+}
+
+// Another rank of the producer is in a barrier, where it waits for the one that waits for room.
+void a_rank_in_a_call_of_mpi() {
+    BoardPlan plan = pair("out*.h5", "out*.h5", 2);
+    plan.ports[1].habits.reorder = 2;
+    Run run(plan);
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(2, WaitFor::data, 1, "out9.h5");
+    end(run);
+    CHECK(run.board.channel(0).stretched == 0);
+    enter_among(run.board, run.board.rank(1));
+    end(run);
+    CHECK(run.board.channel(0).stretched == 1);
+    run.write(0, "out1.h5");
+    end(run);
+    CHECK(run.board.channel(0).let_go == 0);  // it may be in some short call
+    run.board.rank(1).among_since = run.board.rank(1).among_since - kAmongNs;
+    end(run);
+    CHECK(run.board.channel(0).let_go == 1);
+    leave_among(run.board, run.board.rank(1));
+    CHECK(find_lasting(run.board).empty());
+}
+
+// Nobody knows what the other rank of the producer does: the queue grows all the same, after a while; no step is let go, and that is said.
+void a_rank_that_does_something_else() {
+    BoardPlan plan = pair("out*.h5", "out*.h5", 2);
+    plan.ports[1].habits.reorder = 2;
+    Run run(plan);
+    run.write(0, "out0.h5");
+    run.wait(0, WaitFor::room, 0, "out1.h5");
+    run.wait(2, WaitFor::data, 1, "out9.h5");
+    run.board.rank(0).waits[0].since = run.board.rank(2).waits[0].since = now_ns() - kOldNs;
+    end(run);
+    CHECK(run.board.channel(0).stretched == 1);
+    run.write(0, "out1.h5");
+    run.board.head().moved_at -= 2 * kUnsureNs;
+    end(run);
+    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).empty());
+    CHECK(find_doubtful(run.board).find("(task 'sim' rank 1) is not known to wait") != std::string::npos);
 }
 
 // Steps go from one task to another that waits with others in a circle: that one's steps are not let go for the sake of the circle.
@@ -402,7 +542,7 @@ void two_circles() {
     run.write(0, "out0.h5");
     run.wait(0, WaitFor::room, 0, "out1.h5");
     run.wait(1, WaitFor::data, 1, "out9.h5");
-    run.board.rank(1).wait_kind = WaitKind::gives_up;
+    run.board.rank(1).waits[0].kind = WaitKind::gives_up;
     run.write(1, "far0.h5");
     run.wait(2, WaitFor::room, 2, "far1.h5");
     run.wait(3, WaitFor::data, 3, "far9.h5");
@@ -427,6 +567,10 @@ int main() {
     memory_held_by_the_waiting_reader();
     a_circle_that_a_longer_queue_ends();
     a_process_that_may_go_on();
+    a_thread_that_sleeps();
+    two_threads_that_wait();
+    a_rank_in_a_call_of_mpi();
+    a_rank_that_does_something_else();
     what_hangs_on_a_circle();
     a_rank_that_is_over();
     two_circles();

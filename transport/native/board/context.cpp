@@ -189,6 +189,14 @@ struct Python {
     void* (*save)() = nullptr;
     void (*restore)(void*) = nullptr;
     int (*check_signals)() = nullptr;
+    void* (*modules)() = nullptr;
+    void* (*item)(void*, const char*) = nullptr;
+    void* (*attribute)(void*, const char*) = nullptr;
+    void* (*call)(void*, const char*, const char*, ...) = nullptr;
+    int (*is_true)(void*) = nullptr;
+    void (*forget)(void*) = nullptr;
+    void* (*raised)() = nullptr;
+    void (*clear)() = nullptr;
 
     bool here() const { return initialized && holds && save && restore && check_signals && initialized(); }
 };
@@ -206,20 +214,72 @@ const Python& python() {
         look_up(p.save, "PyEval_SaveThread");
         look_up(p.restore, "PyEval_RestoreThread");
         look_up(p.check_signals, "PyErr_CheckSignals");
+        look_up(p.modules, "PyImport_GetModuleDict");
+        look_up(p.item, "PyDict_GetItemString");
+        look_up(p.attribute, "PyObject_GetAttrString");
+        look_up(p.call, "PyObject_CallMethod");
+        look_up(p.is_true, "PyObject_IsTrue");
+        look_up(p.forget, "Py_DecRef");
+        look_up(p.raised, "PyErr_Occurred");
+        look_up(p.clear, "PyErr_Clear");
         return p;
     }();
     return found;
 }
 
+__attribute__((tls_model("initial-exec"))) thread_local bool outside_hdf5 = false;
+
+// h5py's lock, if the process has imported h5py; with Python's own lock held. To be given back.
+class H5pyLock {
+public:
+    H5pyLock() {
+        const Python& p = python();
+        void* const modules = p.modules && p.item && p.attribute && p.call && p.is_true && p.forget && p.raised && p.clear ? p.modules() : nullptr;
+        void* const module = modules && !p.raised() ? p.item(modules, "h5py._objects") : nullptr;
+        lock_ = module ? p.attribute(module, "phil") : nullptr;
+        if (module && !lock_) p.clear();
+    }
+    ~H5pyLock() {
+        if (lock_) python().forget(lock_);
+    }
+    H5pyLock(const H5pyLock&) = delete;
+    H5pyLock& operator=(const H5pyLock&) = delete;
+
+    bool held() const { return lock_ && does("_is_owned"); }
+    bool give_back() const { return does("release", false); }
+    void take() const { does("acquire"); }
+
+private:
+    // Whether what the method returns is true; else whether it returns at all.
+    bool does(const char* method, bool asks = true) const {
+        void* const answer = python().call(lock_, method, nullptr);
+        if (!answer) python().clear();
+        const bool yes = answer && (!asks || python().is_true(answer) == 1);
+        if (answer) python().forget(answer);
+        return yes;
+    }
+
+    void* lock_;
+};
+
 }  // namespace
 
 PythonUnlocked::PythonUnlocked() {
-    if (python().here() && python().holds()) saved_ = python().save();
+    if (!python().here() || !python().holds()) return;
+    if (outside_hdf5)
+        for (const H5pyLock lock; lock.held() && lock.give_back();) ++levels_;
+    saved_ = python().save();
 }
 
 PythonUnlocked::~PythonUnlocked() {
     take_back();
+    if (levels_ == 0) return;
+    for (const H5pyLock lock; levels_ > 0; --levels_) lock.take();
 }
+
+H5pyUnlocked::H5pyUnlocked() : held_(python().here() && python().holds() && H5pyLock().held()) { outside_hdf5 = held_; }
+
+H5pyUnlocked::~H5pyUnlocked() { outside_hdf5 = false; }
 
 void PythonUnlocked::take_back() {
     void* const saved = saved_;

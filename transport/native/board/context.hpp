@@ -43,7 +43,22 @@ public:
 private:
     void take_back();
 
+    int levels_ = 0;  // of h5py's lock
     void* saved_ = nullptr;
+};
+
+// h5py holds a lock of its own through every call of HDF5's. While this guard lives, the thread's waits let others have it, too, as long as they
+// last; so it must be outside of HDF5, where another thread may come in. `held`: the thread has that lock.
+class H5pyUnlocked {
+public:
+    H5pyUnlocked();
+    ~H5pyUnlocked();
+    bool held() const { return held_; }
+    H5pyUnlocked(const H5pyUnlocked&) = delete;
+    H5pyUnlocked& operator=(const H5pyUnlocked&) = delete;
+
+private:
+    bool held_;
 };
 
 // Time the process spent in copies and in waits, for the run's summary.

@@ -14,11 +14,12 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 37;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 38;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
-inline constexpr int kMembers = 16;                     // processes of a rank of which is known whether they wait
+inline constexpr int kMembers = 64;                     // threads of a rank of which is known whether they wait
+inline constexpr int kWaits = 16;                       // waits of a rank's threads of which is known what for
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
 inline constexpr int kNameRanges = 16;                  // of a NameSet
@@ -132,24 +133,41 @@ struct Vain {
 
 inline constexpr uint32_t kNobody = UINT32_MAX;  // is no process's number
 
-// A process of a rank that has used its ports.
+// What a thread does that has used a rank's ports.
+enum class Doing : uint32_t {
+    moves,  // whatever it likes, as far as is known
+    waits,  // in the layer
+    rests,  // until a thread of its process goes on that waits in the layer
+};
+
 struct Member {
+    uint32_t process;  // 0: the place is free
+    int32_t pid;
+    int32_t thread;
+    Doing does;
+    uint64_t pid_namespace;  // in which these two are known
+};
+
+struct WaitRecord {
+    WaitFor what;  // nothing: the place is free
+    WaitKind kind;
     uint32_t process;
-    uint32_t waits;
+    int32_t pid;
+    int32_t thread;
+    int32_t port;
+    uint32_t in_vain;  // programs on other hosts, too, wait for each other (see waiting/circle.hpp)
+    int64_t since;     // ns, monotonic
+    char name[kNameMax];
 };
 
 struct RankRecord {
     int32_t task;
     int32_t rank;
-    WaitFor wait;  // what a process of this rank waits for now
-    WaitKind wait_kind;
-    uint32_t in_vain;  // that wait: programs on other hosts, too, wait for each other (see waiting/circle.hpp)
     uint32_t listed;  // since which start of the task (counted from 1) a listing has been answered that may wait for the first step
-    int32_t wait_port;
-    int32_t wait_pid;
-    uint32_t wait_process;
-    int64_t wait_since;  // ns, monotonic
-    char wait_name[kNameMax];
+    WaitRecord waits[kWaits];  // what its threads wait for now
+    std::atomic<uint32_t> among;  // the process that is in a call of MPI's which other ranks may have to end; 0: none
+    std::atomic<int32_t> among_thread;
+    std::atomic<int64_t> among_since;  // ns, monotonic
     uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
     Vain vain;
     uint32_t more_members;  // than there is room for
@@ -165,6 +183,25 @@ struct RankRecord {
     std::atomic<uint64_t> moved_bytes;
     uint64_t files;  // steps its processes have begun or taken: how far the program has come
 };
+
+template <class Visit>
+void each_wait(RankRecord& rank, Visit visit) {
+    for (WaitRecord& wait : rank.waits)
+        if (wait.what != WaitFor::nothing) visit(wait);
+}
+
+// A wait of the rank for that, or nullptr.
+inline const WaitRecord* waits_for(const RankRecord& rank, WaitFor what) {
+    for (const WaitRecord& wait : rank.waits)
+        if (wait.what == what) return &wait;
+    return nullptr;
+}
+
+inline bool waits_at_all(const RankRecord& rank) {
+    for (const WaitRecord& wait : rank.waits)
+        if (wait.what != WaitFor::nothing) return true;
+    return false;
+}
 
 // How far a rank is with what the first open of an in-port is answered with (see Habits::first).
 struct FirstOpens {
@@ -517,7 +554,7 @@ struct BoardRecord {
     int64_t moved_at;      // ns, monotonic: when a step was last begun, published or opened
     uint64_t circle_seen;  // what `moves` was when waits were last looked over,
     int64_t circle_next;   // and when they may be again
-    uint32_t circle_sure;  // ... as if those did not wait of which that is unsure
+    uint32_t circle_open;  // ... and then some waited for each other of which others may yet find out that they do
     uint64_t reserve;  // address space per arena
     uint64_t memory;
     uint64_t memory_peak;

@@ -5,6 +5,7 @@
 #include "hdf5/next_function.hpp"
 #include "posix/links.hpp"
 #include "store/actions.hpp"
+#include "store/before_open.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
 #include "store/led_step.hpp"
@@ -65,6 +66,12 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
     if (asking != Asking::creating && !led_step(match.name) && (match.outport < 0 || !(flags & kReadWrite)) && answered_by_disk(match, opens)) {
         PassThrough passing(true);
         return call(fapl);
+    }
+    if (asking != Asking::looking && !led_step(match.name) && !posix::has_several_hdf5()) {
+        if (const int error = await_open(match, asking == Asking::creating)) {
+            lib->push_cannot_open(match.name, error, flags);
+            return -1;
+        }
     }
     const hid_t list = with_driver(*lib, fapl);
     if (list < 0) return call(fapl);

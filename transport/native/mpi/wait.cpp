@@ -10,6 +10,7 @@
 #include <new>
 
 #include "board/process.hpp"
+#include "mpi/among.hpp"
 
 namespace wilkins::mpiio {
 
@@ -42,6 +43,7 @@ void pause(int64_t waited, int port, uint32_t seen) {
 
 // `port`: whose bell will ring when the wait may be over, or -1.
 int complete(const Abi& mpi, Handle* request, int port) {
+    const AmongRanks among;
     const int64_t start = now_ns();
     int64_t since = start;  // what the length of a sleep is measured from: the last ring
     uint32_t heard = port < 0 ? 0 : process().board.bell(port);

@@ -330,6 +330,15 @@ WILKINS_API(size_t, wilkins_failure(const Watched* board, char* text, size_t roo
     return lock ? hand_out(board->head().failure, text, room) : 0;
 } WILKINS_OR(kNoText)
 
+WILKINS_API(size_t, wilkins_doubtful(const Watched* board, char* text, size_t room)) {
+    std::string found;
+    {
+        const Briefly lock(*board);
+        if (lock) found = find_doubtful(*board);
+    }
+    return hand_out(found, text, room);
+} WILKINS_OR(kNoText)
+
 WILKINS_API(size_t, wilkins_stuck(const Watched* board, char* text, size_t room)) {
     std::string found;
     {

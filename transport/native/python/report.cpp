@@ -9,6 +9,7 @@
 #include "board/ahead.hpp"
 #include "queue/answers.hpp"
 #include "queue/stand_in.hpp"
+#include "waiting/members.hpp"
 #include "waiting/stuck.hpp"
 #include "waiting/survey.hpp"
 
@@ -51,6 +52,7 @@ struct Task {
     std::vector<Flush> flushes;
     std::vector<Unmatched> unmatched_names;
     std::vector<Poll> polls;
+    std::vector<int> among;  // ranks in calls of MPI's which others of them may have to end
 };
 
 struct Port {
@@ -82,9 +84,13 @@ struct Facts {
     bool trace_stopped;
 };
 
+bool waits_now(const RankRecord& rank) {
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
+}
+
 Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     const TaskRecord& record = board.task(index);
-    Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}, {}};
+    Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}, {}, {}};
     for (int k = 0; k < kUnmatchedNames; ++k)
         if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back({place.name, place.uses});
     for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {
@@ -92,16 +98,23 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         task.waiting += rank.waiting_ns.load();
         task.moving += rank.moving_ns.load();
         task.moved += rank.moved_bytes.load();
-        if (const int64_t since = rank.flush_since; since != 0 && rank.wait == WaitFor::nothing)
+        if (const int64_t since = rank.flush_since; since != 0 && !waits_now(rank))
             task.flushes.push_back({rank.rank, rank.flush_pid, rank.flush_port, static_cast<uint64_t>(now - since)});
         if (const Vain& vain = rank.vain; vain.looks > 0 && vain.files == rank.files)
             task.polls.push_back({rank.rank, vain.port, vain.looks, static_cast<uint64_t>(now - vain.since), vain.name, vain.lists != 0});
-        if (rank.wait == WaitFor::nothing) continue;
-        const auto waited = static_cast<uint64_t>(now - rank.wait_since);
-        task.waiting += waited;
-        const bool strange = rank.wait == WaitFor::data && strcmp(rank.wait_name, board.port(rank.wait_port).pattern) != 0 &&
-                             queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
-        task.waits.push_back({rank.rank, rank.wait_pid, rank.wait_port, rank.wait, waited, rank.wait_name, strange, rank.wait_kind == WaitKind::gives_up, is_unsure(board, r), survey.waits_on(r)});
+        if (!waits_now(rank)) {
+            if (is_among_ranks(board, r, kAmongNs) && !is_unsure(board, r)) task.among.push_back(rank.rank);
+            continue;
+        }
+        const bool unsure = is_unsure(board, r);
+        each_wait(board.rank(r), [&](const WaitRecord& wait) {
+            const auto waited = static_cast<uint64_t>(now - wait.since);
+            task.waiting += waited;
+            const bool strange = wait.what == WaitFor::data && strcmp(wait.name, board.port(wait.port).pattern) != 0 &&
+                                 queue::is_strange(board, board.port(wait.port), wait.name);
+            task.waits.push_back({rank.rank, wait.pid, wait.port, wait.what, waited, wait.name, strange, wait.kind == WaitKind::gives_up, unsure,
+                                  survey.waits_on(r, wait)});
+        });
     }
     if (const int awaited = record.awaits - 1; awaited >= 0 && record.state != TaskState::ended && task.waits.empty())
         task.waits.push_back({0, 0, awaited, WaitFor::data, static_cast<uint64_t>(now - record.awaits_since), board.port(awaited).pattern, false, false, false,
@@ -239,6 +252,8 @@ void append(const Board& board, std::string& out, const TaskRecord& record, cons
         if (&poll != &task.polls.front()) out += ',';
         append(out, poll);
     }
+    out += "],\"among\":[";
+    for (const int rank : task.among) out += (rank == task.among.front() ? "" : ",") + std::to_string(rank);
     out += "]}";
 }
 

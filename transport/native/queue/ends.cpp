@@ -237,8 +237,10 @@ void task_exited(const Board& board, int index, bool final, bool clean,
     TaskRecord& task = board.task(index);
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         RankRecord& rank = board.rank(r);
-        if (rank.wait != WaitFor::nothing) rank.waiting_ns += static_cast<uint64_t>(now_ns() - rank.wait_since);
-        rank.wait = WaitFor::nothing;
+        each_wait(rank, [&](WaitRecord& wait) {
+            rank.waiting_ns += static_cast<uint64_t>(now_ns() - wait.since);
+            wait.what = WaitFor::nothing;
+        });
         for (Holds* part = &rank.holds; part; part = more_holds(board, *part))
             for (int32_t& held : part->slots) {
                 if (held < 0) continue;

@@ -85,10 +85,14 @@ enum class Begins { unknown, same, other };  // a file of the name that is asked
 Begins begins_next(const Board& board, const PortRecord& inport, const SourceRecord& source, const char* name) {
     const TaskRecord& task = board.task(board.port(source.port).task);
     const RankRecord& producer = board.rank(task.first_rank + source.rank);
-    if (task.state == TaskState::ended || producer.wait == WaitFor::data) return Begins::other;
+    if (task.state == TaskState::ended || waits_for(producer, WaitFor::data)) return Begins::other;
     Begins next = Begins::unknown;
     // (Where it waits for room for a file of another port, nothing tells what it begins of this one.)
-    if (producer.wait == WaitFor::room && producer.wait_port == source.port) next = means(inport, name, producer.wait_name) ? Begins::same : Begins::other;
+    for (const WaitRecord& wait : producer.waits) {
+        if (wait.what != WaitFor::room || wait.port != source.port) continue;
+        if (means(inport, name, wait.name)) next = Begins::same;
+        else if (next == Begins::unknown) next = Begins::other;
+    }
     each_slot(board, source, [&](int, const SlotRecord& slot) {
         if (!unfinished(slot)) return;
         if (means(inport, name, slot.name)) next = Begins::same;

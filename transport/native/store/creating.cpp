@@ -11,7 +11,7 @@
 #include "store/lent.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
-#include "waiting/circle.hpp"
+#include "waiting/members.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {

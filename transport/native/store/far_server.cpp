@@ -227,7 +227,7 @@ bool memory_is_short() {
     const Board& board = process().board;
     Board::Lock lock(board);
     for (int r = 0; r < board.head().ranks; ++r)
-        if (board.rank(r).wait == WaitFor::memory) return true;
+        if (waits_for(board.rank(r), WaitFor::memory)) return true;
     return false;
 }
 

@@ -2,6 +2,7 @@
 //
 // A look waits as an open would, so that a program that looks before it opens is not told that a step is missing which is still to
 // come. It takes nothing. Where waiting could last, it answers at once: see answers_at_once and closes_circle.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -142,13 +143,18 @@ bool Question::asks_again() const {
            now_ns() - vain.since >= int64_t{inport_.habits.poll_end_ms} * 1'000'000;
 }
 
-// Do all wait for room that could write for the in-port?
+// Do all wait for room that could write for the in-port, or for a rank of their task that does?
 bool Question::writers_wait_for_room() const {
     for (int link = 0; link < inport_.links; ++link) {
         const TaskRecord& task = board_.task(board_.port(board_.channel(board_.link(inport_, link)).outport).task);
         if (task.state == TaskState::ended) continue;
-        for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r)
-            if (board_.rank(r).wait != WaitFor::room && !leaves(board_, r)) return false;
+        bool full = false, among = false;
+        for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
+            if (waits_for(board_.rank(r), WaitFor::room)) full = true;
+            else if (is_among_ranks(board_, r, 0)) among = true;
+            else if (!leaves(board_, r)) return false;
+        }
+        if (among && !full) return false;
     }
     return true;
 }
@@ -164,9 +170,13 @@ uint64_t Question::movement() const {
 bool Question::may_move_unseen() const {
     for (int r = 0; r < board_.head().ranks; ++r) {
         const RankRecord& rank = board_.rank(r);
-        if (rank.wait == WaitFor::nothing) continue;
+        const auto waits = [&](uint32_t process) {
+            return std::any_of(std::begin(rank.waits), std::end(rank.waits),
+                               [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && (process == 0 || wait.process == process); });
+        };
+        if (!waits(0)) continue;
         for (const uint32_t process : rank.came)
-            if (process != 0 && process != rank.wait_process && !board_.is_over(process)) return true;
+            if (process != 0 && !waits(process) && !board_.is_over(process)) return true;
     }
     return false;
 }

@@ -20,7 +20,7 @@
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
 #include "store/unmatched_names.hpp"
-#include "waiting/circle.hpp"
+#include "waiting/members.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {

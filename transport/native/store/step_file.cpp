@@ -59,7 +59,7 @@ bool others_will_free(const Process& p, int port) {
         if (port >= 0 && p.board.source(slot.source).port != port) continue;
         if (port >= 0 && queue::claimed(p.board, slot)) return true;  // its file on disk is being removed
         if (slot.state == SlotState::published && queue::needed(p.board, slot, true) && !queue::waits_for_series(p.board, slot)) return true;
-        if (queue::unfinished(slot) && slot.writer != p.rank_index && p.board.rank(slot.writer).wait != WaitFor::memory) return true;
+        if (queue::unfinished(slot) && slot.writer != p.rank_index && !waits_for(p.board.rank(slot.writer), WaitFor::memory)) return true;
     }
     return false;
 }
@@ -68,7 +68,7 @@ bool others_will_free(const Process& p, int port) {
 bool all_wait(const Process& p) {
     for (int r = 0; r < p.board.head().ranks; ++r) {
         const RankRecord& rank = p.board.rank(r);
-        if (r != p.rank_index && rank.wait == WaitFor::nothing && p.board.task(rank.task).state != TaskState::ended) return false;
+        if (r != p.rank_index && !waits_at_all(rank) && p.board.task(rank.task).state != TaskState::ended) return false;
     }
     return true;
 }

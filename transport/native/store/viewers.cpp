@@ -127,7 +127,8 @@ bool has_threads(long pid) {
 
 bool waits(const Board& board, long pid) {
     for (int r = 0; r < board.head().ranks; ++r)
-        if (board.rank(r).wait != WaitFor::nothing && board.rank(r).wait_pid == pid) return true;
+        for (const WaitRecord& wait : board.rank(r).waits)
+            if (wait.what != WaitFor::nothing && wait.pid == pid) return true;
     return pid == getpid();
 }
 

@@ -30,20 +30,21 @@ struct Full {
 std::vector<Full> full_channels(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
     std::vector<Full> found;
     for (const int r : circle) {
-        const RankRecord& rank = board.rank(r);
-        if (rank.wait != WaitFor::room && rank.wait != WaitFor::memory) continue;
-        std::vector<int> full;
-        if (rank.wait == WaitFor::room) full = waiting.survey().full_channels(rank);
-        const PortRecord& port = board.port(rank.wait_port);
-        for (int k = 0; full.empty() && k < port.links; ++k) found.push_back({r, board.link(port, k), false});
-        for (const int channel : full) found.push_back({r, channel, true});
+        RankRecord& rank = board.rank(r);
+        each_wait(rank, [&](const WaitRecord& wait) {
+            if (wait.what == WaitFor::data || waiting.survey().is_over(wait.process)) return;
+            std::vector<int> full;
+            if (wait.what == WaitFor::room) full = waiting.survey().full_channels(rank, wait);
+            const PortRecord& port = board.port(wait.port);
+            for (int k = 0; full.empty() && k < port.links; ++k) found.push_back({r, board.link(port, k), false});
+            for (const int channel : full) found.push_back({r, channel, true});
+        });
     }
     return found;
 }
 
 const SourceRecord& source_of(const Board& board, const Full& full) {
-    const RankRecord& rank = board.rank(full.rank);
-    return board.source(board.port(rank.wait_port).first_source + rank.rank);
+    return board.source(board.port(board.channel(full.channel).outport).first_source + board.rank(full.rank).rank);
 }
 
 // Is there memory for a step more, as large as the source's largest: half of what the run's file system has free is for others.
@@ -83,7 +84,9 @@ int find_common(const Board& board, const std::vector<Full>& channels) {
 bool waits_for_data(const Board& board, const std::vector<int>& circle, int task) {
     return std::any_of(circle.begin(), circle.end(), [&](int r) {
         const RankRecord& rank = board.rank(r);
-        return rank.task == task && rank.wait == WaitFor::data && !queue::is_strange(board, board.port(rank.wait_port), rank.wait_name);
+        return rank.task == task && std::any_of(std::begin(rank.waits), std::end(rank.waits), [&](const WaitRecord& wait) {
+            return wait.what == WaitFor::data && !queue::is_strange(board, board.port(wait.port), wait.name);
+        });
     });
 }
 
@@ -101,7 +104,8 @@ struct Loss {
     int channel = -1;
     int slot = -1;
     bool had = false;
-    int waits = -1;  // the rank that waits for another one
+    int waits = -1;  // the rank that waits for another one,
+    const WaitRecord* wait = nullptr;  // so
 };
 
 Loss find_loss(const Board& board, const std::vector<Full>& channels, const std::vector<int>& circle) {
@@ -120,12 +124,13 @@ Loss find_loss(const Board& board, const std::vector<Full>& channels, const std:
             if (done) return;
             const bool better = found.slot < 0 || (found.had && !had) ||
                                 (found.had == had && slot.published_stamp < board.slot(found.slot).published_stamp);
-            if (better) found = {full.channel, k, had, -1};
+            if (better) found = {full.channel, k, had, -1, nullptr};
         });
     }
     if (found.slot < 0) return found;
     for (const int r : circle)
-        if (board.rank(r).wait == WaitFor::data && board.rank(r).task == board.port(board.channel(found.channel).inport).task) found.waits = r;
+        if (const WaitRecord* wait = waits_for(board.rank(r), WaitFor::data); wait && board.rank(r).task == board.port(board.channel(found.channel).inport).task)
+            found.waits = r, found.wait = wait;
     return found;
 }
 
@@ -148,7 +153,7 @@ void let_go(const Board& board, const Loss& loss) {
     log_for(board, inport.task, rank.rank,
             "'%s' (step %llu) is let go, which %s of task '%s' has read: its rank %d waits for '%s', and all who could write that wait for room; give "
             "the in-port '%s' a longer 'reorder' than %u to keep it",
-            slot.name, static_cast<unsigned long long>(slot.sequence), loss.had ? "not every rank" : "no rank", task.name, rank.rank, rank.wait_name,
+            slot.name, static_cast<unsigned long long>(slot.sequence), loss.had ? "not every rank" : "no rank", task.name, rank.rank, loss.wait->name,
             inport.pattern, channel.queue + channel.stretched);
     board.ring(channel.outport);
     board.ring(channel.inport);
@@ -157,7 +162,8 @@ void let_go(const Board& board, const Loss& loss) {
 // Of a circle in which no queue can grow: what ends it.
 struct Relief {
     int empty = -1;   // rank that has made a file and written nothing to it
-    int again = -1;   // rank that opens a name again
+    int again = -1;   // rank that opens a name again,
+    const WaitRecord* wait = nullptr;  // this one
     int common = -1;  // in-port
     Loss loss;
     bool is_there() const { return empty >= 0 || again >= 0 || common >= 0 || loss.slot >= 0; }
@@ -171,11 +177,14 @@ int find_empty(const Board& board, const std::vector<int>& circle) {
 
 // A rank that waits to open a name again of which it has had a step, since the source may write another one: it does not before this circle
 // ends, for it waits for room elsewhere. -1: none.
-int find_again(const Board& board, const std::vector<int>& circle) {
+int find_again(const Board& board, const std::vector<int>& circle, const WaitRecord** found) {
     for (const int r : circle) {
         const RankRecord& rank = board.rank(r);
-        if (rank.wait != WaitFor::data || rank.wait_kind != WaitKind::plain) continue;
-        if (queue::may_settle(board, rank.wait_port, rank.rank, rank.wait_name)) return r;
+        for (const WaitRecord& wait : rank.waits) {
+            if (wait.what != WaitFor::data || wait.kind != WaitKind::plain || !queue::may_settle(board, wait.port, rank.rank, wait.name)) continue;
+            *found = &wait;
+            return r;
+        }
     }
     return -1;
 }
@@ -184,7 +193,7 @@ Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>&
     Relief relief;
     relief.empty = find_empty(board, circle);
     if (relief.empty >= 0) return relief;
-    relief.again = find_again(board, circle);
+    relief.again = find_again(board, circle, &relief.wait);
     if (relief.again >= 0) return relief;
     const std::vector<Full> channels = full_channels(board, waiting, circle);
     relief.common = find_common(board, channels);
@@ -192,10 +201,14 @@ Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>&
     return relief;
 }
 
-// The first channel that can grow in one of the circles; -1: none.
-int find_stretch(const Board& board, Waiting& waiting) {
-    for (const std::vector<int>& circle : waiting.circles())
+// The first channel that can grow in one of the circles whose waits began before that time; -1: none.
+int find_stretch(const Board& board, Waiting& waiting, int64_t before = INT64_MAX) {
+    for (const std::vector<int>& circle : waiting.circles()) {
+        bool old = true;
+        for (const int r : circle) each_wait(board.rank(r), [&](const WaitRecord& wait) { old = old && wait.since <= before; });
+        if (!old) continue;
         if (const int channel = find_stretch(board, full_channels(board, waiting, circle)); channel >= 0) return channel;
+    }
     return -1;
 }
 
@@ -208,17 +221,15 @@ bool stretch(const Board& board, int index) {
     return true;
 }
 
-// That costs memory and no step, so ranks may be in the circle of which one process is known to wait.
-bool stretch(const Board& board) {
-    Waiting waiting(board, true);
-    return stretch(board, find_stretch(board, waiting));
+bool stretch(const Board& board, Waits waits, int64_t before = INT64_MAX) {
+    Waiting waiting(board, waits);
+    return stretch(board, find_stretch(board, waiting, before));
 }
 
 void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
     if (relief.empty >= 0) return queue::publish_empty(board, board.rank(relief.empty).task, board.rank(relief.empty).rank);
     if (relief.again >= 0) {
-        const RankRecord& rank = board.rank(relief.again);
-        return queue::settle_name(board, rank.wait_port, rank.rank, rank.wait_name);
+        return queue::settle_name(board, relief.wait->port, board.rank(relief.again).rank, relief.wait->name);
     }
     if (relief.common >= 0) {
         PortRecord& inport = board.port(relief.common);
@@ -228,46 +239,14 @@ void relieve(const Board& board, const Relief& relief, const std::vector<int>& c
     }
     // First whoever looks is told that nothing is there.
     const bool looks = std::any_of(circle.begin(), circle.end(), [&](int r) {
-        const WaitKind kind = board.rank(r).wait_kind;
-        return kind == WaitKind::gives_up || kind == WaitKind::polls;
+        bool looks = false;
+        each_wait(board.rank(r), [&](const WaitRecord& wait) { looks = looks || wait.kind == WaitKind::gives_up || wait.kind == WaitKind::polls; });
+        return looks;
     });
     if (!looks) let_go(board, relief.loss);
 }
 
 }  // namespace
-
-bool is_quiet(const Board& board) { return now_ns() - board.head().moved_at >= kUnsureNs; }
-
-void note_member(const Board& board, int rank, bool waits) {
-    RankRecord& record = board.rank(rank);
-    const uint32_t self = board.self();
-    Member* place = nullptr;
-    for (Member& member : record.members) {
-        if (member.process == self) {
-            if (member.waits != waits) ++board.head().moves;
-            member.waits = waits;
-            return;
-        }
-        if (!place && member.process == 0) place = &member;
-    }
-    for (Member& member : record.members)
-        if (!place && board.is_over(member.process)) place = &member;
-    ++board.head().moves;
-    if (!place) {
-        record.more_members = 1;
-        return;
-    }
-    place->waits = waits;
-    place->process = self;
-}
-
-void note_gone(const Board& board, int rank, bool began) {
-    RankRecord& record = board.rank(rank);
-    const bool used = std::any_of(std::begin(record.members), std::end(record.members), [](const Member& member) { return member.process != 0; });
-    if (record.leaving == kNobody || !(began || used)) return;
-    record.leaving = kNobody;
-    ++board.head().moves;
-}
 
 bool may_stretch(const Board& board, Waiting& waiting) {
     if (find_stretch(board, waiting) >= 0) return true;
@@ -279,24 +258,27 @@ bool may_stretch(const Board& board, Waiting& waiting) {
 
 namespace {
 
-bool is_waiting(const Board& board, const RankRecord& rank) { return rank.wait != WaitFor::nothing && !board.is_over(rank.wait_process); }
+bool is_waiting(const Board& board, const RankRecord& rank) {
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits),
+                       [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && !board.is_over(wait.process); });
+}
 
 // A rank that asks again and again: as if it waited for further steps of the in-port, for as long as this and its process live.
 class AsIfWaiting {
 public:
-    AsIfWaiting(const Board& board, RankRecord& rank, int inport) : rank_(rank) {
-        rank_.wait_kind = WaitKind::polls;
-        rank_.wait_port = inport;
-        rank_.wait_process = board.self();
-        memcpy(rank_.wait_name, board.port(inport).pattern, sizeof(rank_.wait_name));
-        rank_.wait = WaitFor::data;
+    AsIfWaiting(const Board& board, int rank, int inport) : wait_(*find_wait_place(board, rank)) {  // (none of its threads waits)
+        wait_.kind = WaitKind::polls;
+        wait_.port = inport;
+        wait_.since = 0;
+        memcpy(wait_.name, board.port(inport).pattern, sizeof(wait_.name));
+        wait_.what = WaitFor::data;
     }
-    ~AsIfWaiting() { rank_.wait = WaitFor::nothing; }
+    ~AsIfWaiting() { wait_.what = WaitFor::nothing; }
     AsIfWaiting(const AsIfWaiting&) = delete;
     AsIfWaiting& operator=(const AsIfWaiting&) = delete;
 
 private:
-    RankRecord& rank_;
+    WaitRecord& wait_;
 };
 
 // With all ranks that list in vain, of which none need be at it just now: what they may do else is not held up by a longer queue.
@@ -304,38 +286,47 @@ bool stretch_for_polls(const Board& board) {
     std::list<AsIfWaiting> polls;
     for (int r = 0; r < board.head().ranks; ++r) {
         RankRecord& rank = board.rank(r);
-        if (!is_waiting(board, rank) && lists_in_vain(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, rank, rank.vain.port);
+        if (!is_waiting(board, rank) && lists_in_vain(rank) && !in_order(board.port(rank.vain.port))) polls.emplace_back(board, r, rank.vain.port);
     }
-    return stretch(board);
+    return stretch(board, Waits::threads);
 }
 
-void end_circle(const Board& board, bool by_poll) {
+// Lets a queue grow in a circle.
+bool stretch_any(const Board& board, int64_t now, bool by_poll) {
+    return stretch(board, Waits::threads) || (by_poll && stretch_for_polls(board)) || stretch(board, Waits::tasks, now - kOldNs);
+}
+
+void relieve_all(const Board& board, int rank) {
+    if (Waiting(board, Waits::threads).hopeless(rank)) note_resting(board, rank);
+    Waiting waiting(board, Waits::known);
+    for (const std::vector<int>& circle : waiting.circles())
+        if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
+}
+
+void end_circle(const Board& board, int rank, bool by_poll) {
     BoardRecord& head = board.head();
     const int64_t now = now_ns();
-    const bool quiet = is_quiet(board);
-    if (head.circle_seen == head.moves && (!quiet || head.circle_sure == 0)) return;
-    if (now < head.circle_next) return;
-    head.circle_seen = head.moves;
-    head.circle_sure = !quiet;
-    if (!stretch(board) && !(by_poll && stretch_for_polls(board))) {
-        Waiting waiting(board, quiet);
-        for (const std::vector<int>& circle : waiting.circles())
-            if (const Relief relief = find_relief(board, waiting, circle); relief.is_there()) relieve(board, relief, circle);
+    if ((head.circle_seen == head.moves && !head.circle_open) || now < head.circle_next) return;
+    head.circle_open = 1;
+    if (!stretch_any(board, now, by_poll)) {
+        relieve_all(board, rank);
+        head.circle_open = Waiting(board, Waits::tasks).any();
     }
+    head.circle_seen = head.moves;
     head.circle_next = now + (now_ns() - now) * kCheckShare;
 }
 
 }  // namespace
 
-void end_circle(const Board& board) { end_circle(board, false); }
+void end_circle(const Board& board, int rank) { end_circle(board, rank, false); }
 
 void end_circle_of_poll(const Board& board, int index, int inport) {
     RankRecord& rank = board.rank(index);
     if (is_waiting(board, rank)) return;  // a process of it that waits looks itself
-    const AsIfWaiting poll(board, rank, inport);
+    const AsIfWaiting poll(board, index, inport);
     WILKINS_FAULT_POINT("circle.polls");
     ++board.head().moves;
-    end_circle(board, true);
+    end_circle(board, index, true);
 }
 
 namespace {
@@ -350,35 +341,53 @@ std::vector<int> all_waiting(const Board& board) {
 }  // namespace
 
 bool grow(const Board& board) {
-    Waiting waiting(board, true);
+    Waiting waiting(board);
     return stretch(board, find_stretch(board, full_channels(board, waiting, all_waiting(board))));
 }
 
 bool end_wait(const Board& board) {
     const std::vector<int> all = all_waiting(board);
-    if (const int again = find_again(board, all); again >= 0) {
-        const RankRecord& rank = board.rank(again);
-        queue::settle_name(board, rank.wait_port, rank.rank, rank.wait_name);
+    const WaitRecord* wait = nullptr;
+    if (const int again = find_again(board, all, &wait); again >= 0) {
+        queue::settle_name(board, wait->port, board.rank(again).rank, wait->name);
         return true;
     }
     for (const int r : all) {
-        RankRecord& rank = board.rank(r);
-        if (rank.wait_kind != WaitKind::gives_up || rank.in_vain) continue;
-        rank.in_vain = 1;
-        ++board.head().moves;
-        board.ring(rank.wait_port);
-        return true;
+        for (WaitRecord& looks : board.rank(r).waits) {
+            if (looks.what == WaitFor::nothing || looks.kind != WaitKind::gives_up || looks.in_vain) continue;
+            looks.in_vain = 1;
+            ++board.head().moves;
+            board.ring(looks.port);
+            return true;
+        }
     }
     return false;
 }
 
 std::string find_lasting(const Board& board) {
-    Waiting waiting(board, is_quiet(board), false);
+    Waiting waiting(board, Waits::known, false);
     const std::string told = waiting.told();
     if (told.empty() || find_stretch(board, waiting) >= 0) return "";
     const std::vector<std::vector<int>> circles = waiting.circles();
     const bool ends = std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_relief(board, waiting, circle).is_there(); });
     return ends ? "" : told;
+}
+
+std::string find_doubtful(const Board& board) {
+    if (!is_quiet(board)) return "";
+    Waiting waiting(board, Waits::tasks, false);
+    const std::string told = waiting.told();
+    if (told.empty() || find_stretch(board, waiting) >= 0) return "";
+    std::string text;
+    for (int r = 0; r < board.head().ranks; ++r) {
+        if (!waiting.hopeless(r)) continue;
+        std::string who = unsure_thread(board, r);
+        if (who.empty() && board.task(board.rank(r).task).state == TaskState::running && !is_waiting(board, board.rank(r)) && !leaves(board, r) && !is_among_ranks(board, r, kAmongNs)) who = "its program";
+        if (who.empty()) continue;
+        const RankRecord& rank = board.rank(r);
+        text += (text.empty() ? "" : "; ") + who + " (task '" + board.task(rank.task).name + "' rank " + std::to_string(rank.rank) + ") is not known to wait";
+    }
+    return text.empty() ? "" : told + "; " + text;
 }
 
 }  // namespace wilkins

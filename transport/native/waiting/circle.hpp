@@ -6,23 +6,17 @@
 
 namespace wilkins {
 
-inline constexpr int64_t kUnsureNs = 10'000'000'000;  // without a movement for so long, a rank waits if any of its processes does
-
-// Has nothing moved for that long?
-bool is_quiet(const Board& board);
-
-// A process of a rank that uses its ports is noted; `waits`: it is going to, or not any more.
-void note_member(const Board& board, int rank, bool waits);
-
-// No process of the rank is left. `began`: there was one, since its task's last start; else that counts if one has used its ports.
-void note_gone(const Board& board, int rank, bool began);
+inline constexpr int64_t kOldNs = 1'000'000'000;
 
 // Would a longer queue, for which there is memory, or the end of a common order help one of these? Call with the lock held, as all of these.
 bool may_stretch(const Board& board, Waiting& waiting);
 
 // Looks whether there is a circle, unless that is known, and ends it: a queue grows by a step, as far as its in-port's `reorder` goes and memory
 // is there; beyond that, of in-ports whose names mean steps, the oldest one that no rank has had is let go.
-void end_circle(const Board& board);
+//
+// Growing costs memory and no step, so for that it is enough that of each rank one thread waits, or, after kOldNs, of each task one rank. For the
+// rest all threads must be known to wait, and all ranks. `rank`: the one that looks, of this process.
+void end_circle(const Board& board, int rank);
 
 // The same for a rank of this process that does not wait, but asks again and again for further steps of the in-port: as if it waited. For its
 // sake nothing is let go.
@@ -36,5 +30,9 @@ bool end_wait(const Board& board);
 
 // A description of ranks that wait for each other for ever, or "": there are none, or those that wait are going to end it.
 std::string find_lasting(const Board& board);
+
+// A description of ranks that may wait for each other for ever, since nothing has moved for long and not all of their threads, or of their tasks'
+// ranks, are known to wait; or "".
+std::string find_doubtful(const Board& board);
 
 }  // namespace wilkins

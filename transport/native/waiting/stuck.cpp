@@ -13,27 +13,40 @@
 
 namespace wilkins {
 
-// Until the task's other ranks are as far, nothing comes of it.
-bool leaves(const Board& board, int rank) {
-    const RankRecord& record = board.rank(rank);
-    if (record.wait != WaitFor::nothing || record.leaving == 0) return false;
-    return record.leaving == kNobody || !board.is_over(record.leaving);
-}
-
 // A process that died in a wait waits no more; its task may go on with other programs.
 bool Waiting::waits(int rank) {
-    const RankRecord& record = board_.rank(rank);
-    if (record.wait_kind == WaitKind::gives_up && !yielding_) return false;
-    return !ended(rank) && record.wait != WaitFor::nothing && !survey_.is_over(record.wait_process) && (unsure_ || !is_unsure(board_, rank));
+    if (ended(rank) || (who_ == Waits::known && is_unsure(board_, rank))) return false;
+    bool found = false;
+    for (const WaitRecord& wait : board_.rank(rank).waits) {
+        if (wait.what == WaitFor::nothing || survey_.is_over(wait.process)) continue;
+        if (wait.kind == WaitKind::gives_up && !yielding_) return false;
+        found = true;
+    }
+    return found;
 }
 
-bool is_unsure(const Board& board, int rank) {
-    const RankRecord& record = board.rank(rank);
-    if (leaves(board, rank)) return false;
-    if (record.more_members) return true;
-    for (const Member& member : record.members)
-        if (member.process != 0 && member.process != record.wait_process && !member.waits && !board.is_over(member.process)) return true;
-    return false;
+// Is it taken to wait for others of its task? One of them has to wait, or nothing would be known of what all of them do.
+bool Waiting::is_among(int rank) const {
+    if (ended(rank) || leaves(rank)) return false;
+    const RankRecord& record = board_.rank(rank);
+    const TaskRecord& task = board_.task(record.task);
+    if (task.state != TaskState::running || task.nprocs < 2) return false;
+    for (const WaitRecord& wait : record.waits)
+        if (wait.what != WaitFor::nothing) return false;
+    bool waits = false;
+    for (int r = task.first_rank; r < task.first_rank + task.nprocs && !waits; ++r)
+        waits = std::any_of(std::begin(board_.rank(r).waits), std::end(board_.rank(r).waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
+    if (!waits) return false;
+    if (who_ == Waits::tasks) return true;
+    return is_among_ranks(board_, rank, who_ == Waits::known ? kAmongNs : 0) && (who_ != Waits::known || !is_unsure(board_, rank));
+}
+
+std::vector<Ranks> Waiting::others(int rank) const {
+    std::vector<Ranks> found;
+    const TaskRecord& task = board_.task(board_.rank(rank).task);
+    if (rank > task.first_rank) found.push_back({task.first_rank, rank - 1});
+    if (rank < task.first_rank + task.nprocs - 1) found.push_back({rank + 1, task.first_rank + task.nprocs - 1});
+    return found;
 }
 
 // The ranks of the task that do not leave.
@@ -48,7 +61,9 @@ std::vector<Ranks> Waiting::staying(int task) const {
 // The in-port of which a step is awaited to start the rank's program; -1: none is.
 int Waiting::awaited(int rank) const {
     const RankRecord& record = board_.rank(rank);
-    return record.wait == WaitFor::nothing ? board_.task(record.task).awaits - 1 : -1;
+    for (const WaitRecord& wait : record.waits)
+        if (wait.what != WaitFor::nothing) return -1;
+    return board_.task(record.task).awaits - 1;
 }
 
 // Has the task of the rank yet to be started, when others have ended? Which, the launcher knows; if none of all that run can, it never is.
@@ -67,10 +82,10 @@ std::vector<Ranks> Waiting::started() const {
     return found;
 }
 
-Waiting::Waiting(const Board& board, bool unsure, bool yielding)
+Waiting::Waiting(const Board& board, Waits waits, bool yielding)
     : board_(board),
       survey_(board),
-      unsure_(unsure),
+      who_(waits),
       yielding_(yielding),
       hopeless_(static_cast<size_t>(board.head().ranks)),
       by_rank_(static_cast<size_t>(board.head().ranks)),
@@ -78,7 +93,7 @@ Waiting::Waiting(const Board& board, bool unsure, bool yielding)
       of_task_(static_cast<size_t>(board.head().tasks)) {
     const int ranks = board.head().ranks;
     for (int r = 0; r < ranks; ++r)
-        if (waits(r) || (!ended(r) && (awaited(r) >= 0 || leaves(r) || follows(r)))) add(r);
+        if (this->waits(r) || (!ended(r) && (awaited(r) >= 0 || leaves(r) || follows(r) || is_among(r)))) add(r);
     // How many of the ranks below each have not ended, and how many of these wait.
     std::vector<int> alive(1), waiting(1);
     for (int r = 0; r < ranks; ++r) {
@@ -102,23 +117,33 @@ Waiting::Waiting(const Board& board, bool unsure, bool yielding)
     }
     wake_all_that_can();
     for (size_t w = 0; w < waits_.size(); ++w) {
-        if (waits_[w].ended || !has_come(waits_[w].rank)) continue;
+        if (waits_[w].ended || !has_come(waiter_of(waits_[w]))) continue;
         wake(w);
         wake_all_that_can();
     }
 }
 
 void Waiting::add(int rank) {
-    std::vector<Survey::Need> needs;
-    if (follows(rank)) needs.push_back({false, started()});
-    else if (const int inport = awaited(rank); inport >= 0) needs.push_back({false, survey_.producers(inport)});
-    else if (!leaves(rank)) needs = survey_.needs(rank);
-    else if (std::vector<Ranks> others = staying(board_.rank(rank).task); !others.empty()) needs.push_back({true, std::move(others)});
-    hopeless_[static_cast<size_t>(rank)] = static_cast<int>(needs.size());
+    hopeless_[static_cast<size_t>(rank)] = 1;
+    if (follows(rank)) return add(rank, nullptr, {{false, started()}});
+    if (const int inport = awaited(rank); inport >= 0) return add(rank, nullptr, {{false, survey_.producers(inport)}});
+    if (leaves(rank)) {
+        std::vector<Ranks> others = staying(board_.rank(rank).task);
+        return others.empty() ? add(rank, nullptr, {}) : add(rank, nullptr, {{true, std::move(others)}});
+    }
+    if (is_among(rank)) return add(rank, nullptr, {{false, others(rank)}});
+    each_wait(board_.rank(rank), [&](const WaitRecord& wait) {
+        if (!survey_.is_over(wait.process)) add(rank, &wait, survey_.needs(rank, wait));
+    });
+}
+
+void Waiting::add(int rank, const WaitRecord* record, std::vector<Survey::Need> needs) {
+    if (needs.empty()) hopeless_[static_cast<size_t>(rank)] = 0;
     for (Survey::Need& need : needs) {
         by_rank_[static_cast<size_t>(rank)].push_back(waits_.size());
-        waits_.push_back({rank, need.all, 0, std::move(need.ranks)});
+        waits_.push_back({waiters_.size(), need.all, 0, std::move(need.ranks)});
     }
+    waiters_.push_back({rank, record, static_cast<int>(needs.size())});
 }
 
 // Lets the ranks tell the wait when they move.
@@ -136,26 +161,29 @@ bool is_kept_for_others(const Board& board) {
 }
 
 // What a rank waits for may be there, and the rank, or the launcher, has yet to notice.
-bool Waiting::has_come(int index) const {
-    if (const int inport = awaited(index); inport >= 0) return queue::next_step(board_, inport) >= 0;
-    const RankRecord& rank = board_.rank(index);
+bool Waiting::has_come(const Waiter& waiter) const {
+    if (const int inport = awaited(waiter.rank); inport >= 0) return queue::next_step(board_, inport) >= 0;
+    if (!waiter.record) return false;
+    const int rank = board_.rank(waiter.rank).rank;
+    const WaitRecord& wait = *waiter.record;
     // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see store/step_file.cpp).
-    if (rank.wait == WaitFor::memory && (is_kept_for_others(board_) || queue::count_viewed(board_, -1).steps > 0)) return true;
-    if (rank.wait != WaitFor::data) return false;
+    if (wait.what == WaitFor::memory && (is_kept_for_others(board_) || queue::count_viewed(board_, -1).steps > 0)) return true;
+    if (wait.what != WaitFor::data) return false;
     // A folder: what is waited for is a producer's first file (see store/match.cpp).
-    if (const size_t length = strlen(rank.wait_name); length > 0 && rank.wait_name[length - 1] == '/') return false;
-    const PortRecord& port = board_.port(rank.wait_port);
-    if (rank.wait_kind == WaitKind::polls) return false;
-    if (rank.wait_kind == WaitKind::to_end) return !queue::can_produce(board_, rank.wait_port);
-    const queue::Found found = queue::find(board_, rank.wait_port, rank.rank, rank.wait_name);
-    if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, rank.wait_name)) return true;
+    if (const size_t length = strlen(wait.name); length > 0 && wait.name[length - 1] == '/') return false;
+    const PortRecord& port = board_.port(wait.port);
+    if (wait.kind == WaitKind::polls) return false;
+    if (wait.kind == WaitKind::to_end) return !queue::can_produce(board_, wait.port);
+    const queue::Found found = queue::find(board_, wait.port, rank, wait.name);
+    if (found.slot >= 0 || found.passed || queue::may_stand_in(board_, port, wait.name)) return true;
     // Who asks for the next step, whatever its name, waits for the pattern (see python/steps.cpp).
-    return strcmp(rank.wait_name, port.pattern) == 0 && queue::has_choice(board_, rank.wait_port, rank.rank);
+    return strcmp(wait.name, port.pattern) == 0 && queue::has_choice(board_, wait.port, rank);
 }
 
 void Waiting::wake(size_t wait) {
     if (std::exchange(waits_[wait].ended, true)) return;
-    if (--hopeless_[static_cast<size_t>(waits_[wait].rank)] == 0) woken_.push_back(waits_[wait].rank);
+    Waiter& waiter = waiters_[waits_[wait].waiter];
+    if (--waiter.lacking == 0 && std::exchange(hopeless_[static_cast<size_t>(waiter.rank)], char{0})) woken_.push_back(waiter.rank);
 }
 
 // Wakes those that a rank which can move may wake.
@@ -177,24 +205,30 @@ void Waiting::wake_all_that_can() {
     }
 }
 
+bool Waiting::any() const {
+    return std::any_of(hopeless_.begin(), hopeless_.end(), [](char hopeless) { return hopeless != 0; });
+}
+
 std::string Waiting::told() const {
     std::string text;
     auto who = [&](int index) {
         return "task '" + std::string(board_.task(board_.rank(index).task).name) + "' rank " + std::to_string(board_.rank(index).rank);
     };
     for (const Wait& wait : waits_) {
-        if (wait.ended || !hopeless(wait.rank) || leaves(wait.rank)) continue;
-        if (follows(wait.rank)) {
-            text += (text.empty() ? "" : "; ") + who(wait.rank) + " waits, to be started, for the end of others ('after')";
+        const Waiter& waiter = waiter_of(wait);
+        if (wait.ended || !hopeless(waiter.rank) || leaves(waiter.rank)) continue;
+        if (follows(waiter.rank)) {
+            text += (text.empty() ? "" : "; ") + who(waiter.rank) + " waits, to be started, for the end of others ('after')";
             continue;
         }
-        const RankRecord& rank = board_.rank(wait.rank);
-        const int awaits = awaited(wait.rank);
-        const char* what = awaits >= 0                  ? " waits, to be started, for '"
-                           : rank.wait == WaitFor::data   ? " waits for '"
-                           : rank.wait == WaitFor::room ? " waits for room to create '"
-                                                        : " waits for memory to write '";
-        text += (text.empty() ? "" : "; ") + who(wait.rank) + what + (awaits >= 0 ? board_.port(awaits).pattern : rank.wait_name) + "' from ";
+        const int awaits = awaited(waiter.rank);
+        if (awaits < 0 && !waiter.record) continue;  // who waits for one of its own task brings nothing new
+        const WaitFor waits = waiter.record ? waiter.record->what : WaitFor::data;
+        const char* what = awaits >= 0              ? " waits, to be started, for '"
+                           : waits == WaitFor::data ? " waits for '"
+                           : waits == WaitFor::room ? " waits for room to create '"
+                                                    : " waits for memory to write '";
+        text += (text.empty() ? "" : "; ") + who(waiter.rank) + what + (awaits >= 0 ? board_.port(awaits).pattern : waiter.record->name) + "' from ";
         bool first = true;
         for (const Ranks& ranks : wait.on) {
             for (int other = ranks.first; other <= ranks.last; ++other) {
@@ -257,12 +291,14 @@ std::vector<std::vector<int>> Waiting::circles() const {
     return found;
 }
 
-std::string find_stuck(const Board& board) { return Waiting(board, true, false).told(); }
+std::string find_stuck(const Board& board) { return Waiting(board, Waits::threads, false).told(); }
 
-bool is_stuck(const Board& board, int rank_index) {
-    if (board.rank(rank_index).in_vain) return true;
-    Waiting waiting(board, is_quiet(board));
-    return waiting.hopeless(rank_index) && !may_stretch(board, waiting);
+bool is_stuck(const Board& board, int rank) {
+    bool in_vain = false;
+    each_wait(board.rank(rank), [&](const WaitRecord& wait) { in_vain = in_vain || wait.in_vain; });
+    if (in_vain) return true;
+    Waiting waiting(board, is_quiet(board) ? Waits::threads : Waits::known);
+    return waiting.hopeless(rank) && !may_stretch(board, waiting);
 }
 
 }  // namespace wilkins

@@ -5,25 +5,29 @@
 #include <vector>
 
 #include "board/board.hpp"
+#include "waiting/members.hpp"
 #include "waiting/survey.hpp"
 
 namespace wilkins {
 
-// Is the rank's program over, or in MPI_Finalize, while its task goes on?
-bool leaves(const Board& board, int rank);
-
-// Of a rank that waits: is one of its processes not known to wait?
-bool is_unsure(const Board& board, int rank);
+// Which ranks are taken to wait.
+enum class Waits {
+    known,    // those of which each thread is known to that uses ports
+    threads,  // those of which one thread does
+    tasks,    // all of a task of which one rank does: the others may wait for that one
+};
 
 // Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
 class Waiting {
 public:
-    // `unsure`: a rank of which several processes use ports waits also if not all of them are known to. `yielding`: so does one that gives
-    // up where nobody else can end its wait.
-    explicit Waiting(const Board& board, bool unsure = true, bool yielding = true);
+    // `yielding`: a rank waits also if it gives up where nobody else can end its wait.
+    explicit Waiting(const Board& board, Waits waits = Waits::threads, bool yielding = true);
 
     // Can the rank, which waits, be woken by none but others of that kind?
     bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
+
+    // Is there such a rank?
+    bool any() const;
 
     // A description of all such ranks, or "".
     std::string told() const;
@@ -35,9 +39,16 @@ public:
     Survey& survey() { return survey_; }
 
 private:
+    // A thread of a rank, or the rank itself; if one can be woken, the rank can move.
+    struct Waiter {
+        int rank;
+        const WaitRecord* record;  // none: it is to be started, leaves, or is in a call of MPI's
+        int lacking;               // of the things that it waits for, how many nobody can bring
+    };
+
     // One of the things that a rank waits for.
     struct Wait {
-        int rank;
+        size_t waiter;
         bool needs_all;  // every rank that it waits for must move, not only one
         int unmoved;     // of those: how many have not ended and cannot move, so far
         std::vector<Ranks> on;
@@ -46,14 +57,18 @@ private:
 
     bool ended(int rank) const { return board_.task(board_.rank(rank).task).state == TaskState::ended; }
     bool waits(int rank);
+    bool is_among(int rank) const;
+    std::vector<Ranks> others(int rank) const;
     int awaited(int rank) const;
     bool follows(int rank) const;
     std::vector<Ranks> started() const;
     bool leaves(int rank) const { return wilkins::leaves(board_, rank); }
     std::vector<Ranks> staying(int task) const;
     void add(int rank);
+    void add(int rank, const WaitRecord* record, std::vector<Survey::Need> needs);
+    const Waiter& waiter_of(const Wait& wait) const { return waiters_[wait.waiter]; }
     void enter(size_t wait, const Ranks& ranks);
-    bool has_come(int rank) const;
+    bool has_come(const Waiter& waiter) const;
     void wake(size_t wait);
     void wake_all_that_can();
     std::vector<char> reached_from(int rank) const;
@@ -61,9 +76,10 @@ private:
 
     const Board& board_;
     Survey survey_;
-    const bool unsure_;
+    const Waits who_;
     const bool yielding_;
-    std::vector<int> hopeless_;  // by rank: of the things that it waits for, how many nobody can bring
+    std::vector<char> hopeless_;  // by rank: none of its waiters can be woken
+    std::vector<Waiter> waiters_;
     std::vector<Wait> waits_;
     std::vector<std::vector<size_t>> by_rank_;  // its waits
     std::vector<std::vector<size_t>> of_rank_;  // waits for a rank,

@@ -101,11 +101,11 @@ bool Survey::full(int index, int source, const char* name) {
     return queue::fills(board_, channel, queue::count_queued(board_, channel, source, [&](int reader) { return stands_by(index, reader); }));
 }
 
-std::vector<int> Survey::full_channels(const RankRecord& rank) {
+std::vector<int> Survey::full_channels(const RankRecord& rank, const WaitRecord& wait) {
     std::vector<int> found;
-    const PortRecord& port = board_.port(rank.wait_port);
+    const PortRecord& port = board_.port(wait.port);
     for (int k = 0; k < port.links; ++k)
-        if (full(board_.link(port, k), rank.rank, rank.wait_name)) found.push_back(board_.link(port, k));
+        if (full(board_.link(port, k), rank.rank, wait.name)) found.push_back(board_.link(port, k));
     return found;
 }
 
@@ -217,29 +217,28 @@ std::vector<Ranks> Survey::producers(int inport) const {
     return found;
 }
 
-std::vector<Survey::Need> Survey::needs(int index) {
+std::vector<Survey::Need> Survey::needs(int index, const WaitRecord& wait) {
     const RankRecord& rank = board_.rank(index);
     std::vector<int> on;
-    if (rank.wait == WaitFor::data) return {{false, producers(rank.wait_port)}};
-    if (rank.wait == WaitFor::memory) {
+    if (wait.what == WaitFor::data) return {{false, producers(wait.port)}};
+    if (wait.what == WaitFor::memory) {
         on = users_of_memory(index);
         return {{false, joined(on)}};
     }
     // Every reader that keeps a step must move on where steps go in order; elsewhere any that opens one makes room.
     std::vector<Need> found;
-    for (const int full : full_channels(rank)) {
+    for (const int full : full_channels(rank, wait)) {
         on.clear();
         add_blockers(full, rank.rank, on);
         found.push_back({in_order(board_.port(board_.channel(full).inport)), joined(on)});
     }
     if (!found.empty()) return found;
-    on = users_of_source(board_.port(rank.wait_port).first_source + rank.rank);
+    on = users_of_source(board_.port(wait.port).first_source + rank.rank);
     return {{false, joined(on)}};
 }
 
-std::vector<Ranks> Survey::waits_on(int index) {
-    if (board_.rank(index).wait == WaitFor::nothing) return {};
-    std::vector<Need> found = needs(index);
+std::vector<Ranks> Survey::waits_on(int index, const WaitRecord& wait) {
+    std::vector<Need> found = needs(index, wait);
     if (found.size() == 1) return found[0].ranks;
     std::vector<int> on;
     for (const Need& need : found)

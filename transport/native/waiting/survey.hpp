@@ -22,18 +22,18 @@ class Survey {
 public:
     explicit Survey(const Board& board);
 
-    // The ranks that a waiting rank waits for.
-    std::vector<Ranks> waits_on(int rank_index);
+    // The ranks that a wait of a rank is for.
+    std::vector<Ranks> waits_on(int rank_index, const WaitRecord& wait);
 
     // What must happen for it to go on: all of it.
     struct Need {
         bool all;  // of the ranks must move, and not only one
         std::vector<Ranks> ranks;
     };
-    std::vector<Need> needs(int rank_index);
+    std::vector<Need> needs(int rank_index, const WaitRecord& wait);
 
-    // The channels that keep a rank, which waits for room, from creating its step.
-    std::vector<int> full_channels(const RankRecord& rank);
+    // The channels that keep a rank, whose wait is for room, from creating its step.
+    std::vector<int> full_channels(const RankRecord& rank, const WaitRecord& wait);
 
     // Steps that are queued on the channel, of all its sources.
     uint64_t queued(int channel);

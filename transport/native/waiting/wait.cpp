@@ -1,8 +1,6 @@
 // Waiting at a port's bell.
 #include "waiting/wait.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include "base/fault.hpp"
 #include "board/trace.hpp"
 #include "waiting/circle.hpp"
+#include "waiting/members.hpp"
 #include "waiting/stuck.hpp"
 
 namespace wilkins {
@@ -47,9 +46,13 @@ Wait::~Wait() {
     if (!since_) return;
     account_waiting(static_cast<uint64_t>(now_ns() - since_));
     lock_->acquire();
-    process_.me().wait = WaitFor::nothing;
+    go_on();
     note_member(process_.board, process_.rank_index, false);
     note("go");
+}
+
+void Wait::go_on() {
+    if (told_) told_->what = WaitFor::nothing;
 }
 
 void Wait::note(const char* event) const {
@@ -57,21 +60,21 @@ void Wait::note(const char* event) const {
 }
 
 void Wait::tell(Board::Lock& lock) {
-    RankRecord& me = process_.me();
-    if (!since_) {
+    const bool begins = !since_;
+    if (begins) {
         static const char* const begins[] = {"", "wait-data", "wait-room", "wait-memory"};
         since_ = now_ns();
         lock_ = &lock;
-        me.in_vain = 0;
         note(begins[static_cast<int>(what_)]);
     }
-    me.wait = what_;
-    me.wait_kind = kind_;
-    me.wait_port = port_;
-    me.wait_pid = getpid();
-    me.wait_process = process_.board.self();
-    me.wait_since = since_;
-    strncpy(me.wait_name, name_, sizeof(me.wait_name) - 1);
+    told_ = find_wait_place(process_.board, process_.rank_index);
+    if (!told_) return note_member(process_.board, process_.rank_index, false);
+    if (begins) told_->in_vain = 0;
+    told_->kind = kind_;
+    told_->port = port_;
+    told_->since = since_;
+    strncpy(told_->name, name_, sizeof(told_->name) - 1);
+    told_->what = what_;
     WILKINS_FAULT_POINT("wait.noted");
     note_member(process_.board, process_.rank_index, true);  // or others would not take it for waiting
 }
@@ -83,10 +86,10 @@ int Wait::nap(Board::Lock& lock, int milliseconds) {
     const uint32_t seen = board.bell(port_);
     const int error = wilkins::nap(process_, port_, lock, std::min(milliseconds, pause_));
     if (board.bell(port_) == seen && !error) {
-        end_circle(board);
+        end_circle(board, process_.rank_index);
         pause_ = std::min(2 * pause_, kNap);
     }
-    process_.me().wait = WaitFor::nothing;
+    go_on();
     return error;
 }
 
@@ -94,7 +97,7 @@ bool Wait::is_in_vain(Board::Lock& lock) {
     if (kind_ == WaitKind::plain) kind_ = WaitKind::gives_up;
     tell(lock);
     const bool vain = is_stuck(process_.board, process_.rank_index);
-    process_.me().wait = WaitFor::nothing;
+    go_on();
     return vain;
 }
 

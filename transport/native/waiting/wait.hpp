@@ -29,6 +29,7 @@ public:
 
 private:
     void note(const char* event) const;
+    void go_on();
 
     Process& process_;
     WaitFor what_;
@@ -37,6 +38,7 @@ private:
     WaitKind kind_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
+    WaitRecord* told_ = nullptr;  // where the board has it; none: there is no room
     int pause_;  // ms that its next nap takes at most
 };
 

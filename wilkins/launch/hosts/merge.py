@@ -126,7 +126,7 @@ def _task(plan: Plan, part: Part, board: BoardPorts, task: dict[str, Any], first
         for wait in task["waits"]
     ]
     polls = [{**poll, "rank": first + poll["rank"]} for poll in task["polls"]]
-    return {**task, "waits": waits, "polls": polls}
+    return {**task, "waits": waits, "polls": polls, "among": [first + rank for rank in task["among"]]}
 
 
 def _joined(name: str, nprocs: int, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ _NO_CHANNEL = {
 
 def _no_task(name: str, nprocs: int) -> dict[str, Any]:
     """Of a task whose host has told nothing."""
-    nothing = dict.fromkeys(("waits", "polls", "flushes", "unmatched_names"), ())
+    nothing = dict.fromkeys(("waits", "polls", "among", "flushes", "unmatched_names"), ())
     return {"name": name, "nprocs": nprocs, "waiting_s": 0.0, "moving_s": 0.0, "state": "ended", **nothing}
 
 

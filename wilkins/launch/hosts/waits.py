@@ -16,7 +16,8 @@ _STUCK_AFTER = 5.0
 answered, and before that counts as for ever."""
 
 _UNSURE_FOR = 10.0
-"""The same where a process of a rank that waits is not known to wait: it may do something else."""
+"""The same where a thread of a rank that waits is not known to wait: it may do something else. Such a run is never
+taken to be stuck."""
 
 _ENDS_WITHIN = 20.0
 """Seconds after the end of all tasks within which their processes have ended, too; MPI may keep them."""
@@ -59,12 +60,12 @@ class Stillness:
         surely_s = 0.0 if self._surely_since is None else now - self._surely_since
         if _all_ended(states):
             return "does not end" if surely_s >= _ENDS_WITHIN else "goes on"
-        least_s = _UNSURE_FOR if any(_is_unsure(part, state) for part, state in states) else 0.0
+        unsure = any(_is_unsure(part, state) for part, state in states)
         if "grow" not in self._in_vain:
             return "may grow" if now - self._since >= _HELPED_AFTER else "goes on"
         if "end_wait" not in self._in_vain:
-            return "may end a wait" if surely_s >= max(_HELPED_AFTER, least_s) else "goes on"
-        stuck = surely_s >= max(_STUCK_AFTER, least_s) and not any(_polls(part, state) for part, state in states)
+            return "may end a wait" if surely_s >= (_UNSURE_FOR if unsure else _HELPED_AFTER) else "goes on"
+        stuck = surely_s >= _STUCK_AFTER and not unsure and not any(_polls(part, state) for part, state in states)
         return "stuck" if stuck else "goes on"
 
     def tried(self, asked: Mapping[str, Any], *, did: bool) -> None:
@@ -99,7 +100,7 @@ def alone(states: Sequence[tuple[Part, dict[str, Any]]]) -> set[int]:
     if not all("report" in state for _, state in states) or not _relays_wait(states):
         return set()
     own = [(place, task) for part, state in states for place, task in zip(part.tasks, _own(part, state), strict=True)]
-    moving = {place for place, task in own if task["state"] != "ended" and len(task["waits"]) < task["nprocs"]}
+    moving = {place for place, task in own if task["state"] != "ended" and len(_waiting(task)) < task["nprocs"]}
     return moving if len(moving) == 1 else set()
 
 
@@ -118,7 +119,8 @@ def _may_stand(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
 
 
 def _stands(part: Part, state: dict[str, Any]) -> bool:
-    """Every rank of a host's own tasks waits, has ended, is to be started for a step, or only asks again and again."""
+    """Every rank of a host's own tasks waits, for others of its task or for files, has ended, is to be started for a
+    step, or only asks again and again."""
     return "report" in state and all(_stands_still(task) for task in _own(part, state))
 
 
@@ -127,13 +129,17 @@ def _all_ended(states: Sequence[tuple[Part, dict[str, Any]]]) -> bool:
 
 
 def _stands_still(task: dict[str, Any]) -> bool:
-    ranks = {wait["rank"] for wait in task["waits"]} | {poll["rank"] for poll in task["polls"]}
+    ranks = _waiting(task) | {poll["rank"] for poll in task["polls"]}
     return bool(task["state"] != "running" or len(ranks) == task["nprocs"])
 
 
 def _polls(part: Part, state: dict[str, Any]) -> bool:
     """A rank asks again and again: it may do something else at any time."""
-    return any(len(task["waits"]) < task["nprocs"] for task in _own(part, state) if task["state"] == "running")
+    return any(len(_waiting(task)) < task["nprocs"] for task in _own(part, state) if task["state"] == "running")
+
+
+def _waiting(task: dict[str, Any]) -> set[int]:
+    return {wait["rank"] for wait in task["waits"]} | set(task["among"])
 
 
 def _is_unsure(part: Part, state: dict[str, Any]) -> bool:

@@ -167,7 +167,9 @@ class Polls:
             return
         writers = list(_writers(report, inport))
         if all(wait["for"] == "room" for task in writers for wait in task["waits"]) and all(
-            len(task["waits"]) == task["nprocs"] for task in writers if task["state"] != "ended"
+            len({wait["rank"] for wait in task["waits"]}) == task["nprocs"]
+            for task in writers
+            if task["state"] != "ended"
         ):
             pattern = report["ports"][inport]["pattern"]
             there = sum(channel["queued"] for channel in report["channels"] if channel["inport"] == inport)

@@ -187,6 +187,7 @@ class Supervisor:
         self._moved: object = None
         self._moved_at = time.monotonic()
         self._explain_after = QUIET_FOR
+        self._doubted = False
         self._held_since = float("inf")
         self._held: BoardHeldError | None = None
         self._told_held = False
@@ -523,6 +524,12 @@ class Supervisor:
 
                     cures = explain.cures(self._board.report())
                     self.stop(4, "\n".join([f"the run is stuck and was stopped: {stuck}", *cures, further.STUCK]))
+                elif not self._doubted and (doubtful := self._board.doubtful()):
+                    from wilkins.launch.watch import explain
+
+                    self._doubted = True
+                    cures = explain.cures(self._board.report())
+                    self._terminal.say("\n".join([f"the run may be stuck: {doubtful}", *cures, further.STUCK]))
                 self._held, self._held_since = None, float("inf")
             if now >= self._next_moved and self._stop is None:
                 self._next_moved = now + self._check_moved_s
@@ -585,6 +592,7 @@ class Supervisor:
         moved = [(port["steps"], port["bytes"]) for port in report["ports"]], [run.starts for run in self.crew]
         if moved != self._moved:
             self._moved, self._moved_at, self._explain_after = moved, now, QUIET_FOR
+            self._doubted = False
         elif now - self._moved_at >= self._explain_after and self._inbox is None:
             from wilkins.launch.watch import explain
             from wilkins.launch.watch.stacks import where

@@ -91,7 +91,7 @@ def only_one(report: dict[str, Any], index: int) -> dict[str, int]:
 def others_wait(report: dict[str, Any], index: int) -> bool:
     """Do all other tasks wait, or have they ended? Then none of them will make a file that this one asks for."""
     others = [task for place, task in enumerate(report["tasks"]) if place != index and task["state"] != "ended"]
-    return all(len(other["waits"]) == other["nprocs"] for other in others)
+    return all(len({wait["rank"] for wait in other["waits"]}) == other["nprocs"] for other in others)
 
 
 def did_you_mean(report: dict[str, Any], index: int, name: str) -> str:

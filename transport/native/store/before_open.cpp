@@ -1,0 +1,57 @@
+// Waits for a step or for room without taking it.
+#include "store/before_open.hpp"
+
+#include "queue/parts.hpp"
+#include "queue/stand_in.hpp"
+#include "store/parts.hpp"
+#include "waiting/members.hpp"
+#include "waiting/wait.hpp"
+
+namespace wilkins {
+
+namespace {
+
+// Would an open of the name get an answer now? (What a name means that may yet come to stand for the steps, the open decides.)
+bool is_answered(const Process& p, const Match& match) {
+    const Board& board = p.board;
+    if (queue::may_stand_in(board, board.port(match.inport), match.name)) return true;
+    queue::name_opened(board, match.inport, match.name);
+    const queue::Found found = queue::find(board, match.inport, p.context.rank, match.name);
+    return found.slot >= 0 || found.passed || !queue::can_produce(board, match.inport) ||
+           queue::asks_for_double(board, match.inport, p.context.rank, match.name);
+}
+
+int await_step(Process& p, const Match& match, Board::Lock& lock) {
+    if (!may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).habits.first != First::wait) return 0;
+    if (is_answered(p, match)) return 0;
+    Wait wait(p, WaitFor::data, match.inport, match.name);
+    for (;;) {
+        if (const int error = wait.nap(lock)) return error;
+        if (is_answered(p, match)) return 0;
+    }
+}
+
+int await_room(Process& p, const Match& match, Board::Lock& lock) {
+    const PortRecord& port = p.board.port(match.outport);
+    const int source = port.first_source + p.context.rank;
+    if (rests(port.habits) || queue::has_room(p.board, source, match.name)) return 0;
+    Wait wait(p, WaitFor::room, match.outport, match.name);
+    for (;;) {
+        if (const int error = wait.nap(lock)) return error;
+        if (queue::has_room(p.board, source, match.name)) return 0;
+    }
+}
+
+}  // namespace
+
+int await_open(const Match& match, bool creates) {
+    const H5pyUnlocked h5py;
+    if (!h5py.held()) return 0;
+    Process& p = process();
+    const bool makes = creates && match.outport >= 0;
+    if (makes ? match.inport >= 0 : creates || match.outport >= 0 || match.inport < 0) return 0;
+    Board::Lock lock(p.board);
+    return makes ? await_room(p, match, lock) : await_step(p, match, lock);
+}
+
+}  // namespace wilkins

@@ -1,0 +1,13 @@
+// What an open of a step is going to wait for, awaited before HDF5 is entered.
+#pragma once
+
+#include "store/store.hpp"
+
+namespace wilkins {
+
+// Only where the thread holds h5py's lock, and lets go of it meanwhile: other threads of the program may then use HDF5, as they could if this
+// open did not wait. Changes nothing; the open does what is to be done, and may still have to wait. `creates`: it makes the file. Returns 0, or
+// the errno with which the open is to fail.
+int await_open(const Match& match, bool creates);
+
+}  // namespace wilkins

@@ -1,0 +1,23 @@
+// What threads do that do not wait in the layer, as the kernel tells.
+#pragma once
+
+#include <vector>
+
+namespace wilkins {
+
+enum class Rest {
+    over,
+    moves,   // or nobody can tell
+    sleeps,  // until somebody wakes it, who may be of another process
+    futex,   // until another thread of its process wakes it
+};
+
+// Of a thread of a process in this PID namespace. It sleeps if that was seen a second ago, and it has not moved since. Call with the board's lock
+// held.
+Rest rest_of(int pid, int thread);
+
+// Do all threads of this process, but for those that wait in the layer and the calling one, sleep until another thread of it wakes them? Then
+// none of them goes on before one that waits in the layer does.
+bool all_rest(const std::vector<int>& waiting);
+
+}  // namespace wilkins
