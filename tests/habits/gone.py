@@ -8,7 +8,7 @@ LARGE = 600_000
 """Numbers of 8 bytes in a file: of two of these, one is let go of for the other."""
 
 GONE = Refusal(
-    "no longer in memory|memory is that of (a )?later step",
+    "no longer in memory|memory is that of (a )?later step|had to be let go",
     "the files take more memory than is kept of what was read: `mode: both`, or `reorder` with their number",
 )
 LATER = Refusal(
@@ -166,6 +166,17 @@ HABITS = [
     ),
     Habit("second-pass-of-many", MANY, passes('tell("again", *map(value, NAMES))'), "many*.dat", refused=GONE),
     Habit("passes-backwards", MANY, passes('tell("again", *map(value, NAMES[::-1]))'), "many*.dat", refused=GONE),
+    Habit(
+        "many-backwards",
+        MANY,
+        py("""
+import glob, os
+for k in reversed(range(30)):
+    with open(f"many{k}.dat", "rb") as file: tell(int.from_bytes(file.read()[-8:], "little"))
+"""),
+        "many*.dat",
+        refused=GONE,
+    ),
     Habit("epochs-shuffled", MANY, passes(SHUFFLED), "many*.dat", refused=GONE),
     Habit(
         "removed-stays-missing",

@@ -1,8 +1,6 @@
 // Names whose steps memory has let go of, names that readers have removed, and which files on disk hold steps.
-#include <cstdio>
 #include <cstring>
 
-#include "base/fault.hpp"
 #include "base/patterns.hpp"
 #include "board/past_names.hpp"
 #include "queue/parts.hpp"
@@ -85,9 +83,31 @@ void note_let_go(const Board& board, int index) {
         for (int r = 0; r < channel.readers; ++r) all |= board.had(slot, channel, r);
         if (all & kPast) continue;
         past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, all & kHad ? LetGo::read : LetGo::unread).text);
-        WILKINS_FAULT_POINT("clear.let-go");
     }
     source.replaced_steps += comes_again;
+}
+
+void note_given_up(const Board& board, const ChannelRecord& channel, const SlotRecord& slot) {
+    PortRecord& inport = board.port(channel.inport);
+    if (!in_order(inport)) past::add(board, inport.let_go, KeyOfStart(board, inport, slot.name, LetGo::unread).text);
+}
+
+void note_had_late(const Board& board, int index, const char* name) {
+    PortRecord& inport = board.port(index);
+    if (!past::remove(board, inport.let_go, KeyOfStart(board, inport, name, LetGo::unread).text)) return;
+    past::add(board, inport.let_go, KeyOfStart(board, inport, name, LetGo::read).text);
+    for (int link = 0; link < inport.links; ++link) {
+        ChannelRecord& channel = board.channel(board.link(inport, link));
+        const PortRecord& out = board.port(channel.outport);
+        bool from_here = false;
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            from_here = from_here || in_history(board, board.source(s), name, static_cast<int>(inport.components));
+        if (!from_here || channel.let_go == 0) continue;
+        --channel.let_go;
+        ++channel.read;
+        ++inport.steps;
+        return;
+    }
 }
 
 LetGo let_go_of(const Board& board, const PortRecord& inport, const char* name) {

@@ -159,6 +159,12 @@ bool exists(const Board& board, const SourceRecord& source, const char* name);
 // The slot's memory is about to be a later step's.
 void note_let_go(const Board& board, int slot);
 
+// No rank has had the step, and none is going to have it from memory: a circle of waits would have lasted for ever.
+void note_given_up(const Board& board, const ChannelRecord& channel, const SlotRecord& slot);
+
+// A rank has had the step all the same, from the disk.
+void note_had_late(const Board& board, int inport, const char* name);
+
 // In an in-port that is read in order, of which every step is kept: did that happen to the last step that was published up to then? `last`: the
 // last one of those that are there, or -1.
 bool is_last_gone(const Board& board, const PortRecord& inport, int last, uint64_t published);

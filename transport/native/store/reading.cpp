@@ -47,7 +47,7 @@ void explain_missing(const Process& p, const Match& match, const char* why) {
 
 const char* why_missing(const Board& board, const PortRecord& inport, const char* name, const queue::Found& found) {
     if (stands_in(inport) && !means(inport, name, "")) return "another name stands for the steps of the in-port";
-    if (queue::let_go_of(board, inport, name) != queue::LetGo::no)
+    if (queue::let_go_of(board, inport, name) == queue::LetGo::read)
         return "its task has read the step of this name, whose memory is that of a later one by now; to find more of them again, give the in-port a "
                "longer 'reorder'";
     if (found.passed) return "the step of this name was dropped or let go";
@@ -207,6 +207,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 break;
             }
             if (over && (stored = find_let_go(p, match, lock))) {
+                if (intent != Intent::look) queue::note_had_late(board, match.inport, match.name);
                 ++p.me().files;
                 board.head().moved_at = now_ns();
                 break;

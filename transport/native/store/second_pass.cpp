@@ -34,7 +34,7 @@ std::string others(const Process& p, const PortRecord& inport) {
 
 void hint_at_look_again(const Process& p, int index, const char* name) {
     PortRecord& inport = p.board.port(index);
-    if (queue::let_go_of(p.board, inport, name) == queue::LetGo::no) return;
+    if (queue::let_go_of(p.board, inport, name) != queue::LetGo::read) return;
     hint(p, inport, "looked for '" + std::string(name) + "', which its task has read, and was told that there is no such file, as for others");
 }
 

@@ -145,6 +145,7 @@ void let_go(const Board& board, const Loss& loss) {
         for (int r = 0; r < channel.readers; ++r)
             if (!queue::is_done(board, channel, s, r, slot)) board.had(slot, channel, r) = kLeft;
     } else {
+        queue::note_given_up(board, channel, slot);
         board.on(slot, channel.place) = 0;
     }
     WILKINS_FAULT_POINT("circle.let-go");
