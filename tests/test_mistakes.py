@@ -1,4 +1,4 @@
-"""Ten mistakes that users make: each is named, in the words that docs/guides/mistakes.md quotes."""
+"""Mistakes that users make: each is named, in the words that docs/guides/mistakes.md quotes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ for name in "ba":
 """
 SLEEPER = "import h5py, time\nh5py.File('out0.h5').close()\ntime.sleep(1000)\n"
 POLLS = "import os, time\nwhile not os.path.exists('oot0.h5'):\n    time.sleep(0.05)\n"
+TWICE = "import h5py\nfor part in 'ab':\n    h5py.File('out0.h5').close()\n"
+AGAIN = WRITE.replace("    with", "    for turn in 0, 1:\n      with")
 OUT, IN = '[{filename: "out*.h5"}]', '[{filename: "out*.h5"}]'
 
 
@@ -62,6 +64,8 @@ WORKFLOWS = {
     ),
     "a reader that polls for a misspelt name": pair(reader="./polls.py", inports=SLOW),
     "a producer that never writes": pair(writer="./never.py"),
+    "a file that is written once and opened twice": pair(reader="./twice.py", inports='[{filename: "out0.h5"}]'),
+    "a file that is written twice, of which the first version is read": pair(writer="./again.py"),
     "more ranks than cores": pair().replace("inports", "nprocs: 2, inports"),
 }
 COMMANDS = {
@@ -92,6 +96,7 @@ def test_the_page_has_them_all() -> None:
 )
 def test_a_mistake_is_named(tmp_path: Path, mistake: str) -> None:
     programs = {"write": WRITE.replace("SIZE", "4"), "large": WRITE.replace("SIZE", "1000000"), "read": READ}
+    programs |= {"twice": TWICE, "again": AGAIN.replace("SIZE", "4")}
     programs |= {"two": TWO_SERIES, "order": IN_OTHER_ORDER, "sleeper": SLEEPER, "polls": POLLS, "never": "pass\n"}
     for name, text in programs.items():
         write_program(tmp_path / f"{name}.py", text)

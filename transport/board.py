@@ -101,7 +101,7 @@ def _native() -> ctypes.CDLL:
             "wilkins_next_name": (number, [pointer, number, text]),
             "wilkins_port_steps": (ctypes.c_uint64, [pointer, number]),
             "wilkins_port_touched": (number, [pointer, number]),
-            "wilkins_task_saw_end": (number, [pointer, number]),
+            "wilkins_vain_open": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
             "wilkins_task_met_failure": (number, [pointer, number]),
             "wilkins_steps_opened": (ctypes.c_uint, [pointer, number]),
             "wilkins_read_as_listed": (number, [pointer, number]),
@@ -396,9 +396,10 @@ class Board:
         """Whether a program has opened or created a file of the port's."""
         return bool(self._ask(_native().wilkins_port_touched, port))
 
-    def saw_end(self, task: int) -> bool:
-        """Whether, since the task was last started, an open failed because no further step was to come."""
-        return bool(self._ask(_native().wilkins_task_saw_end, task))
+    def vain_open(self, task: int) -> dict[str, Any] | None:
+        """The last name that the task asked for in vain since it was last started, as in `report`."""
+        found: dict[str, Any] | None = json.loads(self._text(_native().wilkins_vain_open, task))
+        return found
 
     def met_failure(self, task: int) -> bool:
         """Whether a program of the task met an error that ends the run (see `failure`)."""
@@ -421,7 +422,13 @@ class Board:
     def report(self) -> dict[str, Any]:
         """Everything on the board, as plain data::
 
-        {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "saw_end", "met_failure",
+        {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "met_failure",
+                    "vain_open": {                               # the last open or look in vain; or null
+                        "port", "name",
+                        "sought": "next name|next step|only step|unequal|unread|gone|strange",   # see board/layout.hpp
+                        "steps", "opens",                        # of the name: read; opens of the last one
+                        "process",                               # that has asked: its number in the run
+                        "went_on": "no|read|wrote", "then": name},  # what the program opened afterwards
                     "waiting_s", "moving_s", "moved_bytes",      # summed over ranks
                     "waits": [{"rank", "pid", "for": "data|room|memory", "port", "name",
                                    "seconds",
@@ -434,7 +441,8 @@ class Board:
                                "seconds",                                # the first so long ago
                                "lists": bool}]}],                        # the last one lists the folder of these files
          "ports": [{"task", "direction", "pattern", "steps",     # in: steps read; out: steps published
-                    "bytes", "dropped", "reopened", "shared", "unseen", "touched": bool,
+                    "bytes", "names",                            # out: different names of these steps
+                    "dropped", "reopened", "shared", "unseen", "touched": bool,
                     "left", "brought",                           # of a relay: bytes of its steps that nobody read, and
                                                                  # messages for those that came when they were
                     "waits_first": bool, "waits_looks": bool,    # its first open, and looks, wait for a step
@@ -451,7 +459,7 @@ class Board:
          "channels": [{"outport", "inport", "queued",
                        "next": name,                             # of the first that is queued; none has had it
                        "waits": bool,                            # its producer waits when it is full
-                       "published", "read", "skipped", "dropped", "let_go",     # steps, see ChannelRecord
+                       "published", "read", "skipped", "dropped", "let_go", "newer",   # steps, see ChannelRecord
                        "held",                                   # steps that the reading task has open
                        "reached": [...]}],                       # by reading rank: steps passed, 0 if it read none
          "memory_bytes", "memory_peak_bytes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits import descriptors, ends, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections, threads
+from habits import descriptors, ends, exits, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections, threads
 from habits.rig import Habit
 
 FAMILIES = {
@@ -24,5 +24,6 @@ FAMILIES = {
     "lock": names.LOCKS,
     "gone": gone.HABITS,
     "life": lifetimes.HABITS,
+    "exit": exits.HABITS,
 }
 HABITS: dict[str, Habit] = {f"{family}-{habit.name}": habit for family, habits in FAMILIES.items() for habit in habits}

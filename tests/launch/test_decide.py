@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wilkins.launch.watch.decide import Exit, Facts, after_exit
+from wilkins.launch.watch.decide import Exit, Facts, VainOpen, after_exit, met_end
 
 CONSUMER = Facts(
     rerun="auto",
@@ -51,6 +51,31 @@ PRODUCER = replace(CONSUMER, in_ports=0, opened=0, read=0, at_end=True)
 )
 def test_verdict(code: int, facts: Facts, verdict: str) -> None:
     assert after_exit(Exit(code), facts) == verdict
+
+
+LOOP = VainOpen(port=0, name="plt3.h5", sought="next name", steps=0, opens=2, process=1, went_on="no", then="")
+
+
+@pytest.mark.parametrize(
+    ("vain", "before", "now", "met"),
+    [
+        pytest.param(None, 0, 3, False, id="asked for nothing in vain"),
+        pytest.param(LOOP, 0, 3, True, id="the next name"),
+        pytest.param(replace(LOOP, sought="next step", steps=2), 0, 2, True, id="the next step of a name"),
+        pytest.param(replace(LOOP, went_on="wrote"), 0, 3, False, id="wrote afterwards"),
+        pytest.param(replace(LOOP, went_on="read"), 0, 3, False, id="read on"),
+        pytest.param(replace(LOOP, sought="only step", steps=1), 0, 1, False, id="a second open of one step"),
+        pytest.param(replace(LOOP, sought="only step", steps=1), 1, 1, True, id="of a stream that was read before"),
+        pytest.param(replace(LOOP, sought="only step"), 2, 1, False, id="a name that never came"),
+        pytest.param(replace(LOOP, sought="unequal", steps=2), 0, 4, False, id="opened unequally often"),
+        pytest.param(replace(LOOP, sought="unread", steps=2), 0, 4, False, id="with others unread"),
+        pytest.param(replace(LOOP, sought="gone"), 0, 4, False, id="gone"),
+        pytest.param(replace(LOOP, sought="strange"), 0, 4, False, id="unlike all others"),
+        pytest.param(replace(LOOP, sought="strange"), 3, 0, True, id="nothing was left of a resumed run"),
+    ],
+)
+def test_the_end_of_a_stream(vain: VainOpen | None, before: int, now: int, met: bool) -> None:
+    assert met_end(vain, before=before, now=now) is met
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 _WIDTH = 80 - len("wilkins: ")
 _MOST_NAMED = 3
+_KEEPS = "\0"
 
 
 def listed(words: Iterable[str]) -> str:
@@ -23,13 +24,16 @@ def paragraphs(first: str, *others: str) -> str:
 
 
 def _lines(text: str, begin: str) -> list[str]:
+    import re
     import textwrap
 
-    return textwrap.wrap(
-        text,
+    lines = textwrap.wrap(
+        # A key is to be copied: it stays on one line.
+        re.sub(r"`[^`]{1,40}`", lambda found: found[0].replace(" ", _KEEPS), text),
         _WIDTH,
         initial_indent=begin,
         subsequent_indent=" " * (len(begin) or 2),
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace(_KEEPS, " ") for line in lines]

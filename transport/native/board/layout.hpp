@@ -96,7 +96,6 @@ struct TaskRecord {
     TaskState state;
     uint32_t starts;
     uint32_t one_step;  // started for one step: a fixed name means that step, however often it is opened
-    uint32_t saw_end;  // since its last start, an open failed because the stream had ended
     uint32_t met_failure;  // an error that no program can mend (see fail_run)
     int32_t awaits;  // no program runs before this in-port, counted from 1, offers a step; 0: none is awaited
     int64_t awaits_since;  // ns, monotonic
@@ -126,9 +125,38 @@ struct Vain {
     int64_t since;   // ns, monotonic
     int64_t last;
     int32_t port;    // of the last one
-    uint32_t ended;  // the last one found nothing because no step was to come
     uint32_t lists;  // it was a listing
     char name[kNameMax];
+};
+
+// What a name is of which no step comes, to the task that opens it or looks at it (see queue/vain_opens.hpp).
+enum class Sought : uint32_t {
+    nothing,    // none was asked for
+    next_name,  // a new one, which differs in numbers only from names that the task has read
+    next_step,  // one of which the task has read several steps, each opened equally often, and no other step is there
+    only_step,  // one of which the task has read one step or none
+    unequal,    // one of which the task has opened some steps oftener than others
+    unread,     // one of which the task has read several steps, while steps of other names are there that it has not read
+    gone,       // one whose step was published and is not there any more
+    strange,    // one unlike all that the task has read
+};
+
+// What a rank did after it had asked in vain.
+enum class WentOn : uint32_t { no, read, wrote };
+
+// The last open or look of a rank that failed since no step of the name will come.
+struct VainOpen {
+    std::atomic<Sought> sought;
+    std::atomic<WentOn> went_on;
+    int32_t port;
+    uint32_t steps;    // of the name that the task has read
+    uint32_t opens;    // of the last of these, with this one
+    uint32_t process;  // that has asked,
+    int32_t pid;       // its pid, and that of its parent
+    int32_t parent;
+    int64_t at;        // ns, monotonic
+    char name[kNameMax];
+    char then[240];    // the end of the name that it went on to
 };
 
 inline constexpr uint32_t kNobody = UINT32_MAX;  // is no process's number
@@ -170,6 +198,7 @@ struct RankRecord {
     std::atomic<int64_t> among_since;  // ns, monotonic
     uint32_t came[kCame];  // processes of the rank that have opened steps or looked at them, since its task's last start; 0: none
     Vain vain;
+    VainOpen vain_open;
     uint32_t more_members;  // than there is room for
     Member members[kMembers];
     uint32_t leaving;      // the process in which the rank's program is in MPI_Finalize; kNobody: no process of the rank is left; 0: neither
@@ -255,6 +284,8 @@ struct PortRecord {
     char stands[kNameMax];
     NameSet shapes;                   // in, unless fixed: names published for it, see shape_of
     NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
+    NameSet had;                      // in, unless read in order: names that the task has read (see queue/vain_opens.cpp)
+    uint32_t most_opens;              // in, unless read in order: of one step by one rank
     NameSet folders;                  // in: where its producers have begun files, each above the pattern's own folders
     NameSet made_folders;             // in: folders that their programs have made in this run: files may be begun there yet
     std::atomic<uint32_t> elsewhere;  // in: the log says of a name in another folder where its step is
@@ -310,6 +341,7 @@ struct PortRecord {
     uint32_t not_found_printed;     // those for which HDF5 printed an error
     char not_found_path[kNameMax];  // the path of the last of those, or of the last of all
     char not_found_in[kNameMax];    // in the file of this name
+    uint32_t told_newer;   // in: that its program has left a newer version of a name behind is in the log
     uint32_t again;        // in, in order: since the task's last start, its only step was opened again, and there was no other (see store/reading.cpp)
     std::atomic<uint32_t> unseen;    // out: files whose publish rule never came about: published without the flush, the write or the n-th close
     std::atomic<uint32_t> bell;  // futex: rung when something changes for those who wait here
@@ -348,6 +380,7 @@ struct ChannelRecord {
     uint64_t dropped;
     uint64_t skipped;  // steps that are not for this channel (`every`, `offset`)
     uint64_t let_go;   // steps given up that no rank has had, since a set of waits would have lasted for ever
+    uint64_t newer;    // steps that no rank has had, of names of which one has had an older step, where the channel keeps all
     uint32_t stretched;  // steps by which the queue has grown to break circles of waits
     int32_t had_place;   // of its first reader, among those of all channels of the out-port (see Had)
     uint64_t marks;    // offset of Mark[sources][readers]
@@ -413,6 +446,7 @@ struct SourceRecord {
     int32_t slots;
     uint64_t judged;     // files published so far, in this run, of which is known whether they rewrite a name
     uint64_t named;      // ... whose names are remembered
+    uint64_t different;  // ... names of these
     NameSet names;       // published
     NameSet files;       // on disk, that hold its steps (see queue/let_go.cpp)
     uint64_t replaced_steps;  // that could have been opened again, and whose memory a later one has by now
@@ -430,7 +464,7 @@ struct SourceRecord {
     std::atomic<uint64_t> asked;  // messages for those that have come afterwards
 };
 
-inline constexpr uint8_t kOn = 1, kCounted = 2;  // see SlotRecord::on
+inline constexpr uint8_t kOn = 1, kCounted = 2, kNewer = 4;  // see SlotRecord::on
 
 // Where a step that was made on another host was in the order of publication there.
 struct Origin {
@@ -502,7 +536,7 @@ struct SlotRecord {
     std::atomic<uint64_t> changes;       // grows with every write
     uint64_t snapshot_changes;           // what it was at the last snapshot
     std::atomic<uint64_t> flushed;       // one more than it was when HDF5 last flushed the whole file; 0: it never did
-    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, and kCounted if some rank has had it
+    uint64_t on;                         // offset of uint8_t[channels of the port]: kOn if the step goes to this channel, kCounted if some rank has had it, kNewer: see ChannelRecord::newer
     uint64_t had;                        // offset of uint8_t[readers of these channels]: of each a set of Had
     uint64_t opened_at;                  // grows with every open in the run: when a rank has opened it last
     Lent lent;

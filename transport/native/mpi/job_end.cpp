@@ -23,7 +23,7 @@ int job_rank = -1;
 // A program that fails without MPI_Finalize does not wait there: its process ends at once, and that tells enough. If it
 // failed because its stream had ended, the launcher judges, and the job goes on.
 int tell_launcher(int status, bool orderly) {
-    if (status != 0 && !orderly && !saw_end()) return status;
+    if (status != 0 && !orderly && !met_end()) return status;
     const int file = raw::open(ranks_file, O_WRONLY | O_CLOEXEC, 0);
     if (file < 0) return status;
     const unsigned char entry[2] = {kOver, static_cast<unsigned char>(status)};

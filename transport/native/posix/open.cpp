@@ -124,6 +124,11 @@ int lock_range(int fd, int command, const struct flock* range) {
     return libc::fcntl(fd, command, &some);
 }
 
+// What is no port's was opened.
+void note_opened(bool there, const char* path, int flags) {
+    if (there && (flags & O_ACCMODE) != O_RDONLY) note_written(path);
+}
+
 // Opening goes through symbolic links that are there; one that creates does so where they lead to.
 Linked opened(int dirfd, const char* path, int flags, const void* caller) {
     return {dirfd, path, !(flags & (O_CREAT | O_NOFOLLOW)), purpose_of(flags), caller};
@@ -167,6 +172,7 @@ int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* c
             if (fd < 0 && match.made) forget_made(whole);
             begin_anew(fd);
             adopt_duplicate(same, fd);
+            note_opened(fd >= 0, path, flags);
             return fd;
         });
     };
@@ -229,6 +235,7 @@ WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
             if (!stream && match.made) forget_made(path);
             if (stream) begin_anew(fileno(stream));
             if (same >= 0 && stream) adopt_duplicate(same, fileno(stream));
+            note_opened(stream != nullptr, path, stream_flags(mode));
             return stream;
         });
     };
@@ -253,7 +260,9 @@ WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stre
     }
     Match match;
     if (path && matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return reopen_stream(match, mode, stream);
-    return libc::freopen(path, mode, stream);
+    FILE* const reopened = libc::freopen(path, mode, stream);
+    if (path) note_opened(reopened != nullptr, path, stream_flags(mode));
+    return reopened;
 } WILKINS_OR(nullptr)
 WILKINS_ALIAS(freopen64, freopen);
 

@@ -18,6 +18,7 @@
 #include "queue/answers.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
+#include "queue/vain_opens.hpp"
 #include "store/inherited.hpp"
 #include "store/left_open.hpp"
 #include "store/parts.hpp"
@@ -147,12 +148,15 @@ WILKINS_API(int, wilkins_task_started(const Watched* board, int task, int inport
 // For how long nothing was published, opened or begun, in ns.
 WILKINS_API(int64_t, wilkins_still_ns(const Watched* board)) { return now_ns() - board->head().moved_at; } WILKINS_OR(0)
 
-// Is there a rank that has looked in vain since its last step, or a task that has used names that match no port?
+// Is there a rank that has looked in vain since its last step, or opened in vain what no loop asks for, or a task that has used names that match
+// no port?
 WILKINS_API(int, wilkins_asks_in_vain(const Watched* board)) {
     const Briefly lock(*board);
     if (!lock) return 1;
     for (int r = 0; r < board->head().ranks; ++r)
         if (const Vain& vain = board->rank(r).vain; vain.looks > 0 && vain.files == board->rank(r).files) return 1;
+    for (int r = 0; r < board->head().ranks; ++r)
+        if (const VainOpen& open = board->rank(r).vain_open; queue::may_go_on(open) && !queue::ends_loop(open)) return 1;
     for (int t = 0; t < board->head().tasks; ++t)
         for (int k = 0; k < kUnmatchedNames; ++k)
             if (board->unmatched_names(t)[k].whole.load(std::memory_order_acquire)) return 1;
@@ -272,10 +276,10 @@ WILKINS_API(int, wilkins_port_touched(const Watched* board, int port)) {
     return board->port(port).touched.load() != 0;
 } WILKINS_OR(0)
 
-WILKINS_API(int, wilkins_task_saw_end(const Watched* board, int task)) {
+WILKINS_API(size_t, wilkins_vain_open(const Watched* board, int task, char* text, size_t room)) {
     const Briefly lock(*board);
-    return lock && saw_end(*board, task);
-} WILKINS_OR(0)
+    return hand_out(lock ? vain_open(*board, task) : "null", text, room);
+} WILKINS_OR(kNoText)
 
 WILKINS_API(int, wilkins_task_met_failure(const Watched* board, int task)) {
     const Briefly lock(*board);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "board/ahead.hpp"
-#include "queue/answers.hpp"
 #include "queue/stand_in.hpp"
+#include "queue/vain_opens.hpp"
 #include "waiting/members.hpp"
 #include "waiting/stuck.hpp"
 #include "waiting/survey.hpp"
@@ -46,7 +46,8 @@ struct Unmatched {
 struct Task {
     TaskState state;
     uint32_t starts;
-    bool saw_end, met_failure;
+    bool met_failure;
+    std::string vain_open;
     uint64_t waiting, moving, moved;
     std::vector<Wait> waits;
     std::vector<Flush> flushes;
@@ -56,7 +57,7 @@ struct Task {
 };
 
 struct Port {
-    uint64_t steps, bytes, dropped, reopened, shared, unseen, left, brought;
+    uint64_t steps, bytes, names, dropped, reopened, shared, unseen, left, brought;
     bool touched;
     StandIn stand_in;
     std::string stands;
@@ -71,7 +72,7 @@ struct Port {
 };
 
 struct Channel {
-    uint64_t queued, published, read, skipped, dropped, let_go, held;
+    uint64_t queued, published, read, skipped, dropped, let_go, newer, held;
     std::vector<uint64_t> reached;
     std::string next;
 };
@@ -90,7 +91,7 @@ bool waits_now(const RankRecord& rank) {
 
 Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     const TaskRecord& record = board.task(index);
-    Task task = {record.state, record.starts, saw_end(board, index), record.met_failure != 0, 0, 0, 0, {}, {}, {}, {}, {}};
+    Task task = {record.state, record.starts, record.met_failure != 0, vain_open(board, index), 0, 0, 0, {}, {}, {}, {}, {}};
     for (int k = 0; k < kUnmatchedNames; ++k)
         if (const UnmatchedName& place = board.unmatched_names(index)[k]; place.whole.load(std::memory_order_acquire)) task.unmatched_names.push_back({place.name, place.uses});
     for (int r = record.first_rank; r < record.first_rank + record.nprocs; ++r) {
@@ -130,13 +131,14 @@ Facts take_facts(const Board& board) {
     for (int t = 0; t < head.tasks; ++t) facts.tasks.push_back(task_facts(board, survey, t, now));
     for (int p = 0; p < head.ports; ++p) {
         const PortRecord& port = board.port(p);
-        uint64_t dropped = 0, left = 0, brought = 0;
+        uint64_t dropped = 0, names = 0, left = 0, brought = 0;
         for (int k = 0; k < port.links; ++k) dropped += board.channel(board.link(port, k)).dropped;
         for (int s = port.first_source; port.direction == Direction::out && s < port.first_source + port.sources; ++s) {
+            names += board.source(s).different;
             left += board.source(s).left.load();
             brought += board.source(s).asked.load();
         }
-        facts.ports.push_back({port.steps, port.bytes, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
+        facts.ports.push_back({port.steps, port.bytes, names, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
                                port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in,
                                port.not_found, port.not_found_printed, port.not_found_path, port.not_found_in});
         facts.ports.back().shown_a_part = port.listed_to > 0 && !port.listed_whole;
@@ -144,7 +146,7 @@ Facts take_facts(const Board& board) {
     for (int c = 0; c < head.channels; ++c) {
         const ChannelRecord& channel = board.channel(c);
         Channel found = {survey.queued(c),  channel.published, channel.read,   channel.skipped,
-                         channel.dropped, channel.let_go,    survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers)), survey.next(c)};
+                         channel.dropped, channel.let_go,    channel.newer,     survey.held(c), std::vector<uint64_t>(static_cast<size_t>(channel.readers)), survey.next(c)};
         for (int s = 0; s < board.port(channel.outport).sources; ++s)
             for (int r = 0; r < channel.readers; ++r) {
                 uint64_t& most = found.reached[static_cast<size_t>(r)];
@@ -227,8 +229,8 @@ void append(const Board& board, std::string& out, const TaskRecord& record, cons
     out += std::string(",\"state\":\"") + states[static_cast<int>(task.state)] + "\"";
     field(out, "nprocs", static_cast<uint64_t>(record.nprocs));
     field(out, "starts", static_cast<uint64_t>(task.starts));
-    field(out, "saw_end", task.saw_end);
     field(out, "met_failure", task.met_failure);
+    out += ",\"vain_open\":" + task.vain_open;
     field(out, "moved_bytes", task.moved);
     seconds(out, "waiting_s", task.waiting);
     seconds(out, "moving_s", task.moving);
@@ -264,6 +266,7 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     field(out, "task", static_cast<uint64_t>(record.task));
     field(out, "steps", port.steps);
     field(out, "bytes", port.bytes);
+    field(out, "names", port.names);
     field(out, "dropped", port.dropped);
     field(out, "reopened", port.reopened);
     field(out, "shared", port.shared);
@@ -304,6 +307,7 @@ void append(std::string& out, const ChannelRecord& record, const Channel& channe
     field(out, "skipped", channel.skipped);
     field(out, "dropped", channel.dropped);
     field(out, "let_go", channel.let_go);
+    field(out, "newer", channel.newer);
     field(out, "waits", record.when_full == WhenFull::block);
     field(out, "held", channel.held);
     out += ",\"reached\":[";
@@ -331,6 +335,24 @@ void append_json(std::string& out, const char* text) {
         }
     }
     out += '"';
+}
+
+std::string vain_open(const Board& board, int task) {
+    static const char* const kinds[] = {"nothing", "next name", "next step", "only step", "unequal", "unread", "gone", "strange"};
+    static const char* const ways[] = {"no", "read", "wrote"};
+    const VainOpen* const open = queue::last_vain_open(board, task);
+    if (!open) return "null";
+    std::string out = std::string("{\"sought\":\"") + kinds[static_cast<int>(open->sought.load())] + "\",\"went_on\":\"" +
+                      ways[static_cast<int>(open->went_on.load())] + "\"";
+    field(out, "port", static_cast<uint64_t>(open->port));
+    field(out, "steps", uint64_t{open->steps});
+    field(out, "opens", uint64_t{open->opens});
+    field(out, "process", uint64_t{open->process});
+    out += ",\"name\":";
+    append_json(out, open->name);
+    out += ",\"then\":";
+    append_json(out, open->then);
+    return out + "}";
 }
 
 std::string report(const Board& board, Board::Lock& lock) {

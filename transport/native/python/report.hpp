@@ -11,6 +11,9 @@ namespace wilkins {
 // which others wait for; the lock is released before the text is made.
 std::string report(const Board& board, Board::Lock& lock);
 
+// What the task has asked for in vain last, as JSON; "null": nothing. Call with the lock held.
+std::string vain_open(const Board& board, int task);
+
 // Adds a text as a string of JSON.
 void append_json(std::string& out, const char* text);
 

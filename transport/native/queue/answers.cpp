@@ -94,7 +94,7 @@ void forget_had(const Board& board, int inport, int reader, const char* name) {
     looked.had_name = 0;
 }
 
-void note_vain(const Board& board, int inport, int reader, const char* name, bool ended) {
+void note_vain(const Board& board, int inport, int reader, const char* name) {
     RankRecord& rank = board.rank(board.task(board.port(inport).task).first_rank + reader);
     Vain& vain = rank.vain;
     const int64_t now = now_ns();
@@ -106,7 +106,6 @@ void note_vain(const Board& board, int inport, int reader, const char* name, boo
     ++vain.looks;
     vain.last = now;
     vain.port = inport;
-    vain.ended = ended;
     vain.lists = 0;
     strncpy(vain.name, name, sizeof(vain.name) - 1);
 }
@@ -119,28 +118,19 @@ bool note_listed(const Board& board, int inport, int reader, uint64_t last) {
         vain.looks = 0;
         return false;
     }
-    note_vain(board, inport, reader, port.pattern, false);
+    note_vain(board, inport, reader, port.pattern);
     vain.lists = 1;
     return lists_in_vain(board.rank(board.task(port.task).first_rank + reader));
 }
 
 bool lists_in_vain(const RankRecord& rank) { return rank.vain.lists && rank.vain.looks >= kAgain && rank.vain.files == rank.files; }
 
-bool saw_end(const Board& board, int index) {
-    const TaskRecord& task = board.task(index);
-    bool seen = task.saw_end != 0;
-    for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
-        const RankRecord& rank = board.rank(r);
-        seen = seen || (rank.vain.looks > 0 && rank.vain.ended && rank.vain.files == rank.files);
-    }
-    return seen;
-}
-
 void forget_looks(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         RankRecord& rank = board.rank(r);
         rank.vain.looks = rank.vain.shown = 0;
+        rank.vain_open.sought = Sought::nothing;
         for (uint32_t& process : rank.came) process = 0;
     }
     for (int p = board.task(index).first_port; p < board.task(index).last_port; ++p) {

@@ -40,8 +40,8 @@ void note_came(const Board& board, int rank_index);
 void note_had(const Board& board, int inport, int reader, int slot, const char* name);
 void forget_had(const Board& board, int inport, int reader, const char* name);
 
-// The rank was told that the name is not there; `ended`: nor will it be.
-void note_vain(const Board& board, int inport, int reader, const char* name, bool ended);
+// The rank was told that the name is not there.
+void note_vain(const Board& board, int inport, int reader, const char* name);
 
 // A listing has shown the rank steps of the in-port, the last of which was published as this one; 0: none. Returns whether it lists
 // again and again, is shown nothing new and reads nothing.
@@ -49,10 +49,6 @@ bool note_listed(const Board& board, int inport, int reader, uint64_t last);
 
 // Has the rank done nothing else of late?
 bool lists_in_vain(const RankRecord& rank);
-
-// Has the task, since its last start, asked for a step when no further one was to come? A look of which the rank made nothing more than to go
-// on with other steps does not count.
-bool saw_end(const Board& board, int task);
 
 // A program of the task starts, which has asked nothing yet.
 void forget_looks(const Board& board, int task);

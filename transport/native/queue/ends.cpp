@@ -90,7 +90,6 @@ void task_started(const Board& board, int index, bool one_step) {
     WILKINS_FAULT_POINT("start.running");
     board.head().moved_at = now_ns();
     ++task.starts;
-    task.saw_end = 0;
     task.awaits = 0;
     task.one_step = one_step;
     forget_looks(board, index);

@@ -78,6 +78,7 @@ bool remove_unfinished(const Board& board, const PortRecord& port, const char* n
 // The channel does without the step, which has another name now and is published anew.
 void take_back(const Board& board, const SlotRecord& slot, ChannelRecord& channel) {
     uint8_t& on = board.on(slot, channel.place);
+    set_newer(channel, on, false);
     if (slot.state == SlotState::published && on == kOn) --channel.published;
     on = 0;
 }

@@ -169,6 +169,18 @@ inline bool is_for(const Board& board, const ChannelRecord& channel, int source_
     return pattern_match(inport.pattern, static_cast<int>(inport.components), name);
 }
 
+// Does the channel's task get every step, under the name that its producer gives it?
+inline bool gives_all(const Board& board, const ChannelRecord& channel) {
+    return channel.every == 1 && channel.when_full == WhenFull::block && !in_order(board.port(channel.inport));
+}
+
+// The step has a newer version of a name that the channel's task has read (see ChannelRecord::newer), or is that no more.
+inline void set_newer(ChannelRecord& channel, uint8_t& on, bool newer) {
+    if (((on & kNewer) != 0) == newer) return;
+    on = newer ? on | kNewer : on & ~kNewer;
+    channel.newer += newer ? 1 : -1;
+}
+
 inline int bound(const Board& board, const ChannelRecord& channel) {
     return static_cast<int>(channel.queue + channel.stretched + board.port(channel.inport).ahead);
 }

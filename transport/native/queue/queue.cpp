@@ -12,6 +12,7 @@
 #include "board/trace.hpp"
 #include "queue/parts.hpp"
 #include "queue/resting.hpp"
+#include "queue/vain_opens.hpp"
 
 namespace wilkins::queue {
 
@@ -223,13 +224,17 @@ void drop_surplus(const Board& board, ChannelRecord& channel, int s, const Sourc
 }
 
 // Counts a step for the channels that it was offered to (see offered).
-void count_published(const Board& board, const PortRecord& port, int s, uint64_t sequence) {
+void count_published(const Board& board, const PortRecord& port, int s, const SlotRecord& slot) {
+    const bool rewrites = board.source(port.first_source + s).rewrites;
     for (int k = 0; k < port.links; ++k) {
         ChannelRecord& channel = board.channel(board.link(port, k));
-        const bool matches = board.offered(channel, s) >> 32 == ((sequence + 1) & UINT32_MAX);
-        if (!matches || sequence < board.first(channel, s)) continue;
+        const bool matches = board.offered(channel, s) >> 32 == ((slot.sequence + 1) & UINT32_MAX);
+        if (!matches || slot.sequence < board.first(channel, s)) continue;
         ++channel.published;
         if (!keeps(channel, offered(board, channel, s))) ++channel.skipped;
+        if (!rewrites || !gives_all(board, channel) || !has_had_name(board, board.port(channel.inport), slot.name)) continue;
+        if (uint8_t& on = board.on(slot, channel.place); on & kOn) set_newer(channel, on, true);
+        else ++channel.newer;  // its task has ended
     }
 }
 
@@ -254,8 +259,10 @@ void settle(const Board& board, int index) {
     const uint64_t place = slot.sequence - source.first_sequence;
     const char* const name = last_components(slot.name, static_cast<int>(port.components));
     if (source.judged <= place) {
-        if (takes_snapshots(port.habits) || past::knows(board, source.names, name)) source.rewrites = 1;
+        const bool known = past::knows(board, source.names, name);
+        if (takes_snapshots(port.habits) || known) source.rewrites = 1;
         else if (source.judged > 0) source.renames = 1;
+        source.different += !known;
         WILKINS_FAULT_POINT("publish.judged");
         source.judged = place + 1;
     }
@@ -271,7 +278,7 @@ void settle(const Board& board, int index) {
     ++port.steps;
     port.bytes += slot.size.load();
     note_size(board, source, slot.size.load());
-    count_published(board, port, s, slot.sequence);
+    count_published(board, port, s, slot);
     trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),
                 static_cast<int64_t>(slot.size.load()));
     source.next_sequence = slot.sequence + 1;

@@ -94,6 +94,10 @@ bool comes_late(const Board& board, int inport, int reader, const Found& found);
 // Rank `reader` opens what `find` returned. In order, it is past all earlier steps; by name, past those that another rank has had.
 void take(const Board& board, int inport, int reader, const Found& found);
 
+// The rank has opened a step: one that was published before it, that no rank has had, and of whose name one has had an older one; -1: there
+// is none. Where the channel keeps all steps.
+int newer_behind(const Board& board, int inport, int slot);
+
 // Rank `reader` opens the step that another rank of its task has chosen.
 void follow_lead(const Board& board, int inport, int reader, int slot);
 

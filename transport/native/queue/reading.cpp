@@ -9,6 +9,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/resting.hpp"
+#include "queue/vain_opens.hpp"
 
 namespace wilkins::queue {
 
@@ -328,8 +329,8 @@ Found find(const Board& board, int inport, int reader, const char* name) {
 namespace {
 
 // Counts one more open of the step that the mark's rank has opened last.
-void count_open(const Board& board, const PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
-    ++mark.opens;
+void count_open(const Board& board, PortRecord& inport, const ChannelRecord& channel, Mark& mark) {
+    inport.most_opens = std::max(inport.most_opens, ++mark.opens);
     const bool first = mark.opened == 1 && inport.habits.opens_per_step == 1;  // nothing has told yet whether several libraries read each
     const bool again = first || !in_order(inport) || for_one_step(board, inport);
     mark.keep = mark.opens < inport.habits.opens_per_step ? kHalfOpened : again ? kOpensAgain : kOpened;
@@ -339,12 +340,47 @@ void count_open(const Board& board, const PortRecord& inport, const ChannelRecor
 // Some rank has had the step.
 void count_had(const Board& board, ChannelRecord& channel, const SlotRecord& slot) {
     uint8_t& on = board.on(slot, channel.place);
+    set_newer(channel, on, false);
     if (on & kCounted) return;
     on |= kCounted;
     ++channel.read;
 }
 
+// Later steps of the name of one that the task has read are newer versions of it.
+void mark_newer(const Board& board, ChannelRecord& channel, const SourceRecord& source, const SlotRecord& had) {
+    if (!source.rewrites || !gives_all(board, channel)) return;
+    each_slot(board, source, [&](int, const SlotRecord& slot) {
+        if (!on_channel(board, slot, channel) || slot.published_stamp < had.published_stamp || &slot == &had) return;
+        uint8_t& on = board.on(slot, channel.place);
+        if (!(on & kCounted) && means(board.port(channel.inport), had.name, slot.name)) set_newer(channel, on, true);
+    });
+}
+
+// The task has the step, which is not read in order.
+void note_had(const Board& board, int index, const Found& found) {
+    const SlotRecord& slot = board.slot(found.slot);
+    note_had_name(board, index, slot.name, false);
+    mark_newer(board, board.channel(board.link(board.port(index), found.link)), board.source(slot.source), slot);
+}
+
 }  // namespace
+
+int newer_behind(const Board& board, int index, int slot_index) {
+    const PortRecord& inport = board.port(index);
+    const SlotRecord& had = board.slot(slot_index);
+    int found = -1;
+    for (int link = 0; link < inport.links; ++link) {
+        const ChannelRecord& channel = board.channel(board.link(inport, link));
+        if (channel.newer == 0) continue;
+        const PortRecord& out = board.port(channel.outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            each_slot(board, board.source(s), [&](int k, const SlotRecord& slot) {
+                const bool newer = on_channel(board, slot, channel) && (board.on(slot, channel.place) & kNewer);
+                if (newer && slot.published_stamp < had.published_stamp) found = k;
+            });
+    }
+    return found;
+}
 
 void take(const Board& board, int index, int reader, const Found& found) {
     PortRecord& inport = board.port(index);
@@ -356,8 +392,11 @@ void take(const Board& board, int index, int reader, const Found& found) {
     slot.opened_at = mark.opened_at = ++board.head().opens;
     board.head().moved_at = now_ns();
     if (!found.unread) {
+        const bool half = mark.keep == kHalfOpened;
+        if (!in_order(inport) && !half) note_had_name(board, index, slot.name, true);
         if (in_order(inport) || mark.last == slot.sequence + 1) {
-            if (mark.keep == kHalfOpened) count_open(board, inport, channel, mark);
+            if (half) count_open(board, inport, channel, mark);
+            else inport.most_opens = std::max(inport.most_opens, ++mark.opens);
             return;
         }
         mark.last = slot.sequence + 1;
@@ -388,6 +427,7 @@ void take(const Board& board, int index, int reader, const Found& found) {
     board.had(slot, channel, reader) = kHad;
     mark.next = std::max(mark.next, slot.sequence + 1);
     mark.last = slot.sequence + 1;
+    if (!in_order(inport) && !counted) note_had(board, index, found);
     WILKINS_FAULT_POINT("take.marked");
     // Last: a step that the rank is past in the log, but not by its mark, would be in the queue for ever.
     if (in_order(inport)) board.position(inport, reader) = found.position + 1;
@@ -421,7 +461,7 @@ bool comes_late(const Board& board, int index, int reader, const Found& found) {
 }
 
 void follow_lead(const Board& board, int index, int reader, int slot_index) {
-    const PortRecord& inport = board.port(index);
+    PortRecord& inport = board.port(index);
     const SlotRecord& slot = board.slot(slot_index);
     const SourceRecord& source = board.source(slot.source);
     const int s = place_in_port(board, source);

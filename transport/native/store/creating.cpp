@@ -178,6 +178,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         WILKINS_FAULT_POINT("create.slot-taken");
         note_begun();
         ++p.me().files;
+        note_went_on(p, WentOn::wrote, match.name);
         board.head().moved_at = now_ns();
         SlotRecord& slot = board.slot(index);
         slot.writer = p.rank_index;

@@ -142,7 +142,7 @@ bool await_folder(const char* name) {
         Board::Lock lock(p.board);
         if (awaits_folders(p, inport, Purpose::look)) {
             there = await(p, inport, clean, lock);
-            if (!there) note_vain(p.board, inport, p.context.rank, clean, false);
+            if (!there) note_vain(p.board, inport, p.context.rank, clean);
         }
     }
     errno = saved;

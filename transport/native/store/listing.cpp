@@ -448,7 +448,7 @@ News list_unread(const Listed& listed, bool in_vain) {
     news.bell = p.board.bell(news.inport);
     if (!in_vain) return news;
     if (queue::can_produce(p.board, news.inport)) note_listing(p, news.inport, found.empty() ? 0 : found.back().place);
-    else note_vain(p.board, news.inport, p.context.rank, p.board.port(news.inport).pattern, true);
+    else note_vain(p.board, news.inport, p.context.rank, p.board.port(news.inport).pattern);
     return news;
 }
 

@@ -11,6 +11,7 @@
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
+#include "queue/vain_opens.hpp"
 #include "store/disk.hpp"
 #include "store/far_file.hpp"
 #include "store/first_opens.hpp"
@@ -74,7 +75,7 @@ private:
     bool closes_circle(Wait& wait, Board::Lock& lock);
     bool may_move_unseen() const;
     uint64_t movement() const;
-    int missing(Board::Lock& lock, bool ended, Sight* sight) const;
+    int missing(Board::Lock& lock, bool never, Sight* sight) const;
 
     Process& p_;
     const Board& board_;
@@ -200,15 +201,16 @@ bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
     return true;
 }
 
-// No step in memory is the answer.
-int Question::missing(Board::Lock& lock, bool ended, Sight* sight) const {
+// No step in memory is the answer; `never`: nor will one be.
+int Question::missing(Board::Lock& lock, bool never, Sight* sight) const {
     if (const std::optional<Stored> stored = find_let_go(p_, match_, lock)) {
         const OnDisk& file = stored->file;
         *sight = {{file.size, disk::identity_of(file), file.modified_ns}, -1, stored};
         return 0;
     }
     hint_at_look_again(p_, match_.inport, match_.name);
-    note_vain(board_, match_.inport, p_.context.rank, match_.name, ended && inport_.habits.looks != Looks::now);
+    note_vain(board_, match_.inport, p_.context.rank, match_.name);
+    if (never) queue::note_vain_open(board_, match_.inport, p_.context.rank, match_.name, asker());
     return ENOENT;
 }
 
@@ -227,7 +229,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
     for (;;) {
         const bool ended = !queue::can_produce(board_, match_.inport);
         if (const SharedAnswer::Known known = shared.known(); known.given) {
-            if (known.slot < 0) return missing(lock, ended, sight);
+            if (known.slot < 0) return missing(lock, ended && inport_.habits.looks != Looks::now, sight);
             *sight = sight_of(board_, known.slot);
             return 0;
         }
@@ -247,7 +249,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
         }
         if (over) {
             shared.give(0);
-            return missing(lock, ended && !found.passed && !never, sight);
+            return missing(lock, (ended && inport_.habits.looks != Looks::now) || found.passed || never, sight);
         }
         if (const int error = wait.nap(lock, static_cast<int>(pause))) return error;
     }

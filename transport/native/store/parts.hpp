@@ -1,6 +1,7 @@
 // What the files of the step store (store/store.hpp) share.
 #pragma once
 
+#include "queue/vain_opens.hpp"
 #include "store/step_file.hpp"
 
 namespace wilkins {
@@ -52,6 +53,12 @@ Held holds_for_others(const char* folder, bool deep);
 
 // Does the program, for what it says a name, wait until a producer has begun files in its folder? Call with the lock held.
 bool awaits_folders(const Process& p, int inport, Purpose purpose);
+
+// This process, to say who has asked for a step in vain.
+queue::Asker asker();
+
+// It goes on, if it has: with a step, or with a file that it writes. Call with the lock held.
+void note_went_on(const Process& p, WentOn how, const char* to);
 
 // A rank beyond the port's readers has no mark to move.
 bool may_read(const Board& board, int inport, int rank);

@@ -14,6 +14,7 @@
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/stand_in.hpp"
+#include "queue/vain_opens.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
 #include "store/let_go.hpp"
@@ -78,6 +79,18 @@ void hint_at_opens(const Process& p, const char* name) {
                  "same file several times, give the in-port '%s' 'opens_per_step:' with a number as high",
                  p.task_name(), p.told_rank(), port.pattern, name, port.pattern);
     }
+}
+
+// The rank has got a step, and has left a newer version of a name behind that it has read.
+void hint_at_newer(const Process& p, int inport, int index) {
+    PortRecord& port = p.board.port(inport);
+    const int left = port.told_newer ? -1 : queue::newer_behind(p.board, inport, index);
+    if (left < 0) return;
+    port.told_newer = 1;
+    const SlotRecord& newer = p.board.slot(left);
+    log_line("hint: task '%s' rank %d went on to '%s', and has not read the newer '%s', which was published after it had read that name; if each "
+             "file is whole only when it was written n times, give the out-port '%s' 'publish: n', or 'publish: next' if it is reopened for that",
+             p.task_name(), p.told_rank(), p.board.slot(index).name, newer.name, p.board.port(p.board.source(newer.source).port).pattern);
 }
 
 }  // namespace
@@ -194,11 +207,13 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 WILKINS_FAULT_POINT("open.held");
                 if (intent != Intent::look) {
                     if (!found.unread) hint_at_open_again(p, match.inport, board.slot(found.slot).opened_at);
+                    else note_went_on(p, WentOn::read, match.name);
                     queue::take(board, match.inport, p.context.rank, found);
                     ++p.me().files;
                     const Look next = {board.slot(found.slot).size.load(), board.slot(found.slot).stamp, board.slot(found.slot).published_ns};
                     hint_at_looks(p, match.inport, match.name, &next);
                     hint_at_opens(p, match.name);
+                    if (found.unread) hint_at_newer(p, match.inport, found.slot);
                     note_had(board, match.inport, p.context.rank, found.slot, match.name);
                     queue::opened_in_part(board, match.inport, ranks);
                 }
@@ -217,7 +232,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 return nullptr;
             }
             if (over) {
-                if (!found.passed) board.task(p.context.task).saw_end = 1;
+                queue::note_vain_open(board, match.inport, p.context.rank, match.name, asker());
                 PortRecord& inport = board.port(match.inport);
                 hint_at_looks(p, match.inport, match.name, nullptr);
                 inport.again = in_order(inport) && inport.steps == 1;

@@ -145,8 +145,11 @@ bool could_hold_steps(const char* folder);
 // that will share a step being created (1: this rank alone); only the lead calls this, the others attach.
 StepFile* open_step(const Match& match, Intent intent, int communicator_size, int* error);
 
-// Has an open of this task failed, since its program was started, because the stream had ended?
-bool saw_end();
+// The program has opened a file of the disk for writing: if it fails, that is not since its input has ended.
+void note_written(const char* name);
+
+// Has this task's program, in what it asked for last, met the end of a stream as a loop does?
+bool met_end();
 
 // The program is in MPI_Finalize from now on, or not any more.
 void leave_mpi(bool leaves);

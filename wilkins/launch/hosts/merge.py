@@ -207,7 +207,7 @@ def _sum(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What one host reads of all that write."""
     one = dict(pieces[0])
     for other in pieces[1:]:
-        for key in ("queued", "published", "read", "held", *_SUMMED):
+        for key in ("queued", "published", "read", "newer", "held", *_SUMMED):
             one[key] += other[key]
         one["waits"] = one["waits"] or other["waits"]
         one["reached"] = [*one["reached"], *other["reached"]]
@@ -215,7 +215,7 @@ def _sum(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 _NO_CHANNEL = {
-    **dict.fromkeys(("queued", "published", "read", "held", *_SUMMED), 0),
+    **dict.fromkeys(("queued", "published", "read", "newer", "held", *_SUMMED), 0),
     "waits": True,
     "reached": [],
     "next": "",
@@ -225,11 +225,24 @@ _NO_CHANNEL = {
 def _no_task(name: str, nprocs: int) -> dict[str, Any]:
     """Of a task whose host has told nothing."""
     nothing = dict.fromkeys(("waits", "polls", "among", "flushes", "unmatched_names"), ())
-    return {"name": name, "nprocs": nprocs, "waiting_s": 0.0, "moving_s": 0.0, "state": "ended", **nothing}
+    idle = {"waiting_s": 0.0, "moving_s": 0.0, "state": "ended", "vain_open": None}
+    return {"name": name, "nprocs": nprocs, **idle, **nothing}
 
 
 def _no_port(port: PortPlan) -> dict[str, Any]:
-    counts = ["steps", "bytes", "dropped", "reopened", "shared", "unseen", "touched", "in_vain", "again", "only_looks"]
+    counts = [
+        "steps",
+        "bytes",
+        "names",
+        "dropped",
+        "reopened",
+        "shared",
+        "unseen",
+        "touched",
+        "in_vain",
+        "again",
+        "only_looks",
+    ]
     counts += ["not_found", "not_found_printed"]
     words = dict.fromkeys(("stand_in", "stands", "asked", "begun_in", "not_found_path", "not_found_in"), "")
     waits = {"waits_first": False, "waits_looks": False}

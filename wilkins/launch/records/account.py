@@ -12,6 +12,7 @@ from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.records.tracednames import Ends, Trace, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.namesakes import as_next, pattern_of
+from wilkins.launch.watch.vain import publish_remedy
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
@@ -75,6 +76,8 @@ class Reader:
     """Names of in-ports of its task that were opened again when their only step was read, and had no other."""
     missed: str = ""
     """The last name that its task opened in vain, since the step was given up."""
+    complete_files: str = ""
+    """What makes each file of its producers one step, if they write it several times."""
 
     @property
     def published(self) -> int:
@@ -89,6 +92,11 @@ class Reader:
             for account, channel, _ in self.channels
             if channel["every"] == 1 and channel["waits"]
         )
+
+    @property
+    def newer(self) -> int:
+        """Steps that it did not read, of names of which it had read an older one."""
+        return sum(channel["newer"] for _, channel, _ in self.channels)
 
     @property
     def let_go(self) -> int:
@@ -155,6 +163,7 @@ class Account:
                     any(self._leads(port.task, rows[number][1].task) for number in numbers),
                     [name for one in seen for name in one.written.all],
                     [one.called for place, one in inports if one.task == port.task and report["ports"][place]["again"]],
+                    complete_files=publish_remedy(report, [rows[number][0]["outport"] for number in numbers]),
                 )
             )
         return readers
@@ -194,6 +203,10 @@ class Account:
     def loses(self, outcomes: Sequence[str]) -> bool:
         """Whether a task that ended well did not read steps that its policy gives it, and does not say so."""
         return bool(self._lossy(outcomes))
+
+    def outdated(self, outcomes: Sequence[str]) -> bool:
+        """Whether a task that ended well read files of which newer versions were there, and does not say so."""
+        return any(reader.newer and not reader.task.enough for reader in self._lossy(outcomes))
 
     def _lossy(self, outcomes: Sequence[str]) -> list[Reader]:
         return [
@@ -286,12 +299,27 @@ def _message(reader: Reader) -> Message:
     if reader.unmatched:
         return _message_of_unmatched(reader)
     lost, published = reader.lost, reader.published
+    if reader.newer and not reader.task.enough:
+        return _message_of_outdated(reader)
     what = "read none" if lost == published else f"did not read {lost}"
     names = _named(reader)
     return (
         f"{what} of the {count_of(published, 'step')} of {pattern!r} that {reader.producers} published for it"
         + (f": {names}" if names else ""),
         *_remedies(reader),
+    )
+
+
+def _message_of_outdated(reader: Reader) -> Message:
+    """It read files of which its producers published newer versions, and did not read these."""
+    name, names = reader.task.name, _named(reader)
+    return (
+        f"read older versions: it left {count_of(reader.newer, 'newer version')} of files of {reader.port.pattern!r} "
+        f"unread that {reader.producers} published when it had read them before"
+        + (f" (not read: {names})" if names else ""),
+        f"if a file is whole only when it was written several times, {reader.complete_files}",
+        f"if {name} needs each version, let it open a name as often as it is published",
+        f"if the versions that {name} read are right, give the task `enough: true`",
     )
 
 

@@ -23,6 +23,7 @@ from wilkins.terminal.wording import listed, paragraphs
 from wilkins.transport.board import Board, BoardHeldError
 
 _UNREAD = "steps were not read, and --strict makes that a failure"
+_OUTDATED = "newer versions of files that had been read were left unread"
 _RELISTED = "{} listed a folder before all its files were there, and --strict makes that a failure"
 
 
@@ -90,8 +91,10 @@ def tell_end(
     account = Account(plan, report, [end.starts for end in ends], traces or [Trace(records.trace)])
     unread = account.told(outcomes, stopped=stop is not None, gone=gone_names(records.layer_log))
     relisted = [task.name for task, end in zip(plan.tasks, ends, strict=True) if end.relisted]
-    failure = _UNREAD if account.loses(outcomes) else _RELISTED.format(listed(relisted)) if relisted else ""
-    fails = strict and code == 0 and bool(failure)
+    outdated = stop is None and account.outdated(outcomes)
+    unseen = _UNREAD if account.loses(outcomes) else _RELISTED.format(listed(relisted)) if relisted else ""
+    failure = _OUTDATED if outdated else unseen
+    fails = code == 0 and (outdated or (strict and bool(failure)))
     tasks = summary.task_summaries(report, ends)
     records.write_json(
         "summary.json",

@@ -37,6 +37,45 @@ class Exit:
         return f"killed by {name}" if self.code < 0 else f"exit code {self.code} ({name})"
 
 
+Sought = Literal["next name", "next step", "only step", "unequal", "unread", "gone", "strange"]
+"""What a name, of which no step came, was to the task that asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VainOpen:
+    """The last open, or look, of a program that failed since no step of the name was to come."""
+
+    port: int
+    """The in-port on the board."""
+    name: str
+    sought: Sought
+    steps: int
+    """Of this name that the task has read."""
+    opens: int
+    """Of the last of these, with this one."""
+    process: int
+    """That has asked: its number in the run."""
+    went_on: Literal["no", "read", "wrote"]
+    """Afterwards the program read another step, or opened a file for writing,"""
+    then: str
+    """of this name."""
+
+
+def met_end(vain: VainOpen | None, *, before: int, now: int) -> bool:
+    """Whether a program that fails after an open in vain has met the end of its stream, as a loop does.
+
+    Args:
+        before: steps that the task read in the run that this one goes on with,
+        now: and in this one.
+    """
+    if vain is None or vain.went_on != "no":
+        return False
+    if vain.sought == "only step":
+        return vain.steps > 0 and before + vain.steps > 1
+    # Of the names that it read in the run before, this one knows nothing.
+    return vain.sought in ("next name", "next step") or (vain.sought == "strange" and before > 0 and not now)
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known about a task when its program has just ended."""
@@ -55,7 +94,7 @@ class Facts:
     """Since this start, its programs read nothing that listings of folders had not shown before (``some``), or were
     shown all steps that will ever be (``all``)."""
     at_end: bool
-    """Since this start, an open failed because the stream had ended."""
+    """What it asked for in vain last, since this start, is how a loop over a stream ends (`met_end`)."""
     met_failure: bool
     """It met an error that no program can mend, such as a disk that was full when its file was to be stored."""
     untouched: tuple[str, ...]

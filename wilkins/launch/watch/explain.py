@@ -17,6 +17,7 @@ from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.watch.namesakes import as_next, nearest, some_of
 from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.unmatched import did_you_mean
+from wilkins.launch.watch.vain import in_vain
 from wilkins.plan.program import inspect
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.wording import paragraphs
@@ -31,7 +32,7 @@ def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     once = again and not run.failures and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
-    return paragraphs(said, *_not_there(run, report), *_listed_a_part(run, report)) if report else said
+    return paragraphs(said, *_not_there(run, report), *in_vain(run.plan, report), *_listed_a_part(run, report)) if report else said
 
 
 def retried(run: TaskRun, report: dict[str, Any] | None = None) -> str:
@@ -61,7 +62,7 @@ def _not_there(run: TaskRun, report: dict[str, Any]) -> Iterator[str]:
         if channel[what]
     }
     for place, port in enumerate(report["ports"]):
-        ended = port["task"] == index and port["in_vain"] and report["tasks"][index]["saw_end"]
+        ended = port["task"] == index and port["in_vain"] and report["tasks"][index]["vain_open"]
         if ended and not port["steps"] and place not in gone and (meant := did_you_mean(report, index, port["asked"])):
             yield f"it asked for {port['asked']!r}, and nobody has written a file of that name{where}: {meant}"
 

@@ -67,6 +67,20 @@ def work_of(pids: Sequence[int], looks: Mapping[int | str, int], now: float, mov
     return Work(now, cpu / _TICKS, written, looks, moved)
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Processes of a task that ask in vain, one after the other."""
+
+    since: float
+    """Monotonic, in seconds."""
+    process: int
+    """The newest of them."""
+    changes: int
+    """Looks at the run since then at which that was a newer one."""
+    moved: object
+    """What must not change meanwhile."""
+
+
 class Polls:
     """Follows, from report to report, the programs of a run that look for files and find none."""
 
@@ -86,6 +100,7 @@ class Polls:
         self._patience = {task: max(seconds) for task, seconds in inports.items()}
         self._writers = {port.task for port in plan.ports if port.direction == "out"}
         self._began: dict[int, Work] = {}
+        self._asking: dict[int, Asking] = {}
         self._unmatched = UnmatchedNames(plan)
         self.told_s = max(_LEAST_S, min(self._patience.values(), default=float("inf")))
         """Seconds between the looks at the run that tell of them in time,"""
@@ -111,6 +126,7 @@ class Polls:
     def forget(self) -> None:
         """No task asks for anything in vain now."""
         self._began.clear()
+        self._asking.clear()
 
     def only_polls(
         self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]], now: float
@@ -139,6 +155,26 @@ class Polls:
         if not began.only_looks(here):
             return None
         return "ended while polling" if moved is None else "untouched"
+
+    def starts_in_vain(self, report: dict[str, Any], index: int, now: float) -> str | None:
+        """The name that ever new processes of a task ask for in vain, while it reads nothing: one of a pool that starts
+        another worker for each that fails. None if it is not to be ended."""
+        task = report["tasks"][index]
+        vain = task["vain_open"]
+        if vain is None or vain["went_on"] != "no" or index not in self._patience or index in self._spared:
+            self._asking.pop(index, None)
+            return None
+        if vain["sought"] in ("next name", "next step") or task["nprocs"] > 1:
+            return None
+        moved = [port["steps"] for port in report["ports"] if port["task"] == index]
+        before = self._asking.get(index)
+        if before is None or before.moved != moved or before.process > vain["process"]:
+            self._asking[index] = Asking(now, vain["process"], 0, moved)
+            return None
+        changes = before.changes + (vain["process"] > before.process)
+        self._asking[index] = Asking(before.since, vain["process"], changes, moved)
+        lasts = now - before.since >= self._patience[index]
+        return str(vain["name"]) if lasts and changes >= AGAIN else None
 
     def _looks(
         self, report: dict[str, Any], index: int, family: Callable[[], Sequence[int]]

@@ -20,7 +20,7 @@ from wilkins.launch.programs.leftovers import Segments
 from wilkins.launch.programs.output import Stream, Terminal
 from wilkins.launch.programs.ranks import Ranks
 from wilkins.launch.watch import further
-from wilkins.launch.watch.decide import Verdict
+from wilkins.launch.watch.decide import Final, Verdict
 from wilkins.launch.watch.others import Others
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
@@ -577,8 +577,18 @@ class Supervisor:
             pid = run.program.pid
             if end := polls.only_polls(report, run.plan.index, partial(process.family, pid), now):
                 self._tell_hints(report)
-                process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
-                run.polls_in_vain = end
+                self._end_program(run, pid, end)
+            elif name := polls.starts_in_vain(report, run.plan.index, now):
+                if not run.polls_in_vain:
+                    self._terminal.say(
+                        f"{run.name}: one new process after another asks for {name!r} in vain; it is ended"
+                    )
+                self._end_program(run, pid, "failed")
+
+    def _end_program(self, run: TaskRun, pid: int, end: Final) -> None:
+        """End a program that asks for what will not come: its task's end."""
+        process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
+        run.polls_in_vain = end
 
     def _tell_hints(self, report: dict[str, Any]) -> None:
         for hint in self._hints(report) if self._hints else ():

@@ -1,0 +1,37 @@
+// What a rank has asked for in vain: tells a program that ends with its stream from one that fails. Call everything here with the board's
+// lock held.
+#pragma once
+
+#include "board/board.hpp"
+
+namespace wilkins::queue {
+
+// The task gets a step of this name. `again`: which the rank has had, and opens once more, though each step is opened often enough.
+void note_had_name(const Board& board, int inport, const char* name, bool again);
+
+// Has the task read a step of this name?
+bool has_had_name(const Board& board, const PortRecord& inport, const char* name);
+
+// The process that asks.
+struct Asker {
+    int32_t pid, parent;
+    int64_t began;  // ns, monotonic
+};
+
+// A process of the rank has opened the name, or looked at it, and no step of it will come.
+void note_vain_open(const Board& board, int inport, int reader, const char* name, const Asker& by);
+
+// Has a rank asked in vain, and done nothing since that speaks against its end?
+inline bool may_go_on(const VainOpen& open) { return open.sought != Sought::nothing && open.went_on == WentOn::no; }
+
+// The process goes on after it, or another one of its rank, had asked in vain: with a step, or with a file that it opens for writing.
+void note_went_on(const Board& board, int rank_index, const Asker& by, WentOn how, const char* to);
+
+// What the task has asked for in vain last, since its last start; or what speaks against taking a failure for the end of its stream: a rank
+// that met that and went on to write. nullptr: it has asked for nothing.
+const VainOpen* last_vain_open(const Board& board, int task);
+
+// Would a loop over a stream end so?
+bool ends_loop(const VainOpen& open);
+
+}  // namespace wilkins::queue
