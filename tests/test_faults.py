@@ -180,7 +180,6 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "close.peer": (TOGETHER,),
     "close.reader": (LOOK,),
     "complete": (SIM,),
-    "copy": (Scene("look", reads="update"),),
     "create": (SIM,),
     "disk": (FILE, BOTH),
     "disk.file-linked": (FILE,),
@@ -206,6 +205,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "names.table": (CROWD,),
     "open": (LOOK,),
     "open.mapped": (LOOK, Scene("look", outport=TIGHT.outport)),
+    "own": (),  # who changes what it reads gets there (tests/test_annotations.py)
     "publish": (SIM,),
     "publish.dropped": (SLOW_LOOK,),
     "publish.offered": (Scene("sim", inport="filename: out.h5, flow: {every: 2, queue: 1}", every=2),),

@@ -453,6 +453,7 @@ class Board:
                     "only_looks": bool, "asked": name,           # all of these were looks; the last one's, or
                                                                  # that of an open that `first` has answered
                     "begun_in": folder,                          # out: where its files have come to be last
+                    "lost_changes",                              # steps that its programs changed and nobody can see
                     "not_found", "not_found_printed",            # objects of its steps that were not there, and those
                                                                  # for which HDF5 printed an error
                     "not_found_path", "not_found_in"}],          # the last of these, in the file of this name

@@ -112,7 +112,8 @@ def _add_run(child: argparse.ArgumentParser) -> None:
         "--strict",
         action="store_true",
         help="exit with 1 if a task has not read every step that its policy gives it, and does not say "
-        "`enough: true`, or was started again for files that came after it had listed the folder",
+        "`enough: true`, was started again for files that came after it had listed the folder, or has changed steps "
+        "where nobody can see it",
     )
 
 

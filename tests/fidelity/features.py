@@ -75,7 +75,7 @@ INSIDE = (
 )
 WRITTEN_WHILE_READ = (
     "With HDF5 linked statically inside, a consumer that reads a step and opens it for writing at the same time is not "
-    "refused, as HDF5 does with a file: it gets a copy of its own, as every consumer that opens a step for writing."
+    "refused, as HDF5 does with a file: what it changes is a file of its own, as of every consumer."
 )
 
 NOTES = {("c-static", "swmr"): INSIDE, ("c-hidden", "swmr"): INSIDE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits import descriptors, ends, exits, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections, threads
+from habits import annotated, descriptors, ends, exits, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections, threads
 from habits.rig import Habit
 
 FAMILIES = {
@@ -25,5 +25,6 @@ FAMILIES = {
     "gone": gone.HABITS,
     "life": lifetimes.HABITS,
     "exit": exits.HABITS,
+    "annotate": annotated.HABITS,
 }
 HABITS: dict[str, Habit] = {f"{family}-{habit.name}": habit for family, habits in FAMILIES.items() for habit in habits}

@@ -99,6 +99,8 @@ class Habit:
     """Does the consumer never end on files, where a name is read for ever?"""
     each: bool = False
     """Does the user start the consumer for each file? (Its ``args`` hold ``{filename}``.)"""
+    changes: bool = False
+    """Does the consumer first change every file, which so is its own, and then treat it as such?"""
     unordered: bool = False
     """Are the lines in no order, because several processes print them?"""
     expected: tuple[str, ...] | None = None
@@ -392,7 +394,8 @@ def disk_differs(habit: Habit, alone: Ran, ran: Ran, mode: str) -> list[str]:
     """How what lies on disk differs from what should be there.
 
     With the steps in memory, files of before stay as they are. With the steps also on disk they stay as the producer
-    wrote them, whatever the consumer does to them; with the steps only there, they are what both alone have left.
+    wrote them, whatever the consumer removes or renames; with the steps only there, they are what both alone have left.
+    What the consumer has written into a step is on disk in every mode.
     """
     wanted = dict(alone.disk) if mode == "file" else kept_from_consumer(habit, alone, mode)
     parts = []
@@ -405,13 +408,25 @@ def disk_differs(habit: Habit, alone: Ran, ran: Ran, mode: str) -> list[str]:
 
 def kept_from_consumer(habit: Habit, alone: Ran, mode: str) -> dict[str, str]:
     """What lies on disk if the consumer cannot change the steps there."""
+    if habit.changes:
+        return dict(alone.disk)
     wanted = {name: what for name, what in alone.disk.items() if not (habit.is_step(name) and name in alone.wrote)}
     if mode == "memory":
         files = {name.rstrip("/"): content(cksum(lines.encode())) for name, lines in habit.before.items()}
         wanted |= {name: what for name, what in files.items() if habit.is_step(name)}
     else:
         wanted |= {name: what for name, what in alone.wrote.items() if habit.is_step(name)}
-    return wanted
+    return wanted | {name: alone.disk[name] for name in changed_by_consumer(habit, alone)}
+
+
+def changed_by_consumer(habit: Habit, alone: Ran) -> list[str]:
+    """Steps of wildcard names that the consumer has changed: they are files of its own."""
+    wildcards = any(letter in pattern for pattern in habit.patterns for letter in "*?[")
+    return [
+        name
+        for name, what in alone.wrote.items()
+        if wildcards and habit.is_step(name) and alone.disk.get(name, what) != what
+    ]
 
 
 def short(items: Sequence[str], most: int = 6) -> str:

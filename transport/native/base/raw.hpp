@@ -28,6 +28,7 @@ inline int rename_if_new(const char* from, const char* to) {
 inline int ftruncate(int fd, off_t size) { return static_cast<int>(syscall(SYS_ftruncate, fd, size)); }
 inline ssize_t read(int fd, void* bytes, size_t count) { return syscall(SYS_read, fd, bytes, count); }
 inline ssize_t pread(int fd, void* bytes, size_t count, off_t offset) { return syscall(SYS_pread64, fd, bytes, count, offset); }
+inline ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) { return syscall(SYS_pwrite64, fd, bytes, count, offset); }
 inline ssize_t write(int fd, const void* bytes, size_t count) { return syscall(SYS_write, fd, bytes, count); }
 inline int fstat(int fd, struct stat* st) {
 #ifdef SYS_fstat
@@ -64,6 +65,11 @@ inline struct flock byte_of(off_t place) {
 inline int lock_byte(int fd, off_t place) {
     const struct flock byte = byte_of(place);
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLK, &byte));
+}
+// The same, and sleeps until it is free.
+inline int await_byte(int fd, off_t place) {
+    const struct flock byte = byte_of(place);
+    return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &byte));
 }
 // The same, of a file that it only reads; others may, too.
 inline int share_byte(int fd, off_t place) {

@@ -330,6 +330,7 @@ struct PortRecord {
     NameSet let_go;        // in, unless fixed: names whose steps its task could have opened again, and whose memory a later one has by now
     NameSet removed;       // in: names that its task has removed
     uint64_t first_gone;   // in, in order: published_stamp of the first step whose memory a later one has, of those before all that are there; 0: none
+    std::atomic<uint32_t> lost_changes;  // in: steps that its programs changed where nobody could see it
     std::atomic<uint32_t> told_replaced;  // in: that its program asks for steps again that are replaced is in the log
     std::atomic<uint32_t> reopened;  // out: published files that their program reopened to add to them
     std::atomic<uint32_t> by_turns;  // in: its program shares the steps among processes of a rank, and knows which has which

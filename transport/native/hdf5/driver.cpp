@@ -160,7 +160,7 @@ StepFile* open_matching(const Match& match, unsigned flags, const Hdf5* library,
         if (StepFile* same = open_for_reading(match)) return same;
         if (match.outport >= 0) return open_step(match, Intent::update, 1, error);
         StepFile* const stored = open_to_read(match, library, within, error);
-        return stored ? private_copy(stored, error) : nullptr;
+        return stored ? to_draft(stored, match, error) : nullptr;
     }
     if (flags & kTruncate) {
         StepFile* const begun = posix::take_lead(match);
@@ -282,11 +282,20 @@ herr_t free_info(void* info) {
 
 int three_way(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
+// Is it a file of the disk? Which one?
+bool is_file(const Opened* opened, uint64_t* device, uint64_t* inode) {
+    *device = opened->device;
+    *inode = opened->inode;
+    return !opened->step || (opened->step->state->draft && opened->step->state->draft->is_file(device, inode));
+}
+
 int driver_compare(const Opened* a, const Opened* b) {
-    if ((a->step != nullptr) != (b->step != nullptr)) return a->step ? 1 : -1;
-    if (a->step) return three_way(a->step->identity(), b->step->identity());
-    const int devices = three_way(a->device, b->device);
-    return devices ? devices : three_way(a->inode, b->inode);
+    uint64_t devices[2], inodes[2];
+    const bool one = is_file(a, &devices[0], &inodes[0]), other = is_file(b, &devices[1], &inodes[1]);
+    if (one != other) return one ? -1 : 1;
+    if (!one) return three_way(a->step->identity(), b->step->identity());
+    const int order = three_way(devices[0], devices[1]);
+    return order ? order : three_way(inodes[0], inodes[1]);
 }
 
 herr_t driver_query(const Opened*, unsigned long* flags) {

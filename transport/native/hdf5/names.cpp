@@ -9,6 +9,7 @@
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
 #include "store/led_step.hpp"
+#include "store/step_file.hpp"
 #include "store/store.hpp"
 
 namespace {
@@ -44,6 +45,18 @@ Purpose purpose_of(Asking asking, unsigned flags) {
     return flags & kReadWrite ? Purpose::update : Purpose::read;
 }
 
+template <class F>
+auto call_with_driver(Hdf5& lib, unsigned flags, hid_t fapl, Asking asking, F call) -> decltype(call(fapl)) {
+    const hid_t list = with_driver(lib, fapl);
+    if (list < 0) return call(fapl);
+    const auto result = [&] {
+        Call under_way(lib, asking, flags);
+        return call(list);
+    }();
+    close_after(lib, list, result < 0);
+    return result;
+}
+
 // Runs `call`, on a name of a port, with an access list that leads to the arena, or with the program's own.
 template <class F>
 auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking, const void* caller, F call) -> decltype(call(fapl)) {
@@ -73,13 +86,7 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
             return -1;
         }
     }
-    const hid_t list = with_driver(*lib, fapl);
-    if (list < 0) return call(fapl);
-    const auto result = [&] {
-        Call under_way(*lib, asking, flags);
-        return call(list);
-    }();
-    close_after(*lib, list, result < 0);
+    const auto result = call_with_driver(*lib, flags, fapl, asking, call);
     if (opens && result >= 0) actions::told(actions::Event::after_open, match.name);
     return result;
 }
@@ -99,6 +106,9 @@ auto redirect(const char* name, unsigned flags, hid_t fapl, Asking asking, const
         return result;
     }
     errno = before;
+    // What is open as a draft, and a file of the task's own by now, is one file for HDF5, however often it is opened.
+    Hdf5* const draws = has_draft(name) ? hdf5_of(caller) : nullptr;
+    if (draws && !parallel(*draws, fapl)) return call_with_driver(*draws, flags, fapl, asking, call);
     const posix::Hdf5Opens under_way(asking == Asking::opening && !(flags & kReadWrite));
     const auto result = call(fapl);
     if (match.made && (result < 0 || !disk::exists(match.name))) forget_made(match.name);

@@ -15,6 +15,7 @@
 #include "store/actions.hpp"
 #include "store/first_opens.hpp"
 #include "store/left_open.hpp"
+#include "store/parts.hpp"
 #include "store/snapshot.hpp"
 #include "store/step_file.hpp"
 
@@ -154,7 +155,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
         if (ranks > 1 && match.outport < 0 && intent_of(amode) == Intent::update) {
             error = ENOTSUP;
             log_line("error: MPI-IO: %d ranks open \"%s\" together for writing, but their task only reads it; open it "
-                     "read-only, or let each rank open it by itself (MPI_COMM_SELF) for a copy of its own",
+                     "read-only, or let one rank change it by itself (MPI_COMM_SELF)",
                      ranks, match.name);
         } else {
             if (match.outport >= 0) file->step_ = find_open(match, true);
@@ -169,6 +170,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
                 error = EEXIST;
             } else if (file->step_ == nullptr) {
                 file->step_ = open_step(match, intent_of(amode), here, &error);
+                if (file->step_ != nullptr && file->step_->state->role == Role::draft) file->step_ = to_draft_in_memory(file->step_, &error);
             }
         }
         opened.error = file->step_ != nullptr ? 0 : std::max(error, 1);

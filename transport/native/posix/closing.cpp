@@ -37,6 +37,7 @@ int OpenStep::finish_written(int fd) {
     if (file_->joint) return finish_joined(fd);
     const bool by_kernel = file_->takes_all || was_written_past(fd);
     int error = note_changed(fd);
+    if (is_draft()) return finish_draft(fd);
     if (file_->references > 1) pass_lead();
     const bool unchanged = pending_ == Pending::update && !(by_kernel && is_shared(fd));
     if (unchanged || step_.load()->state->role == Role::own_copy || file_->references > 1) {
@@ -73,6 +74,15 @@ int OpenStep::finish_written(int fd) {
     }
     if (reading >= 0) libc::close(reading);
     if (looked_) close_step(looked_);
+    return error;
+}
+
+// What has no descriptor of the kernel's was written by our calls, and the draft knows what.
+int OpenStep::finish_draft(int fd) {
+    StepFile* const step = step_;
+    const int error = step->state->failed;
+    if (ordinary_) step->state->draft->end(is_shared(fd), fd);
+    close_step(step);
     return error;
 }
 

@@ -92,7 +92,7 @@ int open_file_of_others(const StepFile* step, int flags, KernelFile** file) {
 // the step holds nothing yet.
 int open_kernel_file(const StepFile* step, bool is_new, int flags, KernelFile** file) {
     std::lock_guard<std::mutex> lock(leaving);
-    for (int other = 0; entries > 0 && other <= highest; ++other) {
+    for (int other = 0; entries > 0 && step->state->role != Role::draft && other <= highest; ++other) {
         OpenStep* const open = find(other);
         if (!open || !open->same_step(step) || (open->waits() && step->state->role == Role::lead)) continue;
         const int append = open->takes_all() ? O_APPEND : 0;
@@ -154,7 +154,7 @@ int open_match(const Match& match, int flags, Opener by) {
     int fd = -1;
     KernelFile* kernel_file = nullptr;
     const bool joins = !error && file->state->joined;
-    const bool is_new = !error && !joins && plan.pending != OpenStep::Pending::update && file->eof() == 0;
+    const bool is_new = !error && !joins && plan.pending != OpenStep::Pending::update && file->state->role != Role::draft && file->eof() == 0;
     if (!error && writable) fd = open_kernel_file(file, is_new, flags, &kernel_file);
     else if (!error && joins) fd = open_file_of_others(file, flags, &kernel_file);
     if (!error && !writable && fd < 0) fd = open_view(file, O_RDONLY | (flags & O_CLOEXEC));

@@ -76,6 +76,9 @@ public:
     // is closed, or left to those who still have it open. Returns 0 or an errno.
     int finish(int fd);
 
+    // Is it a file of the disk, with which the layer has nothing more to do?
+    bool is_ordinary() const { return ordinary_; }
+
     // Another program is about to take this process, with the descriptor; or could not take it.
     void leave_to_next(int fd);
     void take_back();
@@ -92,6 +95,7 @@ public:
     bool mine() const;
     // Of the process that forked this one: is it a step of which that has let go?
     bool is_published_without_fork() const;
+    bool is_draft() const;
     bool same_step(const StepFile* step) const;
     bool takes_all() const { return file_->takes_all; }
     bool waits() const { return pending_ == Pending::update; }
@@ -125,6 +129,8 @@ private:
     bool leads() const;
     bool give_to_arena();
     int finish_joined(int fd);
+    int turn_to_own(int fd);
+    int finish_draft(int fd);
     int merge(int fd, uint64_t written);
     int store(int fd);
     int finish_written(int fd);
@@ -149,6 +155,7 @@ private:
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
     bool left_ = false;   // to the program that is about to take the process
+    std::atomic<bool> ordinary_{false};  // it is a file of the disk, with which the layer has nothing more to do
     std::mutex changing_;
 };
 

@@ -36,7 +36,7 @@ void OpenStep::hand_to_child(int fd) {
     if (!writable_) return viewers::note_sent(fd, -1);
     if (file_->joint && pending_ == Pending::update) return;  // of a file that is whole since, or that others write
     int error = 0;
-    if (pending_ != Pending::update) {
+    if (pending_ != Pending::update || match_.outport < 0) {  // a file that a reader has not changed is gone again at its close
         error = hand_over(fd) == 0 ? 0 : errno;
     } else if (!native(fd)) {
         // That others may write to it makes a file no new step yet. The kernel's time of the last write will tell.
@@ -55,6 +55,7 @@ void OpenStep::leave_to_next(int fd) {
     hand_to_child(fd);
     if (writable_ && !(libc::fcntl(fd, F_GETFD) & FD_CLOEXEC)) start_update();
     const StepFile* step = step_;
+    if (ordinary_ && !(libc::fcntl(fd, F_GETFD) & FD_CLOEXEC)) step->state->draft->leave();
     if (!writable_ || pending_ == Pending::update || step->state->role != Role::lead || left_) return;
     const int error = inherited::leave(step, fd);
     left_ = !error;

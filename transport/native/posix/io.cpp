@@ -290,7 +290,7 @@ WILKINS_ALIAS(lseek64, lseek);
 // The times of a step cannot be set. Of a file that the kernel holds, they say whether it was written.
 WILKINS_INTERPOSE(int, futimens, int fd, const struct timespec* times) {
     const OpenStep* step = find(fd);
-    return step && step->writable() ? 0 : libc::futimens(fd, times);
+    return step && step->writable() && !step->is_ordinary() ? 0 : libc::futimens(fd, times);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {

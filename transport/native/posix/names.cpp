@@ -84,7 +84,7 @@ int look_on_disk(const Linked& name, Call call) {
 int fstat_any(int fd, struct stat* st) {
     const int result = libc::fstat(fd, st);
     OpenStep* step = result == 0 ? find(fd) : nullptr;
-    if (step) {
+    if (step && !step->is_ordinary()) {
         const off_t size = st->st_size;
         const bool native = step->native(fd);
         step->describe(st);

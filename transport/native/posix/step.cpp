@@ -60,7 +60,9 @@ bool OpenStep::is_published_without_fork() const {
     return writable_ && state->slot >= 0 && !state->mine() && !is_writing(process().board.slot(state->slot), state->identity);
 }
 
-bool OpenStep::same_step(const StepFile* step) const { return may_write() && step_.load()->identity() == step->identity(); }
+bool OpenStep::is_draft() const { return step_.load()->state->role == Role::draft; }
+
+bool OpenStep::same_step(const StepFile* step) const { return may_write() && !is_draft() && step_.load()->identity() == step->identity(); }
 
 KernelFile* OpenStep::share_file() {
     ++file_->references;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/raw.hpp"
+#include "store/draft.hpp"
 #include "store/inherited.hpp"
 #include "store/left_open.hpp"
 #include "store/viewers.hpp"
@@ -46,6 +47,7 @@ __attribute__((destructor)) void finish_all() try {
         forget_range(0, kMostDescriptors);
     }
     inherited::settle_own(false);
+    settle_drafts();
 } WILKINS_OR()
 
 // Handlers of quick_exit run in reverse order, and the C library ends the process by itself after them.
@@ -141,6 +143,7 @@ void take_back_all() {
 }
 
 void note_unmapped() {
+    settle_drafts();
     if (has_left) inherited::settle_own(false);
 }
 

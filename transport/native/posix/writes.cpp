@@ -22,6 +22,7 @@ constexpr size_t kWorthCopying = 4096;  // of less at once, some must have come 
 
 // What the arena holds goes to the kernel's file, which is empty or holds what is known to be in the arena, too.
 int OpenStep::take_over(int fd) {
+    if (is_draft()) return turn_to_own(fd);
     StepFile* step = step_;
     const uint64_t size = step->eof();
     if (size > 0) {
@@ -63,6 +64,30 @@ bool OpenStep::give_to_arena() {
     if (!slot.shared) return true;
     slot.in_kernel = file_->named;
     return false;
+}
+
+// What the task only reads is its own file from now on, which all descriptors of the description lead to.
+int OpenStep::turn_to_own(int fd) {
+    const int own = step_.load()->state->draft->take_descriptor();
+    if (own < 0) return errno;
+    struct stat st;
+    const int flags = (!writable_ ? O_RDONLY : readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC;
+    const int same = raw::fstat(own, &st) == 0 ? reopen_anew(own, flags) : -1;
+    int error = same < 0 ? errno : 0;
+    raw::close(own);
+    if (error) return error;
+    libc::lseek(same, libc::lseek(fd, 0, SEEK_CUR), SEEK_SET);
+    for (int k = 0; k <= highest; ++k) {
+        if (find(k) != this) continue;
+        const int closes = libc::fcntl(k, F_GETFD);
+        if (libc::dup3(same, k, closes > 0 && (closes & FD_CLOEXEC) ? O_CLOEXEC : 0) < 0) error = errno;
+    }
+    libc::close(same);
+    file_->inode = st.st_ino;
+    file_->takes_all = true;
+    file_->handed = true;
+    ordinary_ = true;
+    return error;
 }
 
 void OpenStep::speed_up(int fd, size_t count) {
@@ -187,8 +212,10 @@ int OpenStep::merge(int fd, uint64_t written) {
             unsigned char page[kPage];
             const uint64_t count = std::min({kPage, hole - place, written - place});
             if (libc::pread(reading, page, count, static_cast<off_t>(place)) != static_cast<ssize_t>(count)) error = EIO;
-            if (!error) error = step->prepare_write(place, count, false);
-            if (!error) unknown += lay_over(step->data() + place, page, place, count, in_order, file_->recent);
+            unsigned char known[kPage];
+            if (!error) step->read(place, known, count);
+            if (!error) unknown += lay_over(known, page, place, count, in_order, file_->recent);
+            if (!error) error = step->write(place, known, count);
             place += count;
         }
         at = libc::lseek(reading, static_cast<off_t>(hole), SEEK_DATA);

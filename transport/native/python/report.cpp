@@ -66,6 +66,7 @@ struct Port {
     bool only_looks;
     std::string asked;
     std::string begun_in;
+    uint64_t lost_changes;
     uint64_t not_found, not_found_printed;
     std::string not_found_path, not_found_in;
     bool shown_a_part = false;  // in: since its task's last start, a listing has shown some of its steps, and none has waited for all
@@ -140,7 +141,7 @@ Facts take_facts(const Board& board) {
         }
         facts.ports.push_back({port.steps, port.bytes, names, dropped, port.reopened, port.shared, port.unseen, left, brought, port.touched != 0, port.stand_in, port.stands, port.in_vain,
                                port.again != 0, port.only_looks != 0, port.vain_name, port.begun_in,
-                               port.not_found, port.not_found_printed, port.not_found_path, port.not_found_in});
+                               port.lost_changes, port.not_found, port.not_found_printed, port.not_found_path, port.not_found_in});
         facts.ports.back().shown_a_part = port.listed_to > 0 && !port.listed_whole;
     }
     for (int c = 0; c < head.channels; ++c) {
@@ -287,6 +288,7 @@ void append(std::string& out, const PortRecord& record, const Port& port) {
     append_json(out, port.asked.c_str());
     out += ",\"begun_in\":";
     append_json(out, port.begun_in.c_str());
+    field(out, "lost_changes", port.lost_changes);
     field(out, "not_found", port.not_found);
     field(out, "not_found_printed", port.not_found_printed);
     out += ",\"not_found_path\":";

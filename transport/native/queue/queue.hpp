@@ -140,6 +140,9 @@ void leave(const Board& board, int inport, int reader);
 // The rank turns to the next step. What it has opened is kept like any other step that it might open again by name.
 void turn(const Board& board, int inport, int reader);
 
+// No rank of the in-port's task opens the step by its name any more, whether it has had it or not: the name means another file.
+void pass_by(const Board& board, int inport, int slot);
+
 // Can another step still be published for this in-port?
 bool can_produce(const Board& board, int inport);
 

@@ -246,6 +246,17 @@ int bring_home(const StepFile& file) {
     return error ? error : closed;
 }
 
+// What was changed of what the task only reads is kept.
+void end_draft(const Process& p, const StepFile& file) {
+    Draft& draft = *file.state->draft;
+    const int error = file.state->role == Role::own_copy ? draft.replace(file.state->mapping.bytes, file.state->size) : 0;
+    draft.end(false);
+    if (!error) return;
+    Board::Lock lock(p.board);
+    fail_run(p, "task '%s' rank %d: what it has changed of '%s' could not be stored on the disk: %s", p.task_name(), p.told_rank(), file.state->name,
+             strerror(error));
+}
+
 }  // namespace
 
 void close_step(StepFile* file) {
@@ -275,6 +286,8 @@ void close_step(StepFile* file) {
                 if (mine) note_resting(p.board.slot(state->slot));
                 if (exiting) close_in_order(p.board, false);
             }
+        } else if (state->draft) {
+            end_draft(p, *file);
         } else if (state->role == Role::far || state->home) {
             if (const int error = state->home ? bring_home(*file) : state->far->close())
                 log_line("error: task '%s' rank %d: what it wrote of '%s' did not all get to the host of the file: %s", p.task_name(),

@@ -239,6 +239,33 @@ int settle(const Board& board, int slot, const unsigned char* image, uint64_t si
                               : link_file(board, slot, hidden.text, whole.text, announce);
 }
 
+int make_own(const Board& board, const char* name, int (*fill)(void* what, int fd), void* what, int* fd) {
+    Path whole, hidden, link;
+    if (const int error = locate(name, &whole)) return error;
+    if (const int error = obstacle(whole.text)) return error;
+    // A number that no slot has, and no other process.
+    const int number = board.head().slots + static_cast<int>(board.self());
+    if (!link_path(board, number, 'f', &link)) return ENAMETOOLONG;
+    raw::unlink(link.text);
+    if (symlink(whole.text, link.text) != 0) return errno;
+    if (!names_of(board, number, &whole, &hidden)) return ENAMETOOLONG;
+    WILKINS_FAULT_POINT("own.noted");
+    raw::unlink(hidden.text);
+    *fd = raw::open(hidden.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kUsual);
+    int error = *fd < 0 ? errno : fill(what, *fd);
+    WILKINS_FAULT_POINT("own.filled");
+    if (!error) error = keep_rights(*fd, whole.text, hidden.text);
+    if (!error && rename(hidden.text, whole.text) != 0) error = errno;
+    WILKINS_FAULT_POINT("own.named");
+    if (error && *fd >= 0) {
+        raw::unlink(hidden.text);
+        raw::close(*fd);
+        *fd = -1;
+    }
+    raw::unlink(link.text);
+    return error;
+}
+
 int rename_file(const Board& board, int slot, const char* from, const char* to) {
     const Mode mode = mode_of(board, slot);
     if (mode == Mode::memory) return 0;

@@ -43,6 +43,10 @@ void keep(const Board& board, int port, int rank, uint64_t sequence, const char*
 // The step is closed and `size` bytes long: its file takes the program's name, after `announce`. Returns 0 or an errno.
 int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce);
 
+// A file of a task's own: `fill` writes it by a descriptor and returns 0 or an errno, and then it takes the name, which is whole, with the rights of the file
+// that it replaces, or else of one made anew. `fd`: its descriptor, to read and to write. Returns 0 or the errno that the program alone would have met.
+int make_own(const Board& board, const char* name, int (*fill)(void* what, int fd), void* what, int* fd);
+
 // The program renames a file that it has closed but may add to. Returns 0 or the errno that the program alone would have met.
 int rename_file(const Board& board, int slot, const char* from, const char* to);
 

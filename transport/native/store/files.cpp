@@ -23,9 +23,11 @@ namespace {
 
 std::mutex open_mutex;
 StepFile::State* open_files = nullptr;
+std::atomic<int> drafts{0};
 
 void enlist(StepFile::State* state) {
     std::lock_guard<std::mutex> guard(open_mutex);
+    drafts += state->role == Role::draft;
     state->next = open_files;
     if (open_files) open_files->previous = state;
     open_files = state;
@@ -33,6 +35,7 @@ void enlist(StepFile::State* state) {
 
 void delist(StepFile::State* state) {
     std::lock_guard<std::mutex> guard(open_mutex);
+    drafts -= state->role == Role::draft;
     if (state->previous) state->previous->next = state->next;
     else open_files = state->next;
     if (state->next) state->next->previous = state->previous;
@@ -189,7 +192,7 @@ StepFile* find_open(const Match& match, bool written) {
             if (s->far->writable() == written) found = s;
         } else if (!written) {
             if (s->role == Role::reader) found = s;
-        } else if (s->role == Role::own_copy) {
+        } else if (s->role == Role::own_copy || s->role == Role::draft) {
             return nullptr;
         } else if (s->role == Role::lead || s->role == Role::peer) {
             const SlotRecord& slot = process().board.slot(s->slot);
@@ -205,6 +208,17 @@ StepFile* find_open(const Match& match, bool written) {
     StepFile* const file = attach_step(token, false, match.name, &error);
     if (file) file->state->again = true;
     return file;
+}
+
+bool has_draft(const char* name) {
+    if (drafts.load(std::memory_order_relaxed) == 0) return false;
+    char clean[kNameMax];
+    if (!normalise(name, clean, sizeof(clean))) return false;
+    const uint64_t place = hash_place(clean);
+    std::lock_guard<std::mutex> guard(open_mutex);
+    const StepFile::State* s = open_files;
+    while (s && (s->role != Role::draft || s->place != place)) s = s->next;
+    return s != nullptr;
 }
 
 bool count_write(const char* name, uint32_t every) {

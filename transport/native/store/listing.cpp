@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/patterns.hpp"
+#include "board/past_names.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
@@ -353,7 +354,10 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
     const Board& board = p.board;
     const PortRecord& port = board.port(index);
     const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
+    const TaskRecord& task = board.task(p.context.task);
     const auto add = [&](const std::string& base, const SlotRecord& slot) {
+        // (A file that the task has made is the disk's.)
+        if (task.makes.load(std::memory_order_relaxed) > 0 && past::has(board, task.made, key_of(listed.folder, base.c_str()).text)) return;
         found.push_back({{base, slot.stamp}, slot.published_stamp});
     };
     if (in_order(port)) {

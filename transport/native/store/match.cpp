@@ -276,7 +276,7 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose 
     return held == Held::yes;
 }
 
-// The file of this name, as the set of those that the task has made keeps it. False: its folder is not there.
+// The file of this name, as the set of those that a task has made keeps it. False: its folder is not there.
 bool file_key(const char* name, Key* out) {
     FolderName folder;
     folder_above(name, 1, folder);
@@ -284,14 +284,6 @@ bool file_key(const char* name, Key* out) {
     if (where.none()) return false;
     *out = key_of(where, last_components(name, 1));
     return true;
-}
-
-bool is_made(const Process& p, const char* name) {
-    const TaskRecord& task = p.board.task(p.context.task);
-    Key key;
-    if (task.makes.load(std::memory_order_relaxed) == 0 || !file_key(name, &key)) return false;
-    Board::Lock lock(p.board);
-    return past::has(p.board, task.made, key.text);
 }
 
 // False if it was already.
@@ -346,7 +338,7 @@ bool makes_own(Process& p, int index, const char* name, bool* made) {
 
 // Is the name, which the in-port's pattern matches, the in-port's here and now?
 bool is_read(Process& p, int index, Match* match, Purpose purpose) {
-    if (is_made(p, match->name)) return false;
+    if (has_made(p, p.context.task, match->name)) return false;
     const bool produces = match->outport >= 0;
     if (purpose == Purpose::create && !produces) return !makes_own(p, index, match->name, &match->made);
     const bool waits = purpose == Purpose::read || (!produces && (purpose == Purpose::look || purpose == Purpose::update));
@@ -464,6 +456,14 @@ bool could_hold_steps(const char* folder) {
         if (port.task == p.context.task && port.direction == Direction::out && has_folder_like(port.pattern, last)) return true;
     }
     return false;
+}
+
+bool has_made(const Process& p, int index, const char* name) {
+    const TaskRecord& task = p.board.task(index);
+    Key key;
+    if (task.makes.load(std::memory_order_relaxed) == 0 || !file_key(name, &key)) return false;
+    Board::Lock lock(p.board);
+    return past::has(p.board, task.made, key.text);
 }
 
 void note_made(const char* name) {

@@ -48,6 +48,9 @@ struct Key {
 };
 Key key_of(const Folder& folder, const char* file = "");
 
+// Has a task made a file of this name itself, one that is called like a step which it reads?
+bool has_made(const Process& p, int task, const char* name);
+
 // For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern holds there, too (`deep`).
 Held holds_for_others(const char* folder, bool deep);
 
@@ -103,7 +106,11 @@ StepFile* copy_of_file(int fd, const char* name, int* error);
 // Opens a file of the disk, which the program calls by this name.
 StepFile* read_disk(const char* path, const char* name, int* error);
 
-// Turns a reader's step into memory of its own, which it may change.
+// Turns a reader's step into one that it may change: what it changes is kept (see store/draft.hpp). The second has it in memory meanwhile.
+StepFile* to_draft(StepFile* from, const Match& match, int* error);
+StepFile* to_draft_in_memory(StepFile* from, int* error);
+
+// Turns a reader's step into memory of its own, which it may change, and nobody else sees.
 StepFile* private_copy(StepFile* from, int* error);
 
 // A descriptor by which the file can be read as it is now; -1 with errno. Owned by the store, as `descriptor` is.

@@ -306,9 +306,7 @@ StepFile* copy_of(StepFile* from, int* error) {
     const uint64_t size = from->eof();
     StepFile* const file = make_copy(size, from->name(), error, [&](unsigned char* to) {
         from->read(0, to, size);
-        const int settled = from->settle();
-        WILKINS_FAULT_POINT("copy.private");
-        return settled;
+        return from->settle();
     });
     if (file) file->state->published = from->state->published;
     return file;
@@ -332,6 +330,30 @@ StepFile* copy_of_file(int fd, const char* name, int* error) {
         }
         return 0;
     });
+}
+
+StepFile* to_draft(StepFile* from, const Match& match, int* error) {
+    *error = 0;
+    const uint64_t published = from->state->published;
+    StepFile* const file = make_file(Role::draft, -1, {}, from->identity(), match.name, from->state->place);
+    std::unique_ptr<Draft> draft(new (std::nothrow) Draft(from, match));
+    if (file && draft) {
+        file->state->draft = std::move(draft);
+        file->state->published = published;
+        return file;
+    }
+    if (!draft) close_step(from);
+    if (file) free_file(file);
+    *error = ENOMEM;
+    return nullptr;
+}
+
+StepFile* to_draft_in_memory(StepFile* from, int* error) {
+    *error = 0;
+    StepFile* const file = copy_of(from, error);
+    if (file) file->state->draft = std::move(from->state->draft);
+    free_file(from);
+    return file;
 }
 
 StepFile* private_copy(StepFile* from, int* error) {

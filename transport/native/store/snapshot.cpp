@@ -76,6 +76,18 @@ Superblock find_superblock(const unsigned char* bytes, uint64_t size) {
     return found;
 }
 
+}  // namespace
+
+Marks find_marks(const unsigned char* bytes, uint64_t size) {
+    const Superblock super = find_superblock(bytes, size);
+    if (super.length == 0) return {};
+    const auto part = [&](uint64_t from, uint64_t count) { return ByteRange{super.at + from, super.at + from + count}; };
+    return {super.at, super.at + super.length,
+            {part(super.flags, super.flag_bytes), part(super.end_of_file, super.width), part(super.checksum, super.checksum ? 4 : 0)}};
+}
+
+namespace {
+
 uint32_t rotate(uint32_t value, int by) { return (value << by) | (value >> (32 - by)); }
 
 // Jenkins' hash "lookup3" (hashlittle, public domain), with which HDF5 checks its metadata.

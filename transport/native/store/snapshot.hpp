@@ -21,6 +21,16 @@ uint64_t final_digest(StepFile* file);
 // The file as it is now, just opened, is known to its consumers.
 void starts_as_snapshot(StepFile* file);
 
+// The parts of an HDF5 file's superblock that change when it is opened to be changed and closed again, whatever is done in between, in the order in
+// which they lie there; from `begin` to `end` is the superblock. Empty if it is none.
+struct Marks {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    ByteRange parts[3] = {};
+    bool empty() const { return begin == end; }
+};
+Marks find_marks(const unsigned char* bytes, uint64_t size);
+
 // An HDF5 file that was copied while open for writing says so in its superblock, and could not be opened. Makes it say that
 // it was closed. `bytes` may hold anything.
 void mark_closed(unsigned char* bytes, uint64_t size);

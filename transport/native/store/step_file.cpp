@@ -91,6 +91,7 @@ uint64_t StepFile::eof() const {
         if (const int error = state->far->eof(&size)) state->failed = error;
         return size;
     }
+    if (state->role == Role::draft) return state->draft->size();
     return state->slot < 0 || state->role == Role::reader ? state->size : slot_of(state).size.load(std::memory_order_acquire);
 }
 
@@ -184,7 +185,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
 }  // namespace
 
 int StepFile::reserve(uint64_t size, uint64_t likely) {
-    if (state->far) return 0;  // the server does as it is written
+    if (state->far || state->role == Role::draft) return 0;  // the server, or the disk, does as it is written
     if (state->slot >= 0 && size <= slot_of(state).reserved.load(std::memory_order_acquire)) return 0;
     size = std::max(size, likely);
     if (size > state->mapping.length) return fail(state, EFBIG);
@@ -215,7 +216,7 @@ int begin_change(StepFile::State* state) {
 }  // namespace
 
 int StepFile::prepare_write(uint64_t offset, uint64_t count, bool without_gaps) {
-    if (!writable()) return EBADF;
+    if (!writable() || state->role == Role::draft) return EBADF;
     if (count == 0) return 0;
     if (int error = begin_change(state)) return error;
     const uint64_t end = offset + count;
@@ -275,6 +276,7 @@ int StepFile::write(uint64_t offset, const void* buffer, size_t count) {
         if (count > 0) state->far->write(offset, buffer, count);
         return 0;
     }
+    if (state->role == Role::draft) return state->failed = state->draft->write(offset, buffer, count);
     if (int error = prepare_write(offset, count, true)) return error;
     Timed timed(count);
     memcpy(state->mapping.bytes + offset, buffer, count);
@@ -308,6 +310,10 @@ void StepFile::prepare_read(uint64_t offset, uint64_t count) {
 void StepFile::read(uint64_t offset, void* buffer, size_t count) {
     if (state->far) {
         if (count > 0) state->far->read(offset, buffer, count);
+        return;
+    }
+    if (state->role == Role::draft) {
+        state->draft->read(offset, buffer, count);
         return;
     }
     auto* to = static_cast<unsigned char*>(buffer);
@@ -356,6 +362,7 @@ void StepFile::read(uint64_t offset, void* buffer, size_t count) {
 int StepFile::set_eof(uint64_t size) {
     if (!writable()) return EBADF;
     if (state->far) return state->far->set_eof(size);
+    if (state->role == Role::draft) return state->draft->resize(size);
     if (int error = begin_change(state)) return error;
     if (size > state->mapping.length) return EFBIG;
     if (state->slot < 0) {
@@ -398,6 +405,7 @@ int StepFile::settle() {
 namespace {
 
 int arena_descriptor(const StepFile::State* state) {
+    if (state->role == Role::draft) return state->draft->descriptor();
     const Arenas& arenas = *process().arenas;
     if (state->fd < 0 && state->slot >= 0)
         state->fd = state->page ? arenas.open_former(state->slot, state->inode) : arenas.open(state->slot, state->role != Role::reader);

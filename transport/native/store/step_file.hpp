@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "board/process.hpp"
+#include "store/draft.hpp"
 #include "store/far_file.hpp"
 #include "store/store.hpp"
 
@@ -15,7 +16,8 @@ enum class Role {
     lead,      // created it; publishes it by closing
     peer,      // writes into a step that another rank, or another handle, created
     reader,    // reads a published step and holds it
-    own_copy,  // a consumer that opened for writing: memory of its own
+    draft,     // a consumer that opened for writing
+    own_copy,  // ... and has it in memory of its own until it closes it
     snapshot,  // copies a step that is being written; publishes the copy by closing
     on_disk,   // the program's own file on disk, to be read
     far,       // writes into a step in another host's memory, which another rank created
@@ -23,7 +25,8 @@ enum class Role {
 
 struct StepFile::State {
     Role role = Role::reader;
-    int slot = -1;  // -1 for own_copy, on_disk and far
+    int slot = -1;  // -1 for draft, own_copy, on_disk and far
+    std::unique_ptr<Draft> draft;  // of a draft; of an own_copy that is to be kept
     std::unique_ptr<FarFile> far;
     int outport = -1;  // of a far one
     std::unique_ptr<FarFile> home;  // of own_copy: where it goes back to when it is closed
@@ -60,6 +63,9 @@ struct StepFile::State {
 // A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if
 // there is none.
 StepFile* find_open(const Match& match, bool written);
+
+// Has this process a draft of this name open? Costs one load where it has none.
+bool has_draft(const char* name);
 
 // Maps a published step that this rank has just taken a hold on; without success the hold ends.
 StepFile* open_held(int slot, uint64_t stamp, const char* name, int* error, uint64_t place = 0);

@@ -51,7 +51,7 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
             if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
         } else {
             file = read_step(match, Intent::read, ranks, error);
-            if (file) file = private_copy(file, error);
+            if (file) file = to_draft(file, match, error);
         }
         break;
     }

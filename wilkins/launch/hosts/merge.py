@@ -243,7 +243,7 @@ def _no_port(port: PortPlan) -> dict[str, Any]:
         "again",
         "only_looks",
     ]
-    counts += ["not_found", "not_found_printed"]
+    counts += ["lost_changes", "not_found", "not_found_printed"]
     words = dict.fromkeys(("stand_in", "stands", "asked", "begun_in", "not_found_path", "not_found_in"), "")
     waits = {"waits_first": False, "waits_looks": False}
     named = {"pattern": port.pattern, "direction": port.direction, "task": port.task}

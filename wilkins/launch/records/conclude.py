@@ -24,6 +24,7 @@ from wilkins.transport.board import Board, BoardHeldError
 
 _UNREAD = "steps were not read, and --strict makes that a failure"
 _OUTDATED = "newer versions of files that had been read were left unread"
+_LOST = "{} changed steps where nobody can see it, and --strict makes that a failure"
 _RELISTED = "{} listed a folder before all its files were there, and --strict makes that a failure"
 
 
@@ -77,7 +78,7 @@ def tell_end(
         ends: of the tasks.
         stop: what stopped the run, if something did.
         code: what the run would exit with.
-        strict: unread steps make it fail.
+        strict: unread steps, and changes of steps that nobody can see, make it fail.
         crossings: what crossed from one host to another.
         traces: those of the hosts, if there are several.
         lost: hosts that are lost.
@@ -92,7 +93,9 @@ def tell_end(
     unread = account.told(outcomes, stopped=stop is not None, gone=gone_names(records.layer_log))
     relisted = [task.name for task, end in zip(plan.tasks, ends, strict=True) if end.relisted]
     outdated = stop is None and account.outdated(outcomes)
+    changed = [task["name"] for index, task in enumerate(report["tasks"]) if _loses_changes(report, index)]
     unseen = _UNREAD if account.loses(outcomes) else _RELISTED.format(listed(relisted)) if relisted else ""
+    unseen = unseen or (_LOST.format(listed(changed)) if changed else "")
     failure = _OUTDATED if outdated else unseen
     fails = code == 0 and (outdated or (strict and bool(failure)))
     tasks = summary.task_summaries(report, ends)
@@ -129,3 +132,7 @@ def tell_end(
     if fails:
         terminal.say(failure)
     return 1 if fails else code
+
+
+def _loses_changes(report: dict[str, Any], task: int) -> bool:
+    return any(port["lost_changes"] for port in report["ports"] if port["task"] == task)
