@@ -6,7 +6,7 @@ from typing import Literal
 
 from wilkins.values import dataclass
 
-PublishWhen = Literal["close", "next", "flush", "write"]
+PublishWhen = Literal["close", "next", "flush", "write", "file", "end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +15,19 @@ class PublishRule:
 
     when: PublishWhen = "close"
     """``close``: at the last close. ``next``: when the program turns to another name, creates the name anew, or ends.
-    ``flush``: at every flush, as a copy of what the file then holds. ``write``: likewise, after writes to a dataset."""
+    ``flush``: at every flush, as a copy of what the file then holds. ``write``: likewise, after writes to a dataset.
+    ``file``: a folder, when a file in it has been closed. ``end``: a folder, when its task has ended."""
     count: int = 1
     """``close`` and ``write``: at every so-manieth."""
     dset: str | None = None
     """``write``: the dataset whose writes count; None: any."""
+    file: str | None = None
+    """``file``, of a folder: the name or pattern, in it, of the file whose close publishes it."""
 
     @property
     def rests(self) -> bool:
         """A file that is closed waits before it is a step."""
-        return self.when == "next" or (self.when == "close" and self.count > 1)
+        return self.when in ("next", "file", "end") or (self.when == "close" and self.count > 1)
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -33,7 +36,9 @@ class PublishRule:
     def __str__(self) -> str:
         if self.when == "close" and self.count == 1:
             return "close"
-        if self.when in ("next", "flush"):
+        if self.when in ("next", "flush", "end"):
             return self.when
+        if self.when == "file":
+            return f"{{file: {self.file}}}"
         what = "close" if self.when == "close" else f"write to {self.dset}" if self.dset else "write"
         return f"every {self.count}. {what}" if self.count > 1 else f"every {what}"

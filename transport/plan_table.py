@@ -69,7 +69,7 @@ MILLISECONDS = Native("uint32_t", scale=1000, suffix="_ms")
 
 Direction = Literal["in", "out"]
 Mode = Literal["memory", "both", "file"]
-Publish = Literal["close", "next", "flush", "write"]
+Publish = Literal["close", "next", "flush", "write", "file", "end"]
 First = Literal["wait", "missing", "file"]
 Looks = Literal["wait", "now", "always"]
 Lists = Literal["now", "end"]
@@ -150,6 +150,10 @@ class Habits(ReadKeys):
     publish: Publish = told(PUBLISH, "out: when a step is complete", default="close")
     publish_count: int = told(UINT, "out: at every so-manieth close or write", default=1)
     publish_dset: str = told(Native("char", length=256), "out: the dataset whose writes count; empty: any", default="")
+    publish_file: str = told(
+        Native("char", length=256), "out, of folders: the file in one whose close publishes it", default=""
+    )
+    is_folder: bool = told(UINT, "each step is a folder (see store/sets.hpp)", default=False)
     looks: Looks = told(
         LOOKS,
         "in: does a look at a name wait for it? always: as the workflow file says; wait: unless that holds up other "

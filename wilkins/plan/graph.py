@@ -251,6 +251,13 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
         fixed: dict[str, int] = {}
         for link in found:
             outport = writers.port(link.outport)
+            if outport.is_folder != port.is_folder:
+                label = workflow.tasks[link.outport.task].label
+                yield Problem(
+                    where,
+                    f"{who}: {label} writes {outport.filename!r}; one is a file's and one a folder's: end both with "
+                    "'/' if each step is a folder, else none",
+                )
             for i in {i for i, _ in link.pairs} if not is_wild(outport.filename) else ():
                 name = posixpath.normpath(outport.pattern(i))
                 first = fixed.setdefault(name, link.outport.task)
@@ -307,6 +314,10 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
                 notes.append(f"{where}: note: {who}: no task reads it; it is written to disk as without Wilkins")
             elif files:
                 modes[reference] = "file"
+                if port.is_folder:
+                    problems.append(
+                        Problem(where, f"{who}: steps that are folders are in memory only; leave out --files")
+                    )
             elif said:
                 modes[reference] = said
                 if wanted - {said}:

@@ -175,6 +175,8 @@ class PortPlan(ReadKeys):
     """Out-ports of a resumed run: by rank, the number of its first step."""
     stands: str = ""
     """In-ports: the name by which the program calls all the files; empty: by their own."""
+    is_folder: bool = False
+    """Each step is a folder with all that is in it."""
 
     @property
     def called(self) -> str:

@@ -37,6 +37,8 @@ _EARLIER: dict[str, Any] = {
     "hosts": (),
     "step_bytes": 0,
     "per_rank": False,
+    "is_folder": False,
+    "file": None,
     **{field.name: field.default for field in fields(ReadKeys)},
 }
 """What fields that plans of earlier versions do not have are in those."""

@@ -79,6 +79,7 @@ def parts(plan: Plan) -> tuple[Part, ...]:
     """
     for task in plan.tasks:
         _check_order(plan, task)
+    _check_folders(plan)
     ranks = [_ranges(task) for task in plan.tasks]
     readers = [_readers(plan, channel, ranks) for channel in plan.channels]
     for channel, found in zip(plan.channels, readers, strict=True):
@@ -142,6 +143,16 @@ def _check_order(plan: Plan, task: TaskPlan) -> None:
             "another host, and then some on the first one again, which an mpiexec cannot do; give the task a "
             "'placement' of its own"
         )
+
+
+def _check_folders(plan: Plan) -> None:
+    """What is in a folder is in the memory of one host."""
+    for port in plan.ports:
+        if port.is_folder:
+            raise ResourceError(
+                f"{port.origin}: task {plan.tasks[port.task].name!r}: the steps of {port.pattern + '/'!r} are folders, "
+                "which are for tasks on one host; run the workflow without --hosts"
+            )
 
 
 def _check_agreement(plan: Plan, channel: ChannelPlan, readers: Mapping[int, int]) -> None:

@@ -368,7 +368,7 @@ def _number(value: Any) -> Any:
 class Publish(Kind):
     """When a step is complete."""
 
-    meaning = "'close', n (every n-th close), 'next', 'flush', or {write: n, dset: PATH}"
+    meaning = "'close', n (every n-th close), 'next', 'flush', {write: n, dset: PATH}, {file: PATTERN} or 'end'"
 
     def read(self, reader: Reader, node: yaml.Node, who: str) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -379,7 +379,7 @@ class Publish(Kind):
         try:
             if isinstance(value, int):
                 return PublishRule("close", value)
-            if value in ("close", "next", "flush"):
+            if value in _MOMENTS:
                 return PublishRule(value)
         except ValueError as error:
             return reader.problem(node, f"{who}: {error}")
@@ -392,10 +392,12 @@ class Publish(Kind):
         }
         if any(value is INVALID for _, value in found.values()):
             return INVALID
+        if set(found) == {"file"}:
+            return PublishRule("file", file=str(found["file"][1]))
         unknown = set(found) - {"write", "dset"}
         if unknown or "write" not in found:
             what = f"has no {min(unknown)!r}" if unknown else "lacks 'write'"
-            return reader.problem(node, f"{who} {what}; write {{write: n, dset: PATH}}")
+            return reader.problem(node, f"{who} {what}; write {{write: n, dset: PATH}} or {{file: PATTERN}}")
         item, count = found["write"]
         if not isinstance(count, int) or count < 1:
             return reader.problem(item, f"{who} 'write' must be a whole number of 1 or more, not {count!r}")
@@ -410,11 +412,17 @@ class Publish(Kind):
                 {"enum": list(_MOMENTS)},
                 number,
                 {"type": "object", "properties": long, "required": ["write"], "additionalProperties": False},
+                {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "minLength": 1}},
+                    "required": ["file"],
+                    "additionalProperties": False,
+                },
             ]
         }
 
 
-_MOMENTS = ("close", "next", "flush")
+_MOMENTS = ("close", "next", "flush", "end")
 
 FlowValue = tuple[FlowPolicy, bool]
 """A policy, and whether its queue was written."""

@@ -58,6 +58,11 @@ def components(pattern: str) -> tuple[bool, tuple[str, ...]]:
     return normal.startswith("/"), tuple(part for part in reversed(normal.split("/")) if part)
 
 
+def is_folder(pattern: str) -> bool:
+    """True for the name or pattern of folders, each of which is a step."""
+    return pattern.endswith("/")
+
+
 def is_wild(pattern: str) -> bool:
     """True for a pattern, False for a fixed name."""
     return any(letter in pattern for letter in "*?[")

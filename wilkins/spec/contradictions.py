@@ -53,10 +53,10 @@ def of_failure(task: Task) -> Iterator[tuple[Position, str]]:
             )
     again = task.on_failure == "restart" or (task.restart is not None and task.restart.how == "each-step")
     for port in task.outports if again and task.inports else ():
-        if port.publish.rests:
+        if port.rule.rests:
             yield (
                 port.where.of("publish"),
-                f"{task.label}, outport {port.filename!r}: with 'publish: {port.publish}' a file waits after its "
+                f"{task.label}, outport {port.filename!r}: with 'publish: {port.rule}' a file waits after its "
                 "close, and is lost if the program fails while it handles the next step; publish at the close, or "
                 f"remove '{'on_failure: restart' if task.on_failure == 'restart' else 'restart: each-step'}'",
             )

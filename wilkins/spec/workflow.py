@@ -30,6 +30,7 @@ from wilkins.schema.kinds import (
     text,
     time_span,
 )
+from wilkins.schema.patterns import is_folder, is_wild
 from wilkins.schema.reading import Where, key
 from wilkins.schema.sections import Section, SectionList, SectionMap
 from wilkins.spec.ensemble import INSTANCE, Arguments, Numbers, PerInstance
@@ -68,7 +69,8 @@ class Port:
     filename: str = key(
         text(),
         doc="Name or shell pattern (`*`, `?`, `[...]`; `**/`: any folders) of the files, matched on the last "
-        "components of the names that the program gives.",
+        "components of the names that the program gives. With a `/` at its end (`t*.zarr/`): of folders, each of which "
+        "is a step with all that is in it (`wilkins help steps`).",
     )
     dsets: tuple[Dset, ...] = key(
         SectionList(
@@ -114,7 +116,12 @@ class Port:
 
     def pattern(self, instance: int) -> str:
         """The names of one instance's files."""
-        return self.of_instance(self.filename, instance)
+        return self.of_instance(self.filename.rstrip("/"), instance)
+
+    @property
+    def is_folder(self) -> bool:
+        """Each step is a folder."""
+        return is_folder(self.filename)
 
     def of_instance(self, name: str, instance: int) -> str:
         """A name with the number of an instance in it."""
@@ -134,8 +141,17 @@ class OutPort(Port):
         default=PublishRule(),
         doc="When a step is complete: `close`, at the last close of the file; n, at every n-th close; `next`, when the "
         "program turns to another name, creates the name anew, or ends; `flush`, at every flush; `{write: n, dset: "
-        "PATH}`, after every n-th write to the dataset. A file that is reopened before that is continued.",
+        "PATH}`, after every n-th write to the dataset. A file that is reopened before that is continued. Of a folder: "
+        "`next` (default), when all that wrote in it have turned to another one; `{file: PATTERN}`, when such a file "
+        "in it was closed; `end`, when the task has ended (a fixed name's default).",
     )
+
+    @property
+    def rule(self) -> PublishRule:
+        """When a step is complete, also where the workflow file does not say."""
+        if not self.is_folder or "publish" in self.where:
+            return self.publish
+        return PublishRule("next" if is_wild(self.filename) else "end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

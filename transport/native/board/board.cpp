@@ -467,7 +467,8 @@ int create_board(const char* folder, const BoardPlan& plan) {
         copy_text(port.pattern, sizeof(port.pattern), from.pattern);
         copy_text(port.stands, sizeof(port.stands), from.stands);
         port.stands_components = static_cast<uint32_t>(compared_components(port.stands));
-        port.fixed = !from.stands.empty() || !has_wildcard(port.pattern);
+        // (The name of a folder is that of one step.)
+        port.fixed = !from.stands.empty() || (!has_wildcard(port.pattern) && !from.habits.is_folder);
         if (!from.stands.empty()) port.stand_in = StandIn::given;
         else if (from.may_stand && !port.fixed) port.stand_in = StandIn::undecided;
         port.components = static_cast<uint32_t>(compared_components(port.pattern));

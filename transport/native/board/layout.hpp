@@ -57,7 +57,7 @@ enum class StandIn : uint32_t {
 
 // Do closed files of such a port wait before they are published?
 inline bool rests(const Habits& habits) {
-    return habits.publish == Publish::next || (habits.publish == Publish::close && habits.publish_count > 1);
+    return habits.publish == Publish::next || habits.is_folder || (habits.publish == Publish::close && habits.publish_count > 1);
 }
 
 // Are files of such a port published while they are written, as copies?
@@ -461,6 +461,8 @@ struct SourceRecord {
     uint64_t aside_look;     // this one is looked at next,
     uint64_t aside_bytes;    // and so much memory is in all of them
     Ahead ahead;
+    uint64_t set_turn;     // of folders: stamp of the newest in which the rank has written,
+    uint32_t set_writer;   // and the process of the rank that did
     std::atomic<uint64_t> left;   // bytes of its steps that have not come
     std::atomic<uint64_t> asked;  // messages for those that have come afterwards
 };
@@ -531,6 +533,9 @@ struct SlotRecord {
     std::atomic<uint32_t> in_kernel;     // its bytes are in the kernel's file w<slot> (see store/inherited.hpp),
     std::atomic<uint32_t> shared;        // and have to stay there: other handles read or write them, too
     uint32_t kept_back;                  // resting until its task's actions serve it
+    uint64_t set_folder;                 // of a port of folders: stamp of the step whose folder the slot has (see store/sets.hpp); stays when it is cleared
+    std::atomic<uint64_t> set_bytes;     // of what is in it
+    uint32_t set_complete;               // the file that completes it is in it
     uint32_t closes;                     // times its program has closed it
     uint32_t snapshots;                  // copies published of it
     uint64_t digest;                     // of the file as the last of them holds it

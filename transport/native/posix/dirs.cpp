@@ -18,6 +18,7 @@
 
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
+#include "posix/in_set.hpp"
 #include "posix/names.hpp"
 #include "posix/python_imports.hpp"
 #include "store/disk.hpp"
@@ -145,6 +146,12 @@ bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
         const std::string folder = listing ? listing->listed.path : path;
         const std::string name = folder.empty() ? entry.d_name : folder == "/" ? folder + entry.d_name : folder + "/" + entry.d_name;
         // In a folder without steps, a file may still be one that the task writes anew.
+        const std::vector<ListedStep> none;
+        for (const ListedStep& step : listing ? listing->steps : none) hidden = hidden || (step.is_folder && step.name == entry.d_name);
+        if (hidden || (listing && match_folder(name.c_str(), &match, Purpose::ask))) {
+            errno = saved;
+            return hidden || (match.inport >= 0 && is_covered(*listing, match, entry) && is_directory(name, entry.d_type));
+        }
         hidden = match_name(name.c_str(), &match) && (listing ? is_covered(*listing, match, entry) : match.inport < 0 && !on_disk(match)) &&
                  !is_directory(name, entry.d_type);
     }
@@ -154,7 +161,7 @@ bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
 
 void fill(const ListedStep& step, struct dirent* entry) {
     entry->d_ino = step.identity;
-    entry->d_type = DT_REG;
+    entry->d_type = step.is_folder ? DT_DIR : DT_REG;
     entry->d_reclen = sizeof(*entry);
     memcpy(entry->d_name, step.name.c_str(), step.name.size() + 1);
 }
@@ -264,6 +271,8 @@ private:
 }  // namespace
 
 DIR* open_directory(const char* path, const void* caller) {
+    const InSet in_set(path, sets::Use::read, caller);
+    if (in_set.failed()) return nullptr;
     if (!path || !in_run(caller) || !any_may_hold_steps()) return libc::opendir(path);
     const int before = errno;
     auto listing = prepare(path, identify(path), caller);
@@ -365,6 +374,7 @@ WILKINS_ALIAS(scandir64, scandir);
 
 WILKINS_INTERPOSE(int, scandirat, int dirfd, const char* path, struct dirent*** list, int (*filter)(const struct dirent*),
                   int (*compare)(const struct dirent**, const struct dirent**)) {
+    WILKINS_IN_SET(-1, read, dirfd, path);
     if (!in_run(WILKINS_CALLER)) return libc::scandirat(dirfd, path, list, filter, compare);
     const int fd = libc::openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return -1;

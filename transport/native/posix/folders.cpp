@@ -1,12 +1,20 @@
 // chdir and fchdir: from then on relative names mean other files. mkdir: a folder in which there may be steps soon.
+#include "posix/in_set.hpp"
 #include "posix/names.hpp"
+
+#include <cstdlib>
+#include <cstring>
 
 namespace {
 
 using namespace wilkins;
+using posix::InSet;
 
 int moved(int result) {
-    if (result == 0) note_moved();
+    if (result == 0) {
+        note_moved();
+        sets::note_moved();
+    }
     return result;
 }
 
@@ -30,15 +38,39 @@ int make_folder(int dirfd, const char* path, const void* caller, Call call) {
 }  // namespace
 
 WILKINS_INTERPOSE(int, chdir, const char* path) {
+    WILKINS_IN_SET(-1, enter, path);
     return moved(wilkins::posix::look_on_disk(path, WILKINS_CALLER, [=] { return wilkins::libc::chdir(path); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fchdir, int fd) { return moved(wilkins::libc::fchdir(fd)); } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, mkdir, const char* path, mode_t mode) {
+    WILKINS_IN_SET(-1, make, path);
+    if (in_set.inside()) return wilkins::libc::mkdir(path, mode);
     return make_folder(AT_FDCWD, path, WILKINS_CALLER, [=] { return wilkins::libc::mkdir(path, mode); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, mkdirat, int dirfd, const char* path, mode_t mode) {
+    WILKINS_IN_SET(-1, make, dirfd, path);
+    if (in_set.inside()) return wilkins::libc::mkdir(path, mode);
     return make_folder(dirfd, path, WILKINS_CALLER, [=] { return wilkins::libc::mkdirat(dirfd, path, mode); });
 } WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(int, rmdir, const char* path) {
+    WILKINS_IN_SET(-1, change, path);
+    return wilkins::libc::rmdir(path);
+} WILKINS_OR(-1)
+
+// What the system says of a folder that is a step, in the program's words.
+WILKINS_INTERPOSE(char*, getcwd, char* out, size_t size) {
+    char* const name = wilkins::libc::getcwd(out, size);
+    char told[PATH_MAX];
+    if (!name || !sets::may_be_any() || !posix::in_run(WILKINS_CALLER) || !sets::any() || !sets::name_of_real(name, told)) return name;
+    if (!out) {
+        free(name);
+        return strdup(told);
+    }
+    if (strlen(told) < size) return strcpy(out, told);
+    errno = ERANGE;
+    return nullptr;
+} WILKINS_OR(nullptr)

@@ -8,6 +8,7 @@
 #include "base/resolve.hpp"
 #include "posix/files.hpp"
 #include "posix/watches.hpp"
+#include "store/sets.hpp"
 
 namespace wilkins::posix {
 namespace {
@@ -269,6 +270,7 @@ WILKINS_ALIAS(lio_listio64, lio_listio);
 
 WILKINS_INTERPOSE(int, munmap, void* address, size_t length) {
     const int result = libc::munmap(address, length);
+    sets::note_closed();
     if (!is_ours(WILKINS_CALLER)) note_unmapped();
     return result;
 } WILKINS_OR(-1)

@@ -161,6 +161,10 @@ private:
     X(execveat, int(int, const char*, char* const*, char* const*, int))                 \
     X(mkdir, int(const char*, mode_t))                                                  \
     X(mkdirat, int(int, const char*, mode_t))                                           \
+    X(getcwd, char*(char*, size_t))                                                     \
+    X(rmdir, int(const char*))                                                          \
+    X(readlink, ssize_t(const char*, char*, size_t))                                    \
+    X(readlinkat, ssize_t(int, const char*, char*, size_t))                             \
     X(chdir, int(const char*))                                                          \
     X(fchdir, int(int))                                                                 \
     X(posix_spawn_file_actions_init, int(posix_spawn_file_actions_t*))                  \

@@ -10,6 +10,7 @@
 #include "board/process.hpp"
 #include "posix/copies.hpp"
 #include "posix/files.hpp"
+#include "posix/in_set.hpp"
 
 namespace wilkins::posix {
 namespace {
@@ -95,6 +96,15 @@ int symlink_names(const char* target, int dirfd, const char* path, const void* c
     return 0;
 }
 
+// The program's own name of what is in a folder that is a step. Takes what realpath has said of it, for `out` or in memory of its own.
+char* name_in_set(char* real, char* out) {
+    Path name;
+    if (!real || !sets::name_of_real(real, name)) return real;
+    if (out) return strcpy(out, name);
+    free(real);
+    return strdup(name);
+}
+
 // The whole name of a step, without links in it, as realpath says it of a file: in `out`, or in memory of its own. nullptr: there is none.
 char* real_name(const char* path, char* out, const void* caller) {
     Match match;
@@ -155,34 +165,54 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, link, const char* from, const char* to) {
+    const InSet from_set(from, sets::Use::read, WILKINS_CALLER), to_set(to, sets::Use::change, WILKINS_CALLER);
+    if (from_set.failed() || to_set.failed()) return -1;
     const libc::KeptErrno kept;
     return kept(link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::link(from, to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, linkat, int from_dir, const char* from, int to_dir, const char* to, int flags) {
+    const InSet from_set(from_dir, from, sets::Use::read, WILKINS_CALLER), to_set(to_dir, to, sets::Use::change, WILKINS_CALLER);
+    if (from_set.failed() || to_set.failed()) return -1;
     const libc::KeptErrno kept;
     return kept(link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::linkat(from_dir, from, to_dir, to, flags); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlink, const char* target, const char* path) {
+    WILKINS_IN_SET(-1, change, path);
     const libc::KeptErrno kept;
     return kept(symlink_names(target, AT_FDCWD, path, WILKINS_CALLER, [=] { return libc::symlink(target, path); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlinkat, const char* target, int dirfd, const char* path) {
+    WILKINS_IN_SET(-1, change, dirfd, path);
     const libc::KeptErrno kept;
     return kept(symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(char*, realpath, const char* path, char* out) {
+    WILKINS_IN_SET(nullptr, look, path);
     const libc::KeptErrno kept;
     char* const name = libc::realpath(path, out);
+    if (in_set.inside()) return name_in_set(name, out);
     return name || !path || errno != ENOENT ? name : kept(real_name(path, out, WILKINS_CALLER));
 } WILKINS_OR(nullptr)
 
 // What programs compiled with _FORTIFY_SOURCE call where the size of `out` is known, which is PATH_MAX at least.
 WILKINS_INTERPOSE(char*, __realpath_chk, const char* path, char* out, size_t) {
+    WILKINS_IN_SET(nullptr, look, path);
     const libc::KeptErrno kept;
     char* const name = libc::realpath(path, out);
+    if (in_set.inside()) return name_in_set(name, out);
     return name || !path || errno != ENOENT ? name : kept(real_name(path, out, WILKINS_CALLER));
 } WILKINS_OR(nullptr)
+
+WILKINS_INTERPOSE(ssize_t, readlink, const char* path, char* out, size_t size) {
+    WILKINS_IN_SET(-1, look, path);
+    return libc::readlink(path, out, size);
+} WILKINS_OR(-1)
+
+WILKINS_INTERPOSE(ssize_t, readlinkat, int dirfd, const char* path, char* out, size_t size) {
+    WILKINS_IN_SET(-1, look, dirfd, path);
+    return libc::readlinkat(dirfd, path, out, size);
+} WILKINS_OR(-1)

@@ -10,6 +10,7 @@
 #include "base/resolve.hpp"
 #include "board/context.hpp"
 #include "posix/files.hpp"
+#include "posix/in_set.hpp"
 #include "posix/links.hpp"
 #include "store/disk.hpp"
 #include "store/first_opens.hpp"
@@ -225,15 +226,21 @@ int look_at(const Match& match, struct stat* st) {
 }
 
 int stat_for_program(const char* path, struct stat* st, bool follow) {
+    const InSet in_set(path, sets::Use::look, nullptr);
+    if (in_set.failed()) return -1;
     return stat_name(looked_at(AT_FDCWD, path, follow, nullptr), st, [=] { return follow ? libc::stat(path, st) : libc::lstat(path, st); });
 }
 
 int stat_at(int dirfd, const char* path, struct stat* st, int flags, const void* caller) {
+    const InSet in_set(dirfd, path, sets::Use::look, caller);
+    if (in_set.failed()) return -1;
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), st, [=] { return libc::fstatat(dirfd, path, st, flags); });
 }
 
 int statx_at(int dirfd, const char* path, int flags, unsigned mask, struct statx* stx, const void* caller) {
+    const InSet in_set(dirfd, path, sets::Use::look, caller);
+    if (in_set.failed()) return -1;
     struct stat st;
     int by_kernel = -1;
     const bool is_step = (!path || !path[0]) && (flags & AT_EMPTY_PATH) && find(dirfd);
@@ -245,11 +252,15 @@ int statx_at(int dirfd, const char* path, int flags, unsigned mask, struct statx
 }
 
 int access_at(int dirfd, const char* path, int mode, int flags, const void* caller) {
+    const InSet in_set(dirfd, path, sets::Use::look, caller);
+    if (in_set.failed()) return -1;
     return access_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), caller), mode,
                        [=] { return libc::faccessat(dirfd, path, mode, flags); });
 }
 
 int unlink_at(int dirfd, const char* path, int flags, const void* caller) {
+    const InSet in_set(dirfd, path, sets::Use::change, caller);
+    if (in_set.failed()) return -1;
     Match match;
     const NameAt whole(dirfd, path, caller);
     if (!(flags & AT_REMOVEDIR) && matches(whole, &match, caller)) return unlink_match(match, dirfd, path);
@@ -262,11 +273,13 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, stat, const char* path, struct stat* st) {
+    WILKINS_IN_SET(-1, look, path);
     return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st, [=] { return libc::stat(path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(stat64, stat);
 
 WILKINS_INTERPOSE(int, lstat, const char* path, struct stat* st) {
+    WILKINS_IN_SET(-1, look, path);
     return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st, [=] { return libc::lstat(path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(lstat64, lstat);
@@ -280,11 +293,13 @@ WILKINS_INTERPOSE(int, fstatat, int dirfd, const char* path, struct stat* st, in
 WILKINS_ALIAS(fstatat64, fstatat);
 
 WILKINS_INTERPOSE(int, __xstat, int version, const char* path, struct stat* st) {
+    WILKINS_IN_SET(-1, look, path);
     return stat_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), st, [=] { return libc::__xstat(version, path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__xstat64, __xstat);
 
 WILKINS_INTERPOSE(int, __lxstat, int version, const char* path, struct stat* st) {
+    WILKINS_IN_SET(-1, look, path);
     return stat_name(looked_at(AT_FDCWD, path, false, WILKINS_CALLER), st, [=] { return libc::__lxstat(version, path, st); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(__lxstat64, __lxstat);
@@ -295,6 +310,7 @@ WILKINS_INTERPOSE(int, __fxstat, int version, int fd, struct stat* st) {
 WILKINS_ALIAS(__fxstat64, __fxstat);
 
 WILKINS_INTERPOSE(int, __fxstatat, int version, int dirfd, const char* path, struct stat* st, int flags) {
+    WILKINS_IN_SET(-1, look, dirfd, path);
     if (path && !path[0] && (flags & AT_EMPTY_PATH) && find(dirfd)) return fstat_any(dirfd, st);
     return stat_name(looked_at(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), WILKINS_CALLER), st,
                      [=] { return libc::__fxstatat(version, dirfd, path, st, flags); });
@@ -306,10 +322,12 @@ WILKINS_INTERPOSE(int, statx, int dirfd, const char* path, int flags, unsigned m
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, access, const char* path, int mode) {
+    WILKINS_IN_SET(-1, look, path);
     return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode, [=] { return libc::access(path, mode); });
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, eaccess, const char* path, int mode) {
+    WILKINS_IN_SET(-1, look, path);
     return access_name(looked_at(AT_FDCWD, path, true, WILKINS_CALLER), mode, [=] { return libc::eaccess(path, mode); });
 } WILKINS_OR(-1)
 WILKINS_ALIAS(euidaccess, eaccess);
@@ -319,6 +337,7 @@ WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int fla
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {
+    WILKINS_IN_SET(-1, change, path);
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::unlink(path), path, WILKINS_CALLER);
 } WILKINS_OR(-1)
@@ -328,11 +347,13 @@ WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, remove, const char* path) {
+    WILKINS_IN_SET(-1, change, path);
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::remove(path), path, WILKINS_CALLER);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, truncate, const char* path, off_t size) {
+    WILKINS_IN_SET(-1, change, path);
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? truncate_match(match, size) : libc::truncate(path, size);
 } WILKINS_OR(-1)

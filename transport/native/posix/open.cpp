@@ -12,6 +12,7 @@
 #include "board/views.hpp"
 #include "posix/caller.hpp"
 #include "posix/files.hpp"
+#include "posix/in_set.hpp"
 #include "posix/links.hpp"
 #include "posix/watches.hpp"
 #include "store/disk.hpp"
@@ -158,6 +159,8 @@ int step_descriptor(const char* path) {
 }
 
 int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* caller) {
+    const InSet in_set(dirfd, path, use_of(flags), caller);
+    if (in_set.failed()) return -1;
     Match match;
     const NameAt whole(dirfd, path, caller);
     const libc::KeptErrno kept;
@@ -227,6 +230,8 @@ WILKINS_INTERPOSE(int, creat, const char* path, mode_t mode) {
 WILKINS_ALIAS(creat64, creat);
 
 WILKINS_INTERPOSE(FILE*, fopen, const char* path, const char* mode) {
+    const InSet in_set(path, use_of(stream_flags(mode)), WILKINS_CALLER);
+    if (in_set.failed()) return nullptr;
     Match match;
     if (matches(path, &match, WILKINS_CALLER, purpose_of(stream_flags(mode)))) return open_stream(match, mode);
     const auto open_file = [&] {
@@ -253,6 +258,8 @@ WILKINS_INTERPOSE(FILE*, fdopen, int fd, const char* mode) {
 } WILKINS_OR(nullptr)
 
 WILKINS_INTERPOSE(FILE*, freopen, const char* path, const char* mode, FILE* stream) {
+    const InSet in_set(path, use_of(stream_flags(mode)), WILKINS_CALLER);
+    if (in_set.failed()) return nullptr;
     const int fd = stream_descriptor(stream);
     if (fd >= 0) {
         fflush(stream);
@@ -281,12 +288,18 @@ WILKINS_INTERPOSE(int, fdatasync, int fd) {
 WILKINS_INTERPOSE(int, close, int fd) {
     const int error = find(fd) ? forget(fd) : 0;
     if (watches::any()) watches::forget(fd);
-    return closed(libc::close(fd), error);
+    const int result = libc::close(fd);
+    sets::note_closed();
+    return closed(result, error);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, fclose, FILE* stream) {
     const int fd = stream_descriptor(stream);
-    if (fd < 0) return libc::fclose(stream);
+    if (fd < 0) {
+        const int result = libc::fclose(stream);
+        sets::note_closed();
+        return result;
+    }
     const int flushed = fflush(stream);
     const int flush_error = errno;
     const int error = forget(fd);
@@ -296,12 +309,15 @@ WILKINS_INTERPOSE(int, fclose, FILE* stream) {
 
 WILKINS_INTERPOSE(int, close_range, unsigned first, unsigned last, int flags) {
     if (!(flags & 4)) forget_range(first, last);  // CLOSE_RANGE_CLOEXEC closes nothing yet
-    return libc::close_range(first, last, flags);
+    const int result = libc::close_range(first, last, flags);
+    sets::note_closed();
+    return result;
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(void, closefrom, int first) {
     forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
     libc::closefrom(first);
+    sets::note_closed();
 } WILKINS_OR()
 
 WILKINS_INTERPOSE(int, dup, int fd) {

@@ -7,6 +7,7 @@
 
 #include "base/patterns.hpp"
 #include "posix/copies.hpp"
+#include "posix/in_set.hpp"
 #include "posix/links.hpp"
 #include "store/disk.hpp"
 
@@ -133,10 +134,22 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     return 0;
 }
 
+// The same, of names that may lead into folders that are steps; `call` is given the real ones.
+template <class Call>
+int rename_any(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
+    const InSet from_set(from_dir, from, sets::Use::change, caller), to_set(to_dir, to, sets::Use::change, caller);
+    if (from_set.failed() || to_set.failed()) return -1;
+    int result;
+    const bool outside = !from_set.inside() && !to_set.inside();
+    if (outside && move_into_set(NameAt(from_dir, from, caller, true), NameAt(to_dir, to, caller, true), caller, &result)) return result;
+    return rename_names(from_dir, from, to_dir, to, flags, caller, [=] { return call(from, to); });
+}
+
 }  // namespace
 
 int rename_at(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller) {
-    return rename_names(from_dir, from, to_dir, to, flags, caller, [=] { return libc::renameat2(from_dir, from, to_dir, to, flags); });
+    return rename_any(from_dir, from, to_dir, to, flags, caller,
+                      [=](const char* real_from, const char* real_to) { return libc::renameat2(from_dir, real_from, to_dir, real_to, flags); });
 }
 
 }  // namespace wilkins::posix
@@ -146,12 +159,13 @@ using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, rename, const char* from, const char* to) {
     const libc::KeptErrno kept;
-    return kept(rename_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::rename(from, to); }));
+    return kept(rename_any(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [](const char* real_from, const char* real_to) { return libc::rename(real_from, real_to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat, int from_dir, const char* from, int to_dir, const char* to) {
     const libc::KeptErrno kept;
-    return kept(rename_names(from_dir, from, to_dir, to, 0, WILKINS_CALLER, [=] { return libc::renameat(from_dir, from, to_dir, to); }));
+    return kept(rename_any(from_dir, from, to_dir, to, 0, WILKINS_CALLER,
+                           [=](const char* real_from, const char* real_to) { return libc::renameat(from_dir, real_from, to_dir, real_to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, renameat2, int from_dir, const char* from, int to_dir, const char* to, unsigned flags) {

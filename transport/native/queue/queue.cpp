@@ -72,7 +72,7 @@ bool may_come_again(const Board& board, const SlotRecord& slot) {
 namespace {
 
 // What a step that takes the slot finds there: nothing of an arena that programs can still see.
-uint64_t memory_of(const SlotRecord& slot) { return slot.viewed.load() ? 0 : slot.reserved.load(); }
+uint64_t memory_of(const SlotRecord& slot) { return slot.viewed.load() ? 0 : slot.reserved.load() + slot.set_bytes.load(); }
 
 // May the source have memory for one more, beside so many that nobody needs? As many as the workflow file says, or as fit.
 bool may_retain(const Board& board, const SourceRecord& source, int kept) {
@@ -155,6 +155,7 @@ void clear_slot(const Board& board, int index) {
     slot.shared.store(0);
     slot.removed = 0;
     slot.kept_back = 0;
+    slot.set_complete = 0;
     slot.handed_over = 0;
     slot.closes = 0;
     slot.snapshots = 0;
@@ -276,7 +277,7 @@ void settle(const Board& board, int index) {
     }
     WILKINS_FAULT_POINT("publish.remembered");
     ++port.steps;
-    port.bytes += slot.size.load();
+    port.bytes += slot.size.load() + slot.set_bytes.load();
     note_size(board, source, slot.size.load());
     count_published(board, port, s, slot);
     trace::note(board, "publish", port.task, source.rank, port.pattern, slot.name, static_cast<int64_t>(slot.sequence),

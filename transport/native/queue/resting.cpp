@@ -41,7 +41,8 @@ int oldest_empty(const Board& board, const SourceRecord& source, uint64_t but_pl
 }
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
-    return slot.state == SlotState::resting && !slot.handed_over && board.is_over(slot.writer_process);
+    // (What a folder holds, all processes have written that are in it.)
+    return slot.state == SlotState::resting && !slot.handed_over && !port_of(board, slot).habits.is_folder && board.is_over(slot.writer_process);
 }
 
 // Calls `visit` with every resting slot of an out-port.
@@ -100,7 +101,7 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
     }
     if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
     if (is_empty(slot)) slot.handed_over = 1;  // it is whole, whatever becomes of the process
-    if (keep_back || is_empty(slot) || habits.publish == Publish::next || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+    if (keep_back || is_empty(slot) || habits.publish == Publish::next || habits.is_folder || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
         slot.state = SlotState::resting;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {

@@ -358,7 +358,7 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
     const auto add = [&](const std::string& base, const SlotRecord& slot) {
         // (A file that the task has made is the disk's.)
         if (task.makes.load(std::memory_order_relaxed) > 0 && past::has(board, task.made, key_of(listed.folder, base.c_str()).text)) return;
-        found.push_back({{base, slot.stamp}, slot.published_stamp});
+        found.push_back({{base, slot.stamp, port.habits.is_folder != 0}, slot.published_stamp});
     };
     if (in_order(port)) {
         const std::string base = base_of(called(port));
@@ -404,7 +404,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
             if (port.task != p.context.task) continue;
             if (port.direction == Direction::out) {
                 each_slot_of(p.board, port, [&](int, const SlotRecord& slot) {
-                    if (slot.folder == listed.folder && is_own_file(p, slot)) found.push_back({{base_of(slot.name), slot.stamp}, UINT64_MAX - slot.stamp});
+                    if (slot.folder == listed.folder && is_own_file(p, slot)) found.push_back({{base_of(slot.name), slot.stamp, port.habits.is_folder != 0}, UINT64_MAX - slot.stamp});
                 });
             } else if (may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);

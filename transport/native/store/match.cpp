@@ -20,6 +20,7 @@
 #include "store/first_opens.hpp"
 #include "store/led_step.hpp"
 #include "store/parts.hpp"
+#include "store/sets.hpp"
 #include "store/unmatched_names.hpp"
 #include "waiting/wait.hpp"
 
@@ -48,6 +49,12 @@ void explain_long_name(const Process& p, const char* name) {
                  p.task_name(), p.told_rank(), port.pattern, strlen(name), kNameMax - 1);
         return;
     }
+}
+
+// Is it a file of the run's own, such as one in a folder that is a step?
+bool is_of_run(const Process& p, const char* name) {
+    const size_t length = name[0] == '/' ? strlen(p.board.folder()) : 0;
+    return length > 0 && strncmp(name, p.board.folder(), length) == 0 && (name[length] == '/' || !name[length]);
 }
 
 bool same(const Folder& one, const Folder& other) { return !one.none() && one == other; }
@@ -365,7 +372,7 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
     if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) || !normalise(name, clean, sizeof(clean))) return -1;
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && port.direction == Direction::in && is_match(port, clean)) return i;
+        if (port.task == p.context.task && port.direction == Direction::in && !port.habits.is_folder && is_match(port, clean)) return i;
     }
     return -1;
 }
@@ -410,6 +417,49 @@ bool make_whole(const char* name, char (&out)[kNameMax]) {
     return normalise(text, out, sizeof(out));
 }
 
+namespace {
+
+// Finds the ports of the name: those of files, or those of folders.
+bool find_ports(const Process& p, bool of_folders, Match* match) {
+    match->outport = match->inport = -1;
+    match->made = false;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        if (port.task != p.context.task || (port.habits.is_folder != 0) != of_folders) continue;
+        int& side = port.direction == Direction::out ? match->outport : match->inport;
+        if (side < 0 && is_match(port, match->name)) side = i;
+    }
+    return match->outport >= 0 || match->inport >= 0;
+}
+
+// Does the name lie in a folder that is a step? What is in one is no step of its own.
+bool is_in_folder(const Process& p, const char* name) {
+    if (!sets::any()) return false;
+    FolderName folder;
+    strcpy(folder, name);
+    for (char* end; (end = strrchr(folder, '/')) && end > folder;) {
+        *end = 0;
+        for (int i = p.first_port; i < p.last_port; ++i) {
+            const PortRecord& port = p.board.port(i);
+            FolderName same;
+            strcpy(same, folder);
+            if (port.task == p.context.task && port.habits.is_folder && is_match(port, same)) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+bool match_folder(const char* name, Match* match, Purpose purpose) {
+    Process& p = process();
+    if (passing_through() || !normalise(name, match->name, sizeof(match->name)) || !find_ports(p, true, match)) return false;
+    match->place = 0;
+    if (match->outport >= 0) spell_for_readers(p.board, p.board.port(match->outport), match->name);
+    if (match->inport >= 0 && !is_read(p, match->inport, match, purpose)) match->inport = -1;
+    return match->outport >= 0 || match->inport >= 0;
+}
+
 bool match_name(const char* name, Match* match, Purpose purpose) {
     Process& p = process();
     if (!p.context.active || !name || !name[0] || p.first_port == p.last_port || passing_through()) return false;
@@ -417,15 +467,8 @@ bool match_name(const char* name, Match* match, Purpose purpose) {
         explain_long_name(p, name);
         return false;
     }
-    match->outport = match->inport = -1;
-    match->made = false;
-    for (int i = p.first_port; i < p.last_port; ++i) {
-        const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task) continue;
-        int& side = port.direction == Direction::out ? match->outport : match->inport;
-        if (side < 0 && is_match(port, match->name)) side = i;
-    }
-    if (match->outport < 0 && match->inport < 0) {
+    if (is_of_run(p, match->name) || is_in_folder(p, match->name)) return false;
+    if (!find_ports(p, false, match)) {
         note_unmatched(p, match->name);
         return false;
     }

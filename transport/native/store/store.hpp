@@ -111,6 +111,9 @@ enum class Purpose {
 // in-port has begun a file, if only that tells whether its files are in this folder. Always false in a process that is not part of a run.
 bool match_name(const char* name, Match* match, Purpose purpose = Purpose::ask);
 
+// The same for the ports of folders.
+bool match_folder(const char* name, Match* match, Purpose purpose);
+
 // The program has made a file of this name on disk (it has renamed one to it); there is none any more, or it could not be made.
 void note_made(const char* name);
 void forget_made(const char* name);
@@ -251,6 +254,7 @@ bool await_folder(const char* name);
 struct ListedStep {
     std::string name;
     uint64_t identity;
+    bool is_folder = false;
 };
 
 // The steps that an open by a name in this folder would lead to: what this rank may still read of others, and what its task has

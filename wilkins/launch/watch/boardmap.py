@@ -62,6 +62,8 @@ class BoardPorts:
                 publish=port.publish.when,
                 publish_count=port.publish.count,
                 publish_dset=port.publish.dset or "",
+                publish_file=port.publish.file or "",
+                is_folder=port.is_folder,
                 looks=port.looks,
                 keep=port.keep,
                 reads_again=port.direction == "in" and port.task in self._read_again,
