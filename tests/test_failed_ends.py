@@ -278,12 +278,11 @@ def test_of_ranks_one_fails_over_something_else(flow: Workflow, fails: bool, cod
 class TestNewerVersions:
     """Where a name under wildcards is written again, and only an older version of it was read."""
 
-    def reads(self, flow: Workflow, *names: str, **keys: object) -> None:
-        port = keys.pop("port", {})
+    def reads(self, flow: Workflow, *names: str, port: dict[str, object] | None = None, **keys: object) -> None:
         flow.task(
             "ana",
             PRELUDE + "".join(f"get({name!r})\n" for name in names),
-            inports=[{"filename": "plt*.dat", **port}],
+            inports=[{"filename": "plt*.dat", **(port or {})}],
             **keys,
         )
 
@@ -303,14 +302,14 @@ class TestNewerVersions:
         self.reads(flow, "plt0.dat", "plt1.dat", port={"queue": 1})
         assert "2 newer versions" in said(flow, 1)
 
-    @pytest.mark.parametrize("keys", [{"enough": True}, {"port": {"io_freq": "latest"}}, {"port": {"io_freq": 2}}])
-    def test_it_is_silenced(self, flow: Workflow, keys: dict[str, object]) -> None:
+    @pytest.mark.parametrize(("enough", "port"), [(True, {}), (False, {"io_freq": "latest"}), (False, {"io_freq": 2})])
+    def test_it_is_silenced(self, flow: Workflow, enough: bool, port: dict[str, object]) -> None:
         writes(flow, "plt0.dat", "plt0.dat", "plt1.dat", "plt1.dat", port="plt*.dat")
         flow.task(
             "ana",
             PRELUDE + "import time\nfor k in 0, 1:\n    try:\n        get(f'plt{k}.dat')\n    except OSError: pass\n",
-            inports=[{"filename": "plt*.dat", **keys.get("port", {})}],
-            enough=True,
+            inports=[{"filename": "plt*.dat", **port}],
+            enough=enough,
         )
         flow.run()
 

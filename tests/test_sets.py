@@ -493,6 +493,7 @@ for k in range(6):
         assert [json.loads(line) for line in (flow.folder / f"got{rank}.txt").read_text().splitlines()] == whole(6)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:zarr")
 @pytest.mark.parametrize("version", [2, 3])
 def test_zarr_stores(flow: Workflow, version: int) -> None:
@@ -529,6 +530,7 @@ def test_zarr_stores(flow: Workflow, version: int) -> None:
     assert flow.got() == [[4]]
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("python:adios2")
 @pytest.mark.parametrize("engine", ["BP4", "BP5"])
 def test_bp_folders(flow: Workflow, engine: str) -> None:

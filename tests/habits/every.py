@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from habits import annotated, descriptors, ends, exits, gone, lifetimes, lists, looks, names, onefile, orders, passes, polls, processes, redirections, threads
+from habits import (
+    annotated,
+    descriptors,
+    ends,
+    exits,
+    gone,
+    lifetimes,
+    lists,
+    looks,
+    names,
+    onefile,
+    orders,
+    passes,
+    polls,
+    processes,
+    redirections,
+    threads,
+)
 from habits.rig import Habit
 
 FAMILIES = {

@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,12 @@ def use(name: str) -> None:
     amode = MPI.MODE_CREATE | MPI.MODE_WRONLY if WRITES else MPI.MODE_RDONLY
     file = call("open", lambda: MPI.File.Open(COMM, name, amode))
     if file is None:
-        return print("no", name, flush=True)
+        print("no", name, flush=True)
+        return
     data = np.zeros(1000) + COMM.rank
     at = 8000 * COMM.rank
     for what in MOVES.split():
-        call(what, lambda what=what: getattr(file, what)(*((at,) if "_at" in what else ()), data))
+        call(what, partial(getattr(file, what), *((at,) if "_at" in what else ()), data))
     for what in ASKS.split():
         call(what, getattr(file, what))
     call("Set_view", lambda: file.Set_view(at, MPI.DOUBLE))
@@ -50,7 +52,7 @@ def use(name: str) -> None:
     call("Seek", lambda: file.Seek(0))
     call("Set_errhandler", lambda: file.Set_errhandler(MPI.ERRORS_RETURN))
     call("Iwrite", lambda: (file.Iwrite(data) if WRITES else file.Iread(data)).Wait())
-    return call("Close", file.Close)
+    call("Close", file.Close)
 
 
 COMM.Set_errhandler(MPI.ERRORS_RETURN)

@@ -32,7 +32,11 @@ def failed(run: TaskRun, report: dict[str, Any] | None = None) -> str:
     once = again and not run.failures and run.plan.rerun == "auto" and not takes_filename(run.plan)
     cure = "; if it is to read one step and end, give it `rerun: never`" if once else ""
     said = f"{run.name}: failed{again}: {run.exit}; its output is in {run.log.path}{cure}"
-    return paragraphs(said, *_not_there(run, report), *in_vain(run.plan, report), *_listed_a_part(run, report)) if report else said
+    return (
+        paragraphs(said, *_not_there(run, report), *in_vain(run.plan, report), *_listed_a_part(run, report))
+        if report
+        else said
+    )
 
 
 def retried(run: TaskRun, report: dict[str, Any] | None = None) -> str:
