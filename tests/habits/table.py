@@ -41,6 +41,7 @@ TITLES = {
     "pass": "Several passes",
     "process": "Processes and threads",
     "end": "Ends of processes",
+    "thread": "Threads and ranks that wait",
     "descriptor": "Descriptors and the calls on them",
     "redirect": "Redirection, and the shell's tools",
     "link": "Links",
@@ -48,6 +49,11 @@ TITLES = {
     "folder": "Folders",
     "temporary": "Temporary files",
     "lock": "Locks",
+    "annotate": "What readers write",
+    "exit": "Ends in failure, and newer versions",
+    "life": "How long a step's memory lives",
+    "gone": "Files that memory has let go of",
+    "onefile": "One file for a task",
 }
 
 

@@ -24,6 +24,16 @@ USUAL = (
     "redirect-write-to",
     "redirect-read-cp",
     "folder-reader-elsewhere-lists",
+    "annotate-r-plus",
+    "end-flushed-in-multiprocessing",
+    "end-close-by-number",
+    "exit-open-twice",
+    "gone-virtual-sources-read-before",
+    "life-map-kept",
+    "life-sendfile-to-a-socket",
+    "onefile-hdf5-fsync-after",
+    "onefile-watch-created",
+    "thread-one-sleeps",
 )
 """Those that `make test` runs, in memory: a second each."""
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "0"))
