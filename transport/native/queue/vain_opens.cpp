@@ -147,13 +147,15 @@ bool ends_loop(const VainOpen& open) { return open.sought == Sought::next_name |
 const VainOpen* last_vain_open(const Board& board, int index) {
     const TaskRecord& task = board.task(index);
     const VainOpen* last = nullptr;
+    const VainOpen* against = nullptr;
     for (int r = task.first_rank; r < task.first_rank + task.nprocs; ++r) {
         const VainOpen& open = board.rank(r).vain_open;
         if (open.sought == Sought::nothing) continue;
         if (ends_loop(open) && open.went_on == WentOn::wrote) return &open;
+        if (!ends_loop(open) && open.went_on == WentOn::no && (!against || open.at > against->at)) against = &open;
         if (!last || open.at > last->at) last = &open;
     }
-    return last;
+    return against ? against : last;
 }
 
 }  // namespace wilkins::queue

@@ -28,7 +28,7 @@ inline bool may_go_on(const VainOpen& open) { return open.sought != Sought::noth
 void note_went_on(const Board& board, int rank_index, const Asker& by, WentOn how, const char* to);
 
 // What the task has asked for in vain last, since its last start; or what speaks against taking a failure for the end of its stream: a rank
-// that met that and went on to write. nullptr: it has asked for nothing.
+// that met that and went on to write, or one that met something else. nullptr: it has asked for nothing.
 const VainOpen* last_vain_open(const Board& board, int task);
 
 // Would a loop over a stream end so?
