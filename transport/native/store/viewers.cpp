@@ -47,9 +47,20 @@ bool is_shared(int fd) {
     return shared;
 }
 
+namespace {
+
+// Where no program has a descriptor of a step, none can be sent from, and the kernel need not be asked.
+bool is_any_in_view(const Board& board) {
+    for (int s = 0; s < board.head().slots; ++s)
+        if (board.slot(s).viewed.load()) return true;
+    return false;
+}
+
+}  // namespace
+
 void note_sent(int from, int to) {
     const Process& p = process();
-    if (!p.context.active) return;
+    if (!p.context.active || !is_any_in_view(p.board)) return;
     const int before = errno;
     struct stat st;
     const bool copies = to >= 0 && raw::fstat(to, &st) == 0 && S_ISREG(st.st_mode);
