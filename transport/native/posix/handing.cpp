@@ -69,10 +69,12 @@ void OpenStep::take_back() {
 }
 
 void hand_over(int fd) {
-    if (OpenStep* step = find(fd)) {
-        step->settle();
-        step->hand_over(fd);
-    }
+    OpenStep* const step = find(fd);
+    if (!step) return;
+    const int before = errno;
+    step->settle();
+    step->hand_over(fd);
+    errno = before;
 }
 
 bool has_entries() { return entries.load(std::memory_order_relaxed) != 0; }

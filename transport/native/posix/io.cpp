@@ -166,11 +166,13 @@ WILKINS_INTERPOSE(ssize_t, __pread_chk, int fd, void* buffer, size_t count, off_
 WILKINS_ALIAS(__pread64_chk, __pread_chk);
 
 WILKINS_INTERPOSE(ssize_t, write, int fd, const void* buffer, size_t count) {
-    return write_any(fd, buffer, count);
+    const libc::KeptErrno kept;
+    return kept(write_any(fd, buffer, count));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pwrite, int fd, const void* buffer, size_t count, off_t offset) {
-    return pwrite_any(fd, buffer, count, offset);
+    const libc::KeptErrno kept;
+    return kept(pwrite_any(fd, buffer, count, offset));
 } WILKINS_OR(-1)
 WILKINS_ALIAS(pwrite64, pwrite);
 
@@ -296,16 +298,18 @@ WILKINS_INTERPOSE(int, futimens, int fd, const struct timespec* times) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {
+    const libc::KeptErrno kept;
     OpenStep* step = resized(fd);
-    return step ? step->resize(size) : libc::ftruncate(fd, size);
+    return kept(step ? step->resize(size) : libc::ftruncate(fd, size));
 } WILKINS_OR(-1)
 WILKINS_ALIAS(ftruncate64, ftruncate);
 
 WILKINS_INTERPOSE(int, fallocate, int fd, int mode, off_t offset, off_t count) {
+    const libc::KeptErrno kept;
     OpenStep* step = resized(fd);
-    if (!step) return libc::fallocate(fd, mode, offset, count);
+    if (!step) return kept(libc::fallocate(fd, mode, offset, count));
     const int error = mode == 0 ? lengthen(step, offset, count) : EOPNOTSUPP;
-    if (!error) return 0;
+    if (!error) return kept(0);
     errno = error;
     return -1;
 } WILKINS_OR(-1)
