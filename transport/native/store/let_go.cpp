@@ -60,13 +60,13 @@ StepFile* open_stored(const Match& match, const Stored& stored, int* error) {
     return nullptr;
 }
 
-int refuse_let_go(const Process& p, const Match& match) {
+int refuse_let_go(const Process& p, const Match& match, const char* does) {
     const PortRecord& inport = p.board.port(match.inport);
     const bool on_disk = inport.habits.mode != Mode::memory;
     fail_run(p,
-             "task '%s' rank %d opens '%s' again, which its task has read: its memory is that of a later step by now%s; to have so many files stay "
+             "task '%s' rank %d %s '%s' again, which its task has read: its memory is that of a later step by now%s; to have so many files stay "
              "in memory, give the in-port '%s' 'reorder: %lu', or as many as the program goes over%s",
-             p.task_name(), p.told_rank(), match.name, on_disk ? ", and on disk there is no file of that name, or another one" : "", inport.pattern,
+             p.task_name(), p.told_rank(), does, match.name, on_disk ? ", and on disk there is no file of that name, or another one" : "", inport.pattern,
              static_cast<unsigned long>(steps_to_keep(p.board, inport)),
              on_disk || inport.habits.is_folder ? "" : "; with 'mode: both' such files are read from the disk");
     return EIO;

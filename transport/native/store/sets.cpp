@@ -16,6 +16,7 @@
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "queue/queue.hpp"
+#include "store/let_go.hpp"
 #include "store/own_sets.hpp"
 #include "store/parts.hpp"
 #include "store/set_folder.hpp"
@@ -79,12 +80,22 @@ void keep_read(const Process& p, const Match& match, StepFile* file) {
     for (StepFile* one : gone) close_step(one);
 }
 
+// A folder that the task has read is gone: whoever looks for a piece of it would take that for one that was never written. Returns the errno.
+int look_into_missing(const Process& p, const Match& match) {
+    Board::Lock lock(p.board);
+    const bool was_read = queue::let_go_of(p.board, p.board.port(match.inport), match.name) == queue::LetGo::read;
+    return was_read ? refuse_let_go(p, match, "looks into") : ENOENT;
+}
+
 Leads lead_reader(const Match& match, const char* rest, Use use, Place* place, int* error) {
     Process& p = process();
     if (use == Use::change && !*rest) return Leads::elsewhere;
     if (!find_read(p, match, place)) {
         StepFile* const file = use == Use::look ? open_look(match, error) : open_step(match, Intent::read, 1, error);
-        if (!file) return Leads::nowhere;
+        if (!file) {
+            if (use == Use::look && *rest && *error == ENOENT) *error = look_into_missing(p, match);
+            return Leads::nowhere;
+        }
         place_at(file, place);
         if (use == Use::look) place->held = file;
         else keep_read(p, match, file);
