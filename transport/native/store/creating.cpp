@@ -49,7 +49,8 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         stamp = slot.stamp;
     }
     Mapping mapping;
-    *error = p.arenas->map(index, true, &mapping);
+    *error = disk::follow_name(p.board, index, match.name);
+    if (!*error) *error = p.arenas->map(index, true, &mapping);
     StepFile* file = *error ? nullptr : make_file(Role::lead, index, mapping, stamp, match.name, place);
     if (file) {
         if (empty) file->set_eof(0);

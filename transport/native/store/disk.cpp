@@ -266,20 +266,38 @@ int make_own(const Board& board, const char* name, int (*fill)(void* what, int f
     return error;
 }
 
-int rename_file(const Board& board, int slot, const char* from, const char* to) {
-    const Mode mode = mode_of(board, slot);
-    if (mode == Mode::memory) return 0;
-    Path whole, hidden, link, old_hidden;
-    if (!names_of(board, slot, &whole, &old_hidden) || !link_path(board, slot, 'f', &link)) return ENOENT;
-    if (int error = locate(to, &whole)) return error;
-    if (rename(from, to) != 0) return errno;
-    WILKINS_FAULT_POINT("disk.moved");
-    if (const int error = turn_link(link, whole)) return error;
+namespace {
+
+// The slot's file is that of this whole name from now on; its hidden one was `old_hidden`.
+int turn_to(const Board& board, int slot, const Path& named, const Path& old_hidden) {
+    Path whole, hidden, link;
+    if (!link_path(board, slot, 'f', &link)) return ENAMETOOLONG;
+    if (const int error = turn_link(link, named)) return error;
     if (!names_of(board, slot, &whole, &hidden)) return errno;
-    if (mode != Mode::file || strcmp(hidden.text, old_hidden.text) == 0) return 0;
+    if (mode_of(board, slot) != Mode::file || strcmp(hidden.text, old_hidden.text) == 0) return 0;
     if (rename(old_hidden.text, hidden.text) != 0 || !link_path(board, slot, 'a', &link)) return errno;
     WILKINS_FAULT_POINT("disk.moved-hidden");
     return turn_link(link, hidden);
+}
+
+}  // namespace
+
+int rename_file(const Board& board, int slot, const char* from, const char* to) {
+    if (mode_of(board, slot) == Mode::memory) return 0;
+    Path whole, old_hidden;
+    if (!names_of(board, slot, &whole, &old_hidden)) return ENOENT;
+    if (int error = locate(to, &whole)) return error;
+    if (rename(from, to) != 0) return errno;
+    WILKINS_FAULT_POINT("disk.moved");
+    return turn_to(board, slot, whole, old_hidden);
+}
+
+int follow_name(const Board& board, int slot, const char* name) {
+    if (mode_of(board, slot) == Mode::memory) return 0;
+    Path whole, now, hidden;
+    if (!names_of(board, slot, &whole, &hidden)) return ENOENT;
+    if (const int error = locate(name, &now)) return error;
+    return strcmp(now.text, whole.text) == 0 ? 0 : turn_to(board, slot, now, hidden);
 }
 
 void move_folder(const Board& board, int slot, const char* from, const char* to) {

@@ -50,6 +50,9 @@ int make_own(const Board& board, const char* name, int (*fill)(void* what, int f
 // The program renames a file that it has closed but may add to. Returns 0 or the errno that the program alone would have met.
 int rename_file(const Board& board, int slot, const char* from, const char* to);
 
+// The program goes on with a file that rests, of this name: that may be a symbolic link by now. Returns 0 or an errno.
+int follow_name(const Board& board, int slot, const char* name);
+
 // A folder has another name now, and with it, if it lies there, the slot's file. Both names are whole, and without links in the last component.
 void move_folder(const Board& board, int slot, const char* from, const char* to);
 
