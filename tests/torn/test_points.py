@@ -96,6 +96,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
 OUT_OF_REACH = {
     "adopt": "memory that was made ready before the step",
     "annex": "a stream of thousands of names, or hundreds of open steps",
+    "aside": "who keeps many steps in view",
     "circle": "programs that wait for each other",
     "disk.kept": "a task with `restart:`",
     "disk.moved": "a file that rests and is renamed",
@@ -106,6 +107,7 @@ OUT_OF_REACH = {
     "left-open": "a program that ends with files open",
     "names": "names that go on after others, and thousands of them",
     "let-go": "a reader that removes what it reads",
+    "own": "a task that changes what it reads",
     "publish.again": "a task with `restart:`",
     "reclaim.forgotten": "files on a disk that is full",
     "rename.claimed": "a file that rests and is renamed",
