@@ -17,7 +17,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -96,6 +100,12 @@ static void look(int k)
     CALL(lgetxattr, name(k), "user.none", text, sizeof text);
     CALL(listxattr, name(k), text, sizeof text);
     CALL(llistxattr, name(k), text, sizeof text);
+    struct statfs system;
+    struct statvfs volume;
+    CALL(statfs, name(k), &system);
+    CALL(statvfs, name(k), &volume);
+    CALL(readlink, name(k), text, sizeof text);
+    CALL(readlinkat, AT_FDCWD, name(k), text, sizeof text);
 }
 
 static void list(void)
@@ -122,6 +132,45 @@ static void list(void)
     CALL(nftw, ".", visit_more, 8, 0);
 }
 
+/* Of memory that shows a file. */
+static void send_by(const void* bytes)
+{
+    int ends[2], pipes[2];
+    struct iovec piece = {(void*)bytes, 64};
+    struct mmsghdr message = {.msg_hdr = {.msg_iov = &piece, .msg_iovlen = 1}};
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || pipe(pipes)) exit(1);
+    CALL(send, ends[0], bytes, 64, 0);
+    CALL(sendto, ends[0], bytes, 64, 0, NULL, 0);
+    CALL(sendmsg, ends[0], &message.msg_hdr, 0);
+    CALL(sendmmsg, ends[0], &message, 1, 0);
+    CALL(vmsplice, pipes[1], &piece, 1, 0);
+    for (int k = 0; k < 2; ++k) close(ends[k]), close(pipes[k]);
+}
+
+static pid_t start(void)
+{
+    char* words[] = {"true", NULL};
+    pid_t child;
+    if (posix_spawnp(&child, "true", NULL, NULL, words, environ)) exit(1);
+    return child;
+}
+
+static void wait_for_children(void)
+{
+    siginfo_t how;
+    pid_t child = start();
+    CALL(wait, NULL);
+    child = start();
+    CALL(waitpid, child, NULL, 0);
+    child = start();
+    CALL(wait3, NULL, 0, NULL);
+    child = start();
+    CALL(wait4, child, NULL, 0, NULL);
+    child = start();
+    CALL(waitid, P_PID, child, &how, WEXITED);
+    CALL(waitpid, -1, NULL, 0); /* there is none */
+}
+
 static void read_by(int fd)
 {
     CALL(read, fd, page, 4096);
@@ -133,6 +182,7 @@ static void read_by(int fd)
     struct stat st;
     CALL(fstat, fd, &st);
     void* bytes = POINTER(mmap, NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    send_by(bytes);
     CALL(munmap, bytes, 4096);
     struct aiocb block = {.aio_fildes = fd, .aio_buf = page, .aio_nbytes = 4096}, *blocks[] = {&block};
     CALL(aio_read, &block);
@@ -230,13 +280,20 @@ static void write_files(void)
     waitpid(child, NULL, 0);
     NUMBER(system, "true");
     stream = POINTER(popen, "true", "r");
-    pclose(stream);
+    CALL(pclose, stream);
+    wait_for_children();
     CALL(mkdir, "below", 0700);
     CALL(mkdirat, AT_FDCWD, "below/more", 0700);
     CALL(chdir, "below");
+    char here[4096];
+    POINTER(getcwd, here, sizeof here);
+    CALL(rmdir, "more");
     fd = open("..", O_RDONLY | O_DIRECTORY);
     CALL(fchdir, fd);
     close(fd);
+    CALL(rmdir, "below");
+    fd = (int)CALL(syscall, SYS_openat, AT_FDCWD, name(1), O_RDONLY);
+    CALL(syscall, SYS_close, fd);
     CALL(symlink, name(1), "linked");
     CALL(symlinkat, name(1), AT_FDCWD, "linked too");
     CALL(unlink, name(9));
