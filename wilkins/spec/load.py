@@ -15,7 +15,7 @@ from wilkins.schema.patterns import intersect, is_wild, pattern_problem
 from wilkins.schema.positions import compose, compose_option, read_text
 from wilkins.schema.reading import INVALID, Reader, keys_of, scalars
 from wilkins.schema.sections import SectionMap
-from wilkins.spec import contradictions, doubles, folders, parameters
+from wilkins.spec import contradictions, doubles, parameters
 from wilkins.spec.ensemble import INSTANCE, PerInstance
 from wilkins.spec.workflow import Dset, InPort, OutPort, Parameter, Port, Task, Workflow, default_name, ready_made
 from wilkins.tasks.registry import PREFIX, all_tasks
@@ -178,7 +178,7 @@ def _check_task(reader: Reader, task: Task) -> None:
         *contradictions.of_devices(task),
         *contradictions.of_failure(task),
         *contradictions.of_restart(task),
-        *folders.of_folders(task),
+        *contradictions.of_folders(task),
     ):
         reader.problem(where, message)
     if task.nwriters is not None and task.nwriters > task.nprocs:

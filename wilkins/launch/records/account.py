@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from wilkins.launch.programs.environment import takes_filename
 from wilkins.launch.records.tracednames import Ends, Trace, Traced, names_of
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.namesakes import as_next, pattern_of
-from wilkins.launch.watch.vain import publish_remedy
 from wilkins.plan.plan import Plan, PortPlan, TaskPlan
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import text_table
@@ -76,7 +76,7 @@ class Reader:
     """Names of in-ports of its task that were opened again when their only step was read, and had no other."""
     missed: str = ""
     """The last name that its task opened in vain, since the step was given up."""
-    complete_files: str = ""
+    complete_files: Callable[[], str] = str
     """What makes each file of its producers one step, if they write it several times."""
 
     @property
@@ -163,7 +163,7 @@ class Account:
                     any(self._leads(port.task, rows[number][1].task) for number in numbers),
                     [name for one in seen for name in one.written.all],
                     [one.called for place, one in inports if one.task == port.task and report["ports"][place]["again"]],
-                    complete_files=publish_remedy(report, [rows[number][0]["outport"] for number in numbers]),
+                    complete_files=partial(_remedy, report, [rows[number][0]["outport"] for number in numbers]),
                 )
             )
         return readers
@@ -317,7 +317,7 @@ def _message_of_outdated(reader: Reader) -> Message:
         f"read older versions: it left {count_of(reader.newer, 'newer version')} of files of {reader.port.pattern!r} "
         f"unread that {reader.producers} published when it had read them before"
         + (f" (not read: {names})" if names else ""),
-        f"if a file is whole only when it was written several times, {reader.complete_files}",
+        f"if a file is whole only when it was written several times, {reader.complete_files()}",
         f"if {name} needs each version, let it open a name as often as it is published",
         f"if the versions that {name} read are right, give the task `enough: true`",
     )
@@ -452,6 +452,12 @@ def _message_of_unmatched(reader: Reader) -> Message:
         cure,
         f"if that is meant, give {task} `enough: true`",
     )
+
+
+def _remedy(report: Mapping[str, Any], outports: Sequence[int]) -> str:
+    from wilkins.launch.watch.vain import publish_remedy  # few runs say it
+
+    return publish_remedy(report, outports)
 
 
 def _no_step(reader: Reader) -> Message:
