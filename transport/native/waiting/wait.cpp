@@ -52,7 +52,10 @@ Wait::~Wait() {
 }
 
 void Wait::go_on() {
-    if (told_) told_->what = WaitFor::nothing;
+    if (!told_) return;
+    in_vain_ = in_vain_ || told_->in_vain;
+    told_->what = WaitFor::nothing;
+    told_ = nullptr;  // from now on the place may be another thread's
 }
 
 void Wait::note(const char* event) const {
@@ -69,7 +72,7 @@ void Wait::tell(Board::Lock& lock) {
     }
     told_ = find_wait_place(process_.board, process_.rank_index);
     if (!told_) return note_member(process_.board, process_.rank_index, false);
-    if (begins) told_->in_vain = 0;
+    if (in_vain_) told_->in_vain = 1;
     told_->kind = kind_;
     told_->port = port_;
     told_->since = since_;

@@ -38,7 +38,8 @@ private:
     WaitKind kind_;
     Board::Lock* lock_ = nullptr;
     int64_t since_ = 0;
-    WaitRecord* told_ = nullptr;  // where the board has it; none: there is no room
+    WaitRecord* told_ = nullptr;  // where the board has it; none: it is not told, or there is no room
+    bool in_vain_ = false;        // see WaitRecord: somebody has said so in one of its naps
     int pause_;  // ms that its next nap takes at most
 };
 
