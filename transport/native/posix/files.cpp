@@ -130,7 +130,9 @@ int open_match(const Match& match, int flags, Opener by) {
     const bool may_join = match.outport >= 0 && !(flags & (O_TRUNC | O_EXCL));
     StepFile* file = may_join ? find_open(match, true) : nullptr;
     if (!file && may_join) file = joined::open(match, &error);
-    if ((flags & (O_TRUNC | O_EXCL)) == O_TRUNC) file = take_lead(match);
+    const bool anew = match.outport >= 0 && (flags & (O_TRUNC | O_EXCL)) == O_TRUNC;
+    if (anew) file = take_lead(match);
+    if (anew && !file) finish_made_anew(match);
     if (!file && !error) error = plan_open(match, flags, by == Opener::stream, &plan);
     if (!file && !error) {
         const bool reads = match.inport >= 0 && (plan.intent == Intent::read || plan.pending == OpenStep::Pending::read || match.outport < 0) &&
@@ -143,6 +145,7 @@ int open_match(const Match& match, int flags, Opener by) {
                                              : open_to_look(match, {nullptr, false}, &error);
     }
     viewers::note_opened(file);
+    if (anew && file && file->state->role == Role::lead && file->state->slot >= 0) note_made_anew(file);
     const bool writable = (flags & O_ACCMODE) != O_RDONLY;
     // What is only read does not go back: others may write it meanwhile.
     if (file && file->is_far()) file = writable ? borrow_far(file, &error) : private_copy(file, &error);

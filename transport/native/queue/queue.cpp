@@ -157,6 +157,7 @@ void clear_slot(const Board& board, int index) {
     slot.kept_back = 0;
     slot.set_complete = 0;
     slot.handed_over = 0;
+    slot.made_anew = 0;
     slot.closes = 0;
     slot.snapshots = 0;
     slot.flushed.store(0);

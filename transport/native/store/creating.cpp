@@ -77,6 +77,22 @@ void give_up(const Process& p, int index, uint64_t stamp) {
     p.board.ring(p.board.source(slot.source).port);
 }
 
+void finish_made_anew(const Match& match) {
+    const Process& p = process();
+    const uint64_t place = place_of(match);
+    Board::Lock lock(p.board);
+    const int resting = queue::find_resting(p.board, match.outport, match.name, place);
+    if (resting < 0 || !p.board.slot(resting).made_anew) return;
+    queue::publish_empty(p.board, p.context.task, p.board.source(p.board.slot(resting).source).rank);
+}
+
+void note_made_anew(const StepFile* file) {
+    const Process& p = process();
+    SlotRecord& slot = p.board.slot(file->state->slot);
+    Board::Lock lock(p.board);
+    if (is_writing(slot, file->state->identity)) slot.made_anew = 1;
+}
+
 StepFile* create(const Match& match, bool exclusive, int* error) {
     Process& p = process();
     const Board& board = p.board;

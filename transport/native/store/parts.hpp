@@ -33,6 +33,10 @@ int await_renames(Process& p, int outport, Board::Lock& lock);
 
 StepFile* create(const Match& match, bool exclusive, int* error);
 
+// The program is about to make the file anew (O_TRUNC): an empty one that it has made in this way before was a step, not the beginning of one.
+void finish_made_anew(const Match& match);
+void note_made_anew(const StepFile* file);
+
 // Goes on with a file that rests, or with a new step that starts as a copy of one this task published.
 StepFile* continue_own(const Match& match, int* error);
 
