@@ -160,6 +160,18 @@ bool is_kept_for_others(const Board& board) {
     return false;
 }
 
+// Has a producer of the in-port left a file to other processes, which write it, or from which the launcher takes it when they long have not?
+bool is_left_to_others(const Board& board, int inport) {
+    for (int s = 0; s < board.head().slots && board.head().leaves.load(); ++s) {
+        const SlotRecord& slot = board.slot(s);
+        if (slot.state != SlotState::writing || !slot.inherited.load()) continue;
+        const PortRecord& out = board.port(board.source(slot.source).port);
+        for (int k = 0; k < out.links; ++k)
+            if (board.channel(board.link(out, k)).inport == inport) return true;
+    }
+    return false;
+}
+
 // What a rank waits for may be there, and the rank, or the launcher, has yet to notice.
 bool Waiting::has_come(const Waiter& waiter) const {
     if (const int inport = awaited(waiter.rank); inport >= 0) return queue::next_step(board_, inport) >= 0;
@@ -169,6 +181,7 @@ bool Waiting::has_come(const Waiter& waiter) const {
     // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see store/step_file.cpp).
     if (wait.what == WaitFor::memory && (is_kept_for_others(board_) || queue::count_viewed(board_, -1).steps > 0)) return true;
     if (wait.what != WaitFor::data) return false;
+    if (is_left_to_others(board_, wait.port)) return true;
     // A folder: what is waited for is a producer's first file (see store/match.cpp).
     if (const size_t length = strlen(wait.name); length > 0 && wait.name[length - 1] == '/') return false;
     const PortRecord& port = board_.port(wait.port);
