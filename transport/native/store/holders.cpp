@@ -116,21 +116,37 @@ bool waits(long pid, long thread) {
     }
 }
 
-bool is_waiting_fork(long pid) {
+// How often the thread has been given a core, or has let go of it; 0: that cannot be told.
+uint64_t turns_of(long pid, long thread) {
+    char text[4096];
+    if (!read_of(text, sizeof(text), "/proc/%ld/task/%ld/status", pid, thread)) return 0;
+    uint64_t turns = 0;
+    for (const char* const name : {"\nvoluntary_ctxt_switches:", "\nnonvoluntary_ctxt_switches:"})
+        if (const char* const at = strstr(text, name)) turns += strtoull(at + strlen(name), nullptr, 10);
+    return turns;
+}
+
+// `turns`: takes in what changes as soon as one of its threads does anything.
+bool is_waiting_fork(long pid, uint64_t* turns) {
     const Descent own = descent_of(pid);
     if (own.stack == 0 || own.stack != descent_of(own.parent).stack) return false;
     char folder[48];
     snprintf(folder, sizeof(folder), "/proc/%ld/task", pid);
-    return !any_number(folder, [&](long thread) { return !waits(pid, thread); });
+    *turns = *turns * 31 + static_cast<uint64_t>(pid);
+    return !any_number(folder, [&](long thread) {
+        *turns = (*turns * 31 + static_cast<uint64_t>(thread)) * 31 + turns_of(pid, thread);
+        return !waits(pid, thread);
+    });
 }
 
 }  // namespace
 
-bool all_wait(const struct stat& file) {
+bool all_wait(const struct stat& file, uint64_t* turns) {
     bool found = false;
+    *turns = 0;
     const auto holds = [&](long pid, bool has_it) {
         found = found || has_it;
-        return has_it && (pid == getpid() || !is_waiting_fork(pid));
+        return has_it && (pid == getpid() || !is_waiting_fork(pid, turns));
     };
     if (any_number("/proc", [&](long pid) { return holds(pid, is_open(pid, file, true)); })) return false;
     return !any_number("/proc", [&](long pid) { return holds(pid, is_mapped(pid, file)); }) && found;

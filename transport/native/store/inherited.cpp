@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_map>
 
 #include "base/raw.hpp"
 #include "queue/queue.hpp"
@@ -80,21 +80,47 @@ void tell_cut_off(const Board& board, const SlotRecord& slot, int fd) {
             slot.name, who);
 }
 
-constexpr int64_t kSeldom = 200'000'000;  // ns between such questions of the launcher, which has many turns
+constexpr int64_t kSeldom = 200'000'000;   // ns between looks at who has a file open, which the launcher takes,
+constexpr int64_t kIdle = 2'000'000'000;  // and for which forks that hold it have to do nothing at all
 
-// Of a file that some process has open for writing: does none of those hold it? `seldom`: it may also say no without a look.
-bool is_let_go(int fd, bool seldom) {
-    static std::atomic<int64_t> next{0};
-    const int64_t now = seldom ? now_ns() : 0;
-    if (seldom && now < next.load()) return false;
+// Since when forks that wait have done nothing that hold a step's file.
+struct Idle {
+    uint64_t stamp = 0;
+    uint64_t turns = 0;
+    int64_t since = 0;
+    int64_t looked = 0;
+};
+
+bool all_wait(int fd, uint64_t* turns) {
     struct stat st;
-    const bool let_go = raw::fstat(fd, &st) == 0 && holders::all_wait(st);
-    if (seldom) next = now + kSeldom;
-    return let_go;
+    return raw::fstat(fd, &st) == 0 && holders::all_wait(st, turns);
 }
 
-// True if the step is still left to others. `waits`: until whoever else settles it now has done so. `seldom`: see is_let_go.
-bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool waits, bool seldom) {
+// Of a file that some process has open for writing: does none of those hold it? A fork that waits may be about to be told to write by the
+// process that has forked it: only one that has long done nothing is idle. To be asked by the launcher's thread alone.
+bool is_let_go(int slot, uint64_t stamp, int fd) {
+    static std::unordered_map<int, Idle> known;
+    Idle& idle = known[slot];
+    const int64_t now = now_ns();
+    if (idle.stamp == stamp && now < idle.looked + kSeldom) return false;
+    uint64_t turns = 0;
+    const bool wait = all_wait(fd, &turns);
+    if (!wait || idle.since == 0 || idle.stamp != stamp || idle.turns != turns) idle = {stamp, turns, wait ? now_ns() : 0, 0};
+    idle.looked = now_ns();
+    return wait && now - idle.since >= kIdle;
+}
+
+// What is asked of a file that is left to others: by a process of its task, by the launcher, or by the launcher when the task's program has ended.
+enum class Asks { own, launcher, end };
+
+bool is_let_go(int slot, uint64_t stamp, int fd, Asks asks) {
+    uint64_t turns;
+    return asks == Asks::end ? all_wait(fd, &turns) : asks == Asks::launcher && is_let_go(slot, stamp, fd);
+}
+
+// True if the step is still left to others. `waits`: until whoever else settles it now has done so.
+bool settle_one(const Board& board, Arenas& arenas, int index, Asks asks, bool waits) {
+    const bool ends = asks == Asks::end;
     SlotRecord& slot = board.slot(index);
     uint64_t stamp;
     {
@@ -110,7 +136,7 @@ bool settle_one(const Board& board, Arenas& arenas, int index, bool ends, bool w
     const Path path = file_of(board, index);
     const int fd = raw::open(path.text, O_RDONLY | O_CLOEXEC, 0);
     int error = fd < 0 ? errno : 0;
-    const bool written = !error && is_written(fd) && !is_let_go(fd, seldom && !ends);
+    const bool written = !error && is_written(fd) && !is_let_go(index, stamp, fd, asks);
     if (written && !ends) error = EAGAIN;
     if (!error) error = store(board, arenas, index, fd);
     if (!error && written) tell_cut_off(board, slot, fd);
@@ -189,20 +215,20 @@ void take_back(const StepFile* step) {
 
 namespace {
 
-int settle_all(const Board& board, Arenas& arenas, int task, bool ends, bool waits, bool seldom) {
+int settle_all(const Board& board, Arenas& arenas, int task, Asks asks, bool waits) {
     int left = 0;
     if (!board.head().leaves.load()) return 0;
     for (int k = 0; k < board.head().slots; ++k) {
         const SlotRecord& slot = board.slot(k);
         if (!is_left(slot) || (task >= 0 && board.port(board.source(slot.source).port).task != task)) continue;
-        if (settle_one(board, arenas, k, ends, waits, seldom)) ++left;
+        if (settle_one(board, arenas, k, asks, waits)) ++left;
     }
     return left;
 }
 
 }  // namespace
 
-int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends, false, true); }
+int settle(const Board& board, Arenas& arenas, int task, bool ends) { return settle_all(board, arenas, task, ends ? Asks::end : Asks::launcher, false); }
 
 void remove_file(const Board& board, int slot) {
     board.slot(slot).in_kernel = 0;
@@ -213,7 +239,7 @@ void settle_own(bool waits) {
     const Process& p = process();
     if (!p.context.active) return;
     const int before = errno;
-    settle_all(p.board, *p.arenas, p.context.task, false, waits, false);
+    settle_all(p.board, *p.arenas, p.context.task, Asks::own, waits);
     errno = before;
 }
 
