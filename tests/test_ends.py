@@ -148,3 +148,26 @@ def test_a_fork_that_goes_on_by_itself_holds_its_file(flow: Workflow, waits: str
     )
     flow.task("reader", SEES, inports=[{"filename": "a.dat"}])
     flow.run()
+
+
+def test_a_fork_that_its_parent_tells_to_write_holds_its_file(flow: Workflow) -> None:
+    """It waits as an idle worker does, for its parent's word, which comes after the parent's close."""
+    flow.task(
+        "writer",
+        """
+        import os, time
+        file = os.open("a.dat", os.O_WRONLY | os.O_CREAT)
+        ends = os.pipe()
+        if os.fork() == 0:
+            os.read(ends[0], 1)
+            os.write(file, b"whole")
+            os._exit(0)
+        os.close(file)
+        time.sleep(0.3)
+        os.write(ends[1], b".")
+        os.wait()
+        """,
+        outports=out("a.dat", "close"),
+    )
+    flow.task("reader", SEES, inports=[{"filename": "a.dat"}])
+    flow.run()

@@ -71,6 +71,12 @@ assert os.path.getsize(name) == 0
 with open(name, 'r+b') as file:
     file.write(data)
 """),
+    "made-empty-then-added-to": each("""
+open(name, 'wb').close()
+open(name, 'ab').close()
+with open(name, 'r+b') as file:
+    file.write(data)
+"""),
     "touch-then-write": each(
         """
 pathlib.Path(name).touch()
