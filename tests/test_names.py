@@ -528,7 +528,7 @@ def test_other_names_cost_nothing(pairs: Pairs, build: Path, tmp_path: Path) -> 
 PIPES = "for i in 1 2 3; do echo $i > f$i; done; cat f* | sort > all; test $(wc -l < all) = 3"
 ARCHIVE = "mkdir d && echo x > d/y && tar cf d.tar d && rm -r d && tar xf d.tar && cmp d/y d/y && find . -type f"
 JOB = 'mkfifo input && exec "$0" -n 2 true <>input'
-"""Of an input that ends, mpiexec tells its helper, which may be gone by then: SIGPIPE ends it, without the layer, too."""
+"""Of an input that ends, mpiexec tells its helper; if that is gone, SIGPIPE ends mpiexec, without the layer, too."""
 POOL = """\
 import concurrent.futures, subprocess
 with concurrent.futures.ProcessPoolExecutor(2) as pool:

@@ -32,7 +32,13 @@ def test_one_letter_off(name: str, step: str, off: bool) -> None:
 
 def report(uses: int, **changes: Any) -> dict[str, Any]:
     """What a board says of a writer that waits for room, and of a reader that has asked for a misspelt name."""
-    writer = {"name": "sim", "state": "running", "nprocs": 1, "waits": [{"for": "room", "rank": 0}], "unmatched_names": []}
+    writer = {
+        "name": "sim",
+        "state": "running",
+        "nprocs": 1,
+        "waits": [{"for": "room", "rank": 0}],
+        "unmatched_names": [],
+    }
     asked = [{"name": changes.get("asked", "ouput0.h5"), "uses": uses}]
     reader = {"name": "ana", "state": "running", "nprocs": 1, "waits": [], "unmatched_names": asked}
     ports = [

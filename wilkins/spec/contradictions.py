@@ -1,4 +1,4 @@
-"""What keys of a task cannot have together: `gpus` and `device`, `restart` with its ports, a folder with what is for files."""
+"""Keys of a task that exclude each other: `gpus` and `device`, `restart` and its ports, folders and files' keys."""
 
 from __future__ import annotations
 
