@@ -80,22 +80,31 @@ void keep_read(const Process& p, const Match& match, StepFile* file) {
     for (StepFile* one : gone) close_step(one);
 }
 
-// A folder that the task has read is gone: whoever looks for a piece of it would take that for one that was never written. Returns the errno.
-int look_into_missing(const Process& p, const Match& match) {
+// The run ends if the task has read the folder and memory has let go of it: whoever looks for a piece of it would take that for one that was never
+// written. Returns 0 or the errno.
+int refuse_gone(const Process& p, const Match& match) {
     Board::Lock lock(p.board);
     const bool was_read = queue::let_go_of(p.board, p.board.port(match.inport), match.name) == queue::LetGo::read;
-    return was_read ? refuse_let_go(p, match, "looks into") : ENOENT;
+    return was_read ? refuse_let_go(p, match, "looks into") : 0;
+}
+
+StepFile* look_into(const Process& p, const Match& match, int* error) {
+    if ((*error = refuse_gone(p, match))) return nullptr;
+    StepFile* const file = open_look(match, error);
+    if (file || *error != ENOENT) return file;
+    const int gone = refuse_gone(p, match);  // meanwhile
+    *error = gone ? gone : ENOENT;
+    return nullptr;
 }
 
 Leads lead_reader(const Match& match, const char* rest, Use use, Place* place, int* error) {
     Process& p = process();
     if (use == Use::change && !*rest) return Leads::elsewhere;
     if (!find_read(p, match, place)) {
-        StepFile* const file = use == Use::look ? open_look(match, error) : open_step(match, Intent::read, 1, error);
-        if (!file) {
-            if (use == Use::look && *rest && *error == ENOENT) *error = look_into_missing(p, match);
-            return Leads::nowhere;
-        }
+        StepFile* const file = use != Use::look ? open_step(match, Intent::read, 1, error)
+                               : *rest          ? look_into(p, match, error)
+                                                : open_look(match, error);
+        if (!file) return Leads::nowhere;
         place_at(file, place);
         if (use == Use::look) place->held = file;
         else keep_read(p, match, file);
