@@ -295,7 +295,7 @@ int rename_file(const Board& board, int slot, const char* from, const char* to) 
 int follow_name(const Board& board, int slot, const char* name) {
     if (mode_of(board, slot) == Mode::memory) return 0;
     Path whole, now, hidden;
-    if (!names_of(board, slot, &whole, &hidden)) return ENOENT;
+    if (!names_of(board, slot, &whole, &hidden)) return 0;
     if (const int error = locate(name, &now)) return error;
     return strcmp(now.text, whole.text) == 0 ? 0 : turn_to(board, slot, now, hidden);
 }
