@@ -1,5 +1,6 @@
 // Names whose steps memory has let go of, names that readers have removed, and which files on disk hold steps.
 #include <cstring>
+#include <initializer_list>
 
 #include "base/patterns.hpp"
 #include "board/past_names.hpp"

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 
 #include "base/fault.hpp"
 #include "queue/vain_opens.hpp"
