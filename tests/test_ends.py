@@ -171,3 +171,15 @@ def test_a_fork_that_its_parent_tells_to_write_holds_its_file(flow: Workflow) ->
     )
     flow.task("reader", SEES, inports=[{"filename": "a.dat"}])
     flow.run()
+
+
+def test_an_empty_file_is_a_step_though_its_program_goes_on(flow: Workflow) -> None:
+    """It marks that something is there, and its program waits where nobody sees it."""
+    writes = "import os, time\nopen('ready.mark', 'w').close()\nwhile not os.path.exists('seen'): time.sleep(0.01)\n"
+    flow.task("writer", writes, outports=[{"filename": "*.mark"}])
+    flow.task(
+        "reader",
+        "assert open('ready.mark').read() == ''\nopen('seen', 'w').close()\n",
+        inports=[{"filename": "*.mark"}],
+    )
+    flow.run()

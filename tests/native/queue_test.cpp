@@ -496,6 +496,7 @@ void removing_while_writing() {
         SlotRecord& slot = p.board.slot(index);
         strcpy(slot.name, "out.h5");
         slot.state = SlotState::writing;
+        slot.size = 1;
         CHECK(queue::remove_own(p.board, 0, "out.h5", 0, false) == (mode == Mode::memory));
         queue::close_slot(p.board, index, 0, false);
         CHECK(p.read("out.h5") == (mode == Mode::memory ? -1 : 0));
@@ -576,6 +577,7 @@ void write_and_close(const Pair& p, const char* name) {
     if (record.state != SlotState::resting) record.stamp = ++p.board.head().stamp;
     record.writer_process = p.board.self();
     record.state = SlotState::writing;
+    record.size = 1;
     record.place_hash = place;
     strcpy(record.name, name);
     queue::close_slot(p.board, slot, 0);
@@ -608,6 +610,20 @@ void claiming() {
     p.board.slot(queue::find_resting(p.board, 0, "plt1.h5", 0)).claimed_by = p.board.self();
     queue::task_exited(p.board, 0, true, true, count);  // it may have the one name or the other
     CHECK(discarded == 2 && p.board.port(0).steps == 0);
+}
+
+// A file without a byte may yet be written; after a while it is a step as it is.
+void empty_files() {
+    Pair p("plt*.h5", "plt*.h5", 1, 1, 1, 9, WhenFull::block);
+    const int slot = queue::take_slot(p.board, 0, false);
+    SlotRecord& record = p.board.slot(slot);
+    record.state = SlotState::writing;
+    strcpy(record.name, "plt0.h5");
+    queue::close_slot(p.board, slot, 0);
+    CHECK(queue::publish_long_empty(p.board, -1) == 1 && p.read("plt0.h5") == -1);
+    record.rests_since -= 2'000'000'000;
+    CHECK(queue::publish_long_empty(p.board, 1) == 0 && p.read("plt0.h5") == -1);  // another task's
+    CHECK(queue::publish_long_empty(p.board, 0) == 0 && p.read("plt0.h5") == 0);
 }
 
 void resting() {
@@ -877,6 +893,7 @@ int main() {
     chosen_in_order();
     chosen_of_one_name();
     claiming();
+    empty_files();
     resting();
     repairing();
     opened_twice_per_step();

@@ -387,7 +387,9 @@ void marking_closed() {
 void dead_reader() {
     for (int i = 0; i < kSpareSlots + 4; ++i) {
         const std::string name = "dead" + std::to_string(i) + ".h5";
-        close_step(create(name.c_str()));
+        StepFile* const file = create(name.c_str());
+        CHECK(file->write(0, "x", 1) == 0);
+        close_step(file);
         const pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {

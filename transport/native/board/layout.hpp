@@ -503,6 +503,7 @@ struct SlotRecord {
     int32_t writer;                      // rank table index of the lead that writes it
     uint32_t writer_process;             // of a resting one: who closed it
     uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
+    int64_t rests_since;                 // ns, monotonic: when its program closed it without a byte in it
     uint32_t made_anew;                  // its program opened it last so that whatever it had written before was gone (O_TRUNC)
     uint64_t sequence;
     uint64_t numbered;                   // of one that has come from another host: one more than its sequence there; 0: it was made here

@@ -17,6 +17,7 @@
 #include "python/report.hpp"
 #include "queue/answers.hpp"
 #include "queue/queue.hpp"
+#include "queue/resting.hpp"
 #include "queue/stand_in.hpp"
 #include "queue/vain_opens.hpp"
 #include "store/inherited.hpp"
@@ -217,6 +218,13 @@ bool any_inherited(const Board& board, int task) {
     return false;
 }
 
+// Is there a file that its program has closed, and may yet write?
+bool any_rests(const Board& board, int task) {
+    for (int k = 0; k < board.head().slots; ++k)
+        if (board.slot(k).state == SlotState::resting && is_of(board, board.slot(k), task)) return true;
+    return false;
+}
+
 }  // namespace
 
 // Settles files of the task (-1: of all) that dead processes have left open, and publishes steps that were left to other processes and that
@@ -227,7 +235,13 @@ WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int en
     const bool due = ended || now >= board->next_look;
     const bool left_open = due && left_open::any(*board, task);
     if (due) board->next_look = now + kLooks;
-    if (!left_open && !any_inherited(*board, task)) return 0;
+    int empty = 0;
+    if (due && !ended && any_rests(*board, task)) {
+        const Briefly lock(*board);
+        if (!lock) return 1;
+        empty = queue::publish_long_empty(*board, task);
+    }
+    if (!left_open && !any_inherited(*board, task)) return empty;
     {
         const Briefly lock(*board);
         if (!lock) return 1;
@@ -238,7 +252,7 @@ WILKINS_API(int, wilkins_settle_inherited(const Watched* board, int task, int en
     if (!board->arenas) board->arenas = Arenas::make(*board);
     if (!board->arenas) return 1;
     if (left_open) left_open::settle(*board, *board->arenas, task, ended != 0);
-    return ended && !clean ? 0 : inherited::settle(*board, *board->arenas, task, ended != 0);
+    return ended && !clean ? 0 : empty + inherited::settle(*board, *board->arenas, task, ended != 0);
 } WILKINS_OR(1)
 
 // The launcher's events: when the programs of tasks start and end. They are written at once.

@@ -25,16 +25,23 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
     return oldest;
 }
 
+constexpr int64_t kLongEmpty = 1'000'000'000;  // ns for which a file without a byte may yet be written
+
 // A file without a byte: its program has only made or cut it, and may be about to write it.
-bool is_empty(const SlotRecord& slot) { return slot.size.load() == 0; }
+bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).habits.is_folder; }
+
+// Does it rest for that reason alone?
+bool rests_empty(const Board& board, const SlotRecord& slot) {
+    const bool rests_anyway = rests(port_of(board, slot).habits) || slot.kept_back;
+    return slot.state == SlotState::resting && is_empty(board, slot) && !rests_anyway && !claimed(board, slot);
+}
 
 // The first such file of the source that rests and is to be published as it is, but for that of a place; -1 if there is none.
 int oldest_empty(const Board& board, const SourceRecord& source, uint64_t but_place) {
     int oldest = -1;
-    if (rests(board.port(source.port).habits)) return oldest;  // it rests for that reason, too
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         const SlotRecord& slot = board.slot(k);
-        if (slot.state != SlotState::resting || !is_empty(slot) || slot.place_hash == but_place || slot.kept_back || claimed(board, slot)) continue;
+        if (slot.place_hash == but_place || !rests_empty(board, slot)) continue;
         if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
     }
     return oldest;
@@ -100,8 +107,12 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
         return;
     }
     if (slot.snapshots > 0 && slot.digest == digest) slot.snapshot_changes = slot.changes.load();
-    if (is_empty(slot)) slot.handed_over = 1;  // it is whole, whatever becomes of the process
-    if (keep_back || is_empty(slot) || habits.publish == Publish::next || habits.is_folder || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+    const bool empty = is_empty(board, slot);
+    if (empty) {
+        slot.handed_over = 1;  // it is whole, whatever becomes of the process
+        slot.rests_since = now_ns();
+    }
+    if (keep_back || empty || habits.publish == Publish::next || habits.is_folder || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
         slot.state = SlotState::resting;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {
@@ -147,6 +158,21 @@ void publish_empty(const Board& board, int task, int rank, uint64_t but_place) {
         WILKINS_FAULT_POINT("rest.empty");
         publish(board, k);
     }
+}
+
+int publish_long_empty(const Board& board, int task) {
+    int left = 0;
+    for (int k = 0; k < board.head().slots; ++k) {
+        const SlotRecord& slot = board.slot(k);
+        if ((task >= 0 && port_of(board, slot).task != task) || !rests_empty(board, slot)) continue;
+        if (now_ns() - slot.rests_since < kLongEmpty) {
+            ++left;
+            continue;
+        }
+        WILKINS_FAULT_POINT("rest.empty");
+        publish(board, k);
+    }
+    return left;
 }
 
 void turn_to(const Board& board, int source_index, uint64_t place) {
@@ -207,7 +233,7 @@ void end_resting(const Board& board, int task, bool clean, Discarded discarded) 
             // (Nobody knows what a file is called that is being renamed.)
             const bool whole = clean && !abandoned(board, board.slot(k)) && board.slot(k).claimed_by == 0;
             if (whole && !board.slot(k).kept_back) {
-                if (board.port(source.port).habits.publish == Publish::close && !is_empty(board.slot(k))) board.port(source.port).unseen.fetch_add(1);
+                if (board.port(source.port).habits.publish == Publish::close && !is_empty(board, board.slot(k))) board.port(source.port).unseen.fetch_add(1);
                 publish(board, k);
                 continue;
             }

@@ -21,6 +21,9 @@ int find_resting(const Board& board, int outport, const char* name, uint64_t pla
 // bring, or ends. Has the rank such files, of any of its out-ports? And publishes them, but for that of a place.
 bool has_empty(const Board& board, int task, int rank);
 void publish_empty(const Board& board, int task, int rank, uint64_t but_place = 0);
+// Publishes such files of the task (-1: of all) that have rested for a second: they are markers, for which somebody may wait. How many rest
+// for less.
+int publish_long_empty(const Board& board, int task);
 
 // The source's program turns to the file of this place: those that rest until then are published.
 void turn_to(const Board& board, int source, uint64_t place);
