@@ -202,7 +202,7 @@ def test_workers_of_a_pool_that_come_to_files_that_are_gone(flow: Workflow) -> N
                 print(pool.map(size, range(6), chunksize=1))
     """
     flow.task("ana", lines, inports=[{"filename": "plt*.dat"}])
-    assert GONE in said(flow, 1)
+    assert GONE.partition("' again")[2] in said(flow, 1)  # of whichever comes first
 
 
 def test_a_pool_that_starts_a_worker_for_each_that_fails(flow: Workflow) -> None:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "board/board.hpp"
+#include "posix/libc.hpp"
 
 #define CHECK(condition)                                                                    \
     do {                                                                                    \
@@ -50,7 +51,8 @@ private:
     void remove() const {
         if (getpid() != pid_) return;  // a forked child's folder is its parent's
         const std::string command = "rm -rf '" + path + "'";
-        if (system(command.c_str()) != 0) fprintf(stderr, "cannot remove %s\n", path.c_str());
+        // (The layer's own would settle that this process, and its forks, are in no run.)
+        if (libc::system(command.c_str()) != 0) fprintf(stderr, "cannot remove %s\n", path.c_str());
     }
 
     pid_t pid_;

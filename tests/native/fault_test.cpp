@@ -125,7 +125,7 @@ void check_disk(const Board& board, bool over) {
     CHECK(child >= 0);
     if (child > 0) {
         int status = 1;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        CHECK(libc::waitpid(child, &status, 0) == child && status == 0);
         return;
     }
     std::ifstream file("out.h5", std::ios::binary);
@@ -188,7 +188,7 @@ void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
         usleep(static_cast<useconds_t>(random() % 2000));
         CHECK(kill(running[victim], SIGKILL) == 0);
         int status = 0;
-        CHECK(waitpid(running[victim], &status, 0) == running[victim]);
+        CHECK(libc::waitpid(running[victim], &status, 0) == running[victim]);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         {
             Board::Lock lock(board);
@@ -202,7 +202,7 @@ void storm(unsigned seed, WhenFull when, Mode mode, int kills) {
     for (int n = 0; n < 20; ++n) one_report();
     for (pid_t pid : running) {
         CHECK(kill(pid, SIGKILL) == 0);
-        CHECK(waitpid(pid, nullptr, 0) == pid);
+        CHECK(libc::waitpid(pid, nullptr, 0) == pid);
     }
     close(ends[0]);
     close(ends[1]);
