@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hooks import LIBRARY, fault_points, faults
+from hooks import fault_points, faults
 
 from support import WILKINS, Finished, run_tree, write_program
 
@@ -102,7 +102,7 @@ print("wrong", sum(not is_whole(step, memory) for step, memory in zip(steps, kep
 """
 
 
-@pytest.mark.skipif(not LIBRARY.exists(), reason="tools/hooks has not been run")
+@pytest.mark.needs("hooks")
 @pytest.mark.parametrize("point", [point for point in fault_points() if point.startswith("aside.")])
 def test_a_writer_dies_as_it_takes_other_memory(tmp_path: Path, point: str) -> None:
     """The next one of its task goes on, and all that was seen stays what it was."""
