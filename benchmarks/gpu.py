@@ -81,7 +81,7 @@ def report(count: int, mib: int) -> str:
     read = steps("write", "read", "host", count, mib)
     written = steps("publish", "read", "pinned", count, mib)
     shared = steps("publish", "share", "cuda", count, mib)
-    ratio = read["raw"] / read["step"]
+    ratio, bound = read["raw"] / read["step"], read["raw from the arena"] / read["step"]
     gib = mib / 1024
     version = calls.number("cuDriverGetVersion")
     how = "torch tensor" if read["as a torch tensor"] else "device buffer (torch sees no GPU)"
@@ -95,7 +95,11 @@ CUDA driver {version}, Python {platform.python_version()}, {os.cpu_count()} core
 | what | figure |
 |---|---|
 | raw copy, pinned host memory to device | {read["raw"]:.2f} ms, {gib / read["raw"] * 1e3:.1f} GiB/s |
-| a step as a {how} | {read["step"]:.2f} ms, {ratio:.2f} of the raw rate (goal {GOAL}) |
+| raw copy, the arena's registered memory to device | {read["raw from the arena"]:.2f} ms |
+| a step as a {how} | {read["step"]:.2f} ms, {ratio:.2f} of the raw rate (goal {GOAL}), {bound:.2f} of the arena's |
+| of this, until the program goes on | {read["asked"]:.2f} ms |
+| mappings of arenas that CUDA refused to register | {read["not registered"]:.0f} |
+| raw copy, device to pinned host memory | {written["raw to the host"]:.2f} ms |
 | publishing a device array through the host | {written["publish"]:.2f} ms |
 | two processes by CUDA IPC: host bytes copied | {host_bytes:.0f} |
 | two processes by CUDA IPC: publishing | {shared["publish"]:.2f} ms |

@@ -21,6 +21,8 @@ from wilkins.transport.devices.cuda import gpu
 PART, STEPS, MIB = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 COUNT = MIB << 18
 WARM = 3
+PAUSE = 0.3
+"""Seconds before a step is published, in which its reader is done with the one before: nobody waits for room."""
 
 
 def expected(step: int) -> Any:
@@ -40,43 +42,59 @@ def timed(call: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def raw() -> float:
-    """Milliseconds of the driver's own copy from its own pinned memory to the device."""
+def raw(host: int | None = None, *, back: bool = False) -> float:
+    """Milliseconds of the driver's own copy to the device, or `back`: of `host` memory, or else of its own pinned."""
     device = gpu(0)
     size = 4 * COUNT
     with device.current():
-        host = ctypes.c_void_p()
-        library = ctypes.CDLL("libcuda.so.1")
-        assert not library.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(size), 0)
-        to = device.allocate(size)
+        if host is None:
+            pinned = ctypes.c_void_p()
+            library = ctypes.CDLL("libcuda.so.1")
+            assert not library.cuMemHostAlloc(ctypes.byref(pinned), ctypes.c_size_t(size), 0)
+            host = pinned.value
+        there = device.allocate(size)
+        call, to, source = ("cuMemcpyDtoHAsync_v2", host, there) if back else ("cuMemcpyHtoDAsync_v2", there, host)
 
         def copy() -> None:
-            device.driver("cuMemcpyHtoDAsync_v2", to, host.value, size, device.stream)
+            device.driver(call, to, source, size, device.stream)
             device.driver("cuStreamSynchronize", device.stream)
 
-        return statistics.median([timed(copy) for _ in range(WARM + 10)][WARM:])
+        times = [timed(copy) for _ in range(WARM + 10)]
+        device.driver("cuMemFree_v2", there)
+        return statistics.median(times[WARM:])
 
 
 def read() -> dict[str, float]:
-    """Bring each step's dataset to the GPU, as a torch tensor if torch can use it."""
+    """Bring each step's dataset to the GPU, as a torch tensor if torch can use it, and wait for it as torch does."""
     try:
         import torch
 
         by = "torch" if torch.cuda.is_available() else "buffer"
     except ModuleNotFoundError:
         by = "buffer"
-    times = []
+    times, asked = [], []
     for step in wilkins.transport.open():
         _ = step.file["x"].shape  # the step's file is open
-
-        def bring(step: wilkins.transport.Step = step) -> None:
-            if by == "torch":
-                step.torch("x", device="cuda")
+        began = time.perf_counter()
+        array = step.torch("x", device="cuda") if by == "torch" else on_gpu(step)
+        asked.append((time.perf_counter() - began) * 1e3)
+        if by == "torch":
+            torch.cuda.current_stream().synchronize()
+        else:
             on_gpu(step).wait()
-
-        times.append(timed(bring))
+        times.append((time.perf_counter() - began) * 1e3)
+        del array
         assert np.array_equal(on_gpu(step).numpy(), expected(step.index)), f"step {step.index}"
-    return {"as a torch tensor": float(by == "torch"), "step": statistics.median(times[WARM:]), "raw": raw()}
+        if step.index == STEPS - 1:
+            arena = raw(step["x"].ctypes.data)
+    return {
+        "as a torch tensor": float(by == "torch"),
+        "step": statistics.median(times[WARM:]),
+        "asked": statistics.median(asked[WARM:]),
+        "raw": raw(),
+        "raw from the arena": arena,
+        "not registered": float(len(gpu(0).registrations.refusals)),
+    }
 
 
 def share() -> dict[str, float]:
@@ -105,6 +123,7 @@ def publish() -> dict[str, float]:
         if k == WARM:
             before = device.host_bytes
         uploaded = 4 * COUNT * (k - WARM)
+        time.sleep(PAUSE)
         times.append(
             timed(
                 lambda array=array, k=k: wilkins.transport.publish(  # type: ignore[misc]
@@ -118,6 +137,7 @@ def publish() -> dict[str, float]:
     return {
         "host bytes of the writer": device.host_bytes - before - uploaded,
         "publish": statistics.median(times[WARM:]),
+        "raw to the host": raw(back=True),
     }
 
 

@@ -59,6 +59,8 @@ def poke(gpu: Gpu, address: int, values: np.ndarray[Any, np.dtype[Any]]) -> None
     with gpu.current():
         copy = _library.cuMemcpyHtoD_v2
         assert not copy(ctypes.c_uint64(address), ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes))
+        # The call returns once the values are on their way.
+        assert not _library.cuCtxSynchronize()
 
 
 def peek(gpu: Gpu, address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:

@@ -33,10 +33,11 @@ def run(folder: Path, env: dict[str, str], text: str) -> Finished:
     return run_tree([sys.executable, script], 120, folder, env)
 
 
-def check(folder: Path, env: dict[str, str], text: str) -> None:
-    """The same, for one that must succeed."""
+def check(folder: Path, env: dict[str, str], text: str, said: str = "") -> None:
+    """The same, for one that must succeed, and say this on its standard error."""
     finished = run(folder, env, text)
     assert finished.code == 0, finished.err
+    assert said in finished.err
 
 
 def test_an_array_comes_to_the_device_and_back(tmp_path: Path, cuda: dict[str, str]) -> None:
@@ -259,6 +260,21 @@ def test_arrays_may_go_while_another_thread_registers_memory(tmp_path: Path, wit
         thread.join(20)
         assert not thread.is_alive() and not kept, "the threads wait for each other"
         """,
+    )
+
+
+def test_no_thread_is_left_when_python_ends(tmp_path: Path, cuda: dict[str, str]) -> None:
+    """One that Python ends while it has a lock makes the process wait for it for ever (seen on an H200)."""
+    check(
+        tmp_path,
+        cuda,
+        """
+        import atexit, threading
+        atexit.register(lambda: print([thread.name for thread in threading.enumerate()], file=sys.stderr))
+        buffer = gpu(0).upload(np.ones(1 << 18))
+        assert threading.active_count() == 2
+        """,
+        said="['MainThread']",
     )
 
 

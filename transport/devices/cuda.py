@@ -2,7 +2,7 @@
 
 A `Gpu` shares the device's primary context, and so its memory, with torch and CuPy. It copies on a stream of its own.
 Who takes an array names the stream it will be used on: that stream waits for the copy, and when the memory is used
-again, the copy into it waits for what was put on that stream by then. Not run on a GPU (see docs/guides/gpus.md).
+again, the copy into it waits for what was put on that stream by then.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import queue
+import sys
 import threading
 from functools import cache
 from typing import Any, NamedTuple, Protocol
@@ -79,7 +80,8 @@ class Ready:
         self._source = None
 
     def __del__(self) -> None:
-        self._gpu.free_event(self.event)
+        if not sys.is_finalizing():  # see `_Lease`
+            self._gpu.free_event(self.event)
 
 
 class _Lease:
@@ -100,7 +102,9 @@ class _Lease:
         self._memory.after_all = True
 
     def __del__(self) -> None:
-        self._memory.gpu.give_back(self._memory)
+        # While Python ends, a thread may have been ended with the device's lock; all goes with the process.
+        if not sys.is_finalizing():
+            self._memory.gpu.give_back(self._memory)
 
 
 class CudaBuffer:
@@ -249,10 +253,18 @@ class Gpu:
         self._mutex = threading.RLock()
         self._free: list[Memory] = []
         self._events: list[int] = []
-        self._under_way: queue.SimpleQueue[Ready] = queue.SimpleQueue()
+        self._under_way: queue.SimpleQueue[Ready | None] = queue.SimpleQueue()
         self.host_bytes = 0
         """copied between host and device so far"""
-        threading.Thread(target=self._let_go_of_sources, name=f"wilkins-cuda-{number}", daemon=True).start()
+        thread = threading.Thread(target=self._let_go_of_sources, name=f"wilkins-cuda-{number}", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            # Python ends daemon threads wherever they are, also with a lock that is then waited for for ever.
+            self._under_way.put(None)
+            thread.join()
+
+        atexit.register(end)
 
     def current(self) -> contextlib.AbstractContextManager[None]:
         """The device's context is the thread's while the block lasts."""
@@ -402,9 +414,10 @@ class Gpu:
 
     def _let_go_of_sources(self) -> None:
         """Steps are held until they were copied, and no longer, whatever the program does meanwhile."""
-        while True:
+        while (ready := self._under_way.get()) is not None:
             with contextlib.suppress(CudaError):
-                self._under_way.get().wait()
+                ready.wait()
+            del ready
 
     def _make_free(self, memory: Memory) -> None:
         if memory.after_all:

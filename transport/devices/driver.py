@@ -1,6 +1,6 @@
 """The CUDA driver's calls (libcuda.so.1), by ctypes: no CUDA runtime, and one context with torch and CuPy.
 
-Nothing decides anything here. Not run on a GPU: tests use a stand-in for the driver (tests/devices/stand_in);
+Nothing decides anything here. Where there is no GPU, tests use a stand-in for the driver (tests/devices/stand_in);
 prototypes, names of versions (``_v2``) and constants are those of CUDA 13's ``cuda.h``, which CUDA 11.4 and later have.
 """
 

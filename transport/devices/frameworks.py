@@ -77,12 +77,18 @@ def lent(array: Any) -> Any:
     """An array of another library that is to be read by DLPack; a torch tensor as the elements that it stands for.
 
     torch lends neither tensors that a gradient is asked of, nor those that are conjugated when they are read; of those
-    that are negated when they are read it lends what is there.
+    that are negated when they are read it lends what is there. Elements that lie scattered on a GPU are brought
+    together there, by a kernel of torch or CuPy on its current stream: copied one by one, a transposed matrix takes as
+    many copies as it has elements.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(array, torch.Tensor):
-        return array
-    return array.detach().resolve_conj().resolve_neg()
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and isinstance(array, torch.Tensor):
+        plain = array.detach().resolve_conj().resolve_neg()
+        return plain.contiguous() if plain.is_cuda else plain
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        with array.device:
+            return cupy.ascontiguousarray(array)
+    return array
 
 
 def device_of(array: Any) -> contextlib.AbstractContextManager[Any]:

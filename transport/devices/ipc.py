@@ -8,7 +8,7 @@ Until every reading rank has shown that it can open the producer's memory, and f
 values are in the file, too. When they are not, the file's dataset has their shape and type, and whoever reads it by
 HDF5 gets an error. A producer that ends waits until its readers have copied what is on the GPU only.
 
-Not run on a GPU: tests use a stand-in for the driver (see docs/guides/gpus.md).
+Where there is no GPU, tests use a stand-in for the driver (see docs/guides/gpus.md).
 """
 
 from __future__ import annotations
