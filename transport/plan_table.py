@@ -154,6 +154,11 @@ class Habits(ReadKeys):
         Native("char", length=256), "out, of folders: the file in one whose close publishes it", default=""
     )
     is_folder: bool = told(UINT, "each step is a folder (see store/sets.hpp)", default=False)
+    passes_on: bool = told(
+        UINT,
+        "out: its task passes on the steps of its in-port of the same pattern (see store/stage.hpp)",
+        default=False,
+    )
     looks: Looks = told(
         LOOKS,
         "in: does a look at a name wait for it? always: as the workflow file says; wait: unless that holds up other "

@@ -1,6 +1,7 @@
 """Compiles a workflow into a task graph: nodes are task instances, edges are channels from out-ports to in-ports.
 
-An in-port takes the steps of every out-port whose pattern can match a name that its own pattern matches. With n writing
+An in-port takes the steps of every out-port whose pattern can match a name that its own pattern matches, but where a
+task passes such steps on (a stage, `wilkins.plan.stages`): then of that one, not of those before it. With n writing
 and m reading instances, instances are joined in contiguous, balanced blocks (`blocks`), unless both patterns hold
 ``{instance}``: then the names decide.
 """
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.policy import FlowPolicy, kept_words
+from wilkins.plan import stages
+from wilkins.plan.links import Link, PortRef
 from wilkins.plan.plan import Mode
 from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
 from wilkins.spec.ensemble import INSTANCE
@@ -27,30 +30,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PortRef:
-    """A port of an entry of the workflow file."""
-
-    task: int
-    direction: Literal["in", "out"]
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """An out-port and an in-port that are joined, and which of their tasks' instances."""
-
-    outport: PortRef
-    inport: PortRef
-    pairs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Wiring:
     """All that connects the tasks of a workflow."""
 
     links: tuple[Link, ...]
     modes: Mapping[PortRef, Mode]
     notes: tuple[str, ...]
+    passing: frozenset[PortRef] = frozenset()
+    """Out-ports on which their tasks pass on the steps of the in-port of the same name."""
 
 
 def compile(path: str | Path, overrides: Sequence[str] = (), *, files: bool = False) -> networkx.MultiDiGraph[str]:
@@ -121,9 +108,9 @@ def wire(document: Document, *, files: bool = False) -> Wiring:
         WorkflowError: a port nobody writes, two tasks writing one name.
     """
     workflow = document.workflow
-    problems = list(_contested_names(workflow))
     links = []
     writers = _Writers(workflow)
+    problems = list(_contested_names(workflow, writers.stages))
     for number, task in enumerate(workflow.tasks):
         for position in range(len(task.inports)):
             reference = PortRef(number, "in", position)
@@ -132,9 +119,10 @@ def wire(document: Document, *, files: bool = False) -> Wiring:
             problems += _inport_problems(workflow, writers, reference, found)
     modes, more, notes = _modes(workflow, links, files)
     problems += more
+    problems += stages.problems(workflow, writers.stages, links, modes)
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
-    return Wiring(tuple(links), modes, tuple(notes))
+    return Wiring(tuple(links), modes, tuple(notes), frozenset(writers.stages))
 
 
 class _Writers:
@@ -145,6 +133,7 @@ class _Writers:
         self.all = [PortRef(n, "out", p) for n, task in enumerate(workflow.tasks) for p in range(len(task.outports))]
         self.index = PatternIndex((_general(self.port(reference)), reference) for reference in self.all)
         self.found: dict[str, list[PortRef]] = {}
+        self.stages = stages.find(workflow, self.matching)
 
     def port(self, reference: PortRef) -> OutPort:
         """The out-port itself."""
@@ -161,7 +150,7 @@ class _Writers:
         """The links into an in-port."""
         reader = self.workflow.tasks[reference.task]
         inport = reader.inports[reference.port]
-        for outport in self.matching(inport):
+        for outport in stages.sources(self.workflow, self.stages, reference, self.matching(inport)):
             if outport.task != reference.task and share_dsets(self.port(outport), inport):
                 writer = self.workflow.tasks[outport.task]
                 yield Link(outport, reference, tuple(_pairs(writer, self.port(outport), reader, inport)))
@@ -190,11 +179,11 @@ def _general(port: Port) -> str:
     return port.filename.replace(INSTANCE, "*")
 
 
-def _contested_names(workflow: Workflow) -> Iterator[Problem]:
+def _contested_names(workflow: Workflow, passing: Container[PortRef]) -> Iterator[Problem]:
     seen: dict[tuple[str, str], Task] = {}
-    for task in workflow.tasks:
-        for port in task.outports:
-            if is_wild(port.filename):
+    for number, task in enumerate(workflow.tasks):
+        for position, port in enumerate(task.outports):
+            if is_wild(port.filename) or PortRef(number, "out", position) in passing:
                 continue
             for folder, name in _fixed_names(task, port):
                 other = seen.setdefault((folder, name), task)

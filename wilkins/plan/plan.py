@@ -177,6 +177,8 @@ class PortPlan(ReadKeys):
     """In-ports: the name by which the program calls all the files; empty: by their own."""
     is_folder: bool = False
     """Each step is a folder with all that is in it."""
+    passes_on: bool = False
+    """Out-ports: the task passes on the steps of its in-port of the same pattern."""
 
     @property
     def called(self) -> str:

@@ -38,6 +38,7 @@ _EARLIER: dict[str, Any] = {
     "step_bytes": 0,
     "per_rank": False,
     "is_folder": False,
+    "passes_on": False,
     "file": None,
     **{field.name: field.default for field in fields(ReadKeys)},
 }

@@ -17,7 +17,8 @@ from wilkins.flow.placement import Host
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
-from wilkins.plan.graph import PortRef, Wiring, closing, instance_name, wire
+from wilkins.plan.graph import Wiring, closing, instance_name, wire
+from wilkins.plan.links import PortRef
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
 from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
 from wilkins.plan.program import Program, has_hdf5_inside, inspect
@@ -174,9 +175,10 @@ def make_plan(
                             mode=mode,
                             cap_bytes=cap if mode in ("memory", "both") else 0,
                             origin=str(port.where.position),
-                            publish=port.rule if isinstance(port, OutPort) else PublishRule(),
+                            publish=_publishing(port, reference in wiring.passing),
                             is_folder=port.is_folder,
-                            publish_given="publish" in port.where,
+                            passes_on=reference in wiring.passing,
+                            publish_given="publish" in port.where or reference in wiring.passing,
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
                             looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
                             closes_cycle=reference in closes,
@@ -261,6 +263,13 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
             for i, j in link.pairs
         ]
     return channels
+
+
+def _publishing(port: Port, passes_on: bool) -> PublishRule:
+    """When a port's files are steps. What a task passes on rests as if it had made it."""
+    if passes_on:
+        return PublishRule("next")
+    return port.rule if isinstance(port, OutPort) else PublishRule()
 
 
 def _looks(port: InPort, closes_cycle: bool) -> Looks:

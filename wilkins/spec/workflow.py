@@ -178,6 +178,12 @@ class InPort(ReadKeys, Port):
         doc="The same in full: `all`, `latest`, `{some: n}` or `{every: n, offset: k, queue: q, when_full: "
         "block|drop-oldest|drop-newest}`, which keeps the steps k, k + n, ..., counted from 0 (k is 0 if left out).",
     )
+    from_: tuple[str, ...] = key(
+        ListOf(text()),
+        default=(),
+        doc="Tasks whose files these are; left out: all that write such files, or the nearest earlier task that passes "
+        "them on, and none from before it (`wilkins help stages`).",
+    )
     nreaders: int | None = key(
         integer(1),
         default=None,

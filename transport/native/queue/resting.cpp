@@ -185,6 +185,20 @@ void turn_to(const Board& board, int source_index, uint64_t place) {
     }
 }
 
+void pass_on(const Board& board, int outport, int rank, bool (*is_done)(const SlotRecord& slot)) {
+    const PortRecord& port = board.port(outport);
+    for (int s = port.first_source; s < port.first_source + port.sources; ++s) {
+        const SourceRecord& source = board.source(s);
+        for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+            const SlotRecord& slot = board.slot(k);
+            if (slot.state != SlotState::resting || slot.kept_back || claimed(board, slot)) continue;
+            if (!is_done(slot) && (source.rank != rank || !board.is_over(slot.writer_process))) continue;
+            WILKINS_FAULT_POINT("rest.passing");
+            publish(board, k);
+        }
+    }
+}
+
 bool full_of_resting(const Board& board, int source_index) {
     const SourceRecord& source = board.source(source_index);
     bool any = false;

@@ -28,6 +28,9 @@ int publish_long_empty(const Board& board, int task);
 // The source's program turns to the file of this place: those that rest until then are published.
 void turn_to(const Board& board, int source, uint64_t place);
 
+// Publishes the port's files that rest and with which a process of the rank is done, or which one has left that is over.
+void pass_on(const Board& board, int outport, int rank, bool (*is_done)(const SlotRecord& slot));
+
 // Is every slot that keeps the source from beginning another step taken by a resting one?
 bool full_of_resting(const Board& board, int source);
 

@@ -4,14 +4,13 @@
 #include "queue/parts.hpp"
 #include "queue/stand_in.hpp"
 #include "store/parts.hpp"
+#include "store/stage.hpp"
 #include "waiting/members.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins {
 
-namespace {
-
-// Would an open of the name get an answer now? (What a name means that may yet come to stand for the steps, the open decides.)
+// (What a name means that may yet come to stand for the steps, the open decides.)
 bool is_answered(const Process& p, const Match& match) {
     const Board& board = p.board;
     if (queue::may_stand_in(board, board.port(match.inport), match.name)) return true;
@@ -21,11 +20,14 @@ bool is_answered(const Process& p, const Match& match) {
            queue::asks_for_double(board, match.inport, p.context.rank, match.name);
 }
 
+namespace {
+
 int await_step(Process& p, const Match& match, Board::Lock& lock) {
     if (!may_read(p.board, match.inport, p.context.rank) || p.board.port(match.inport).habits.first != First::wait) return 0;
     if (is_answered(p, match)) return 0;
     Wait wait(p, WaitFor::data, match.inport, match.name);
     for (;;) {
+        stage::pass_on(p);
         if (const int error = wait.nap(lock)) return error;
         if (is_answered(p, match)) return 0;
     }

@@ -103,7 +103,7 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         *error = EISDIR;
         return nullptr;
     }
-    bool goes_on = port.habits.publish != Publish::next;
+    bool goes_on = port.habits.publish != Publish::next || port.habits.passes_on;
     if (!goes_on) {  // but for what the task's actions keep back: that is not published by turning to it again
         Board::Lock lock(board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/raw.hpp"
+#include "base/turn.hpp"
 #include "board/past_names.hpp"
 #include "queue/queue.hpp"
 #include "store/disk.hpp"
@@ -25,25 +26,6 @@ namespace wilkins {
 namespace {
 
 constexpr uint64_t kSearched = 65536;  // bytes in which a superblock is looked for: what is behind a larger user block counts like any byte
-
-// One process at a time makes the file of a name; a process that dies gives its turn back.
-class Turn {
-public:
-    Turn(const Board& board, const char* whole) {
-        char path[PATH_MAX];
-        snprintf(path, sizeof(path), "%s/making", board.folder());
-        fd_ = raw::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        while (fd_ >= 0 && raw::await_byte(fd_, static_cast<off_t>(hash_text(whole) >> 2)) != 0 && errno == EINTR) {}
-    }
-    ~Turn() {
-        if (fd_ >= 0) raw::close(fd_);
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-private:
-    int fd_;
-};
 
 int write_at(int fd, const unsigned char* bytes, uint64_t count, uint64_t offset) {
     for (uint64_t done = 0; done < count;) {
@@ -246,7 +228,7 @@ int Draft::store(const Process& p) {
 }
 
 int Draft::store_named(const Process& p, bool* stale) {
-    const Turn turn(p.board, place_.whole);
+    const Turn turn(p.board.folder(), hash_text(place_.whole));  // one process at a time makes the file of a name
     if (place_.named) {
         if (has_made(p, p.context.task, place_.whole)) return join();
         for (int other = 0; other < p.board.head().tasks; ++other) {

@@ -18,6 +18,7 @@
 #include "store/first_opens.hpp"
 #include "store/let_go.hpp"
 #include "store/parts.hpp"
+#include "store/stage.hpp"
 #include "store/second_pass.hpp"
 #include "waiting/circle.hpp"
 #include "waiting/wait.hpp"
@@ -278,6 +279,7 @@ void await_listing(Listed& listed, bool perhaps) {
             before = now;
         }
         const int longest = now.kind == WaitKind::to_end ? kNap : now.several || perhaps ? kSeveral : kLastNap;
+        stage::pass_on(p);
         if (wait->nap(lock, std::min(pause, longest)) != 0) break;
         if (now.kind == WaitKind::gives_up && wait->is_in_vain(lock)) {
             tell_short(p, now.port);

@@ -18,6 +18,7 @@
 #include "store/let_go.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
+#include "store/stage.hpp"
 #include "waiting/stuck.hpp"
 #include "waiting/wait.hpp"
 
@@ -251,6 +252,7 @@ int Question::ask(Board::Lock& lock, bool in_memory, Sight* sight) {
             shared.give(0);
             return missing(lock, (ended && inport_.habits.looks != Looks::now) || found.passed || never, sight);
         }
+        stage::pass_on(p_);
         if (const int error = wait.nap(lock, static_cast<int>(pause))) return error;
     }
 }

@@ -21,6 +21,7 @@
 #include "store/led_step.hpp"
 #include "store/parts.hpp"
 #include "store/sets.hpp"
+#include "store/stage.hpp"
 #include "store/unmatched_names.hpp"
 #include "waiting/wait.hpp"
 
@@ -473,7 +474,9 @@ bool match_name(const char* name, Match* match, Purpose purpose) {
         return false;
     }
     if (match->outport >= 0) spell_for_readers(p.board, p.board.port(match->outport), match->name);
+    const bool passes_on = match->outport >= 0 && match->inport >= 0 && p.board.port(match->outport).habits.passes_on;
     if (match->inport >= 0 && !is_read(p, match->inport, match, purpose)) match->inport = -1;
+    if (passes_on && match->inport >= 0) stage::decide(p, match, purpose);
     return match->outport >= 0 || match->inport >= 0;
 }
 

@@ -20,6 +20,7 @@
 #include "store/let_go.hpp"
 #include "store/parts.hpp"
 #include "store/second_pass.hpp"
+#include "store/stage.hpp"
 #include "store/unmatched_names.hpp"
 #include "waiting/members.hpp"
 #include "waiting/wait.hpp"
@@ -241,6 +242,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 *error = ENOENT;
                 return nullptr;
             }
+            stage::pass_on(p);
             if ((*error = wait.nap(lock))) return nullptr;
         }
         if (!stored) stamp = board.slot(index).stamp;

@@ -15,6 +15,7 @@
 #include "store/joined.hpp"
 #include "store/left_open.hpp"
 #include "store/parts.hpp"
+#include "store/stage.hpp"
 
 namespace wilkins {
 
@@ -57,6 +58,7 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
         break;
     }
     if (file) *error = 0;
+    if (produces) stage::note_opened(p, match);
     return file;
 }
 

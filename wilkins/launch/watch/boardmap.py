@@ -64,6 +64,7 @@ class BoardPorts:
                 publish_dset=port.publish.dset or "",
                 publish_file=port.publish.file or "",
                 is_folder=port.is_folder,
+                passes_on=port.passes_on,
                 looks=port.looks,
                 keep=port.keep,
                 reads_again=port.direction == "in" and port.task in self._read_again,
