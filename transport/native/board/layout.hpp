@@ -528,10 +528,10 @@ struct SlotRecord {
     std::atomic<uint32_t> inherited;     // its program has let go of it, but another process may still write it (see store/inherited.hpp)
     std::atomic<int32_t> broken;         // errno of a write that failed on any rank: the step is not whole
     uint32_t is_copy;                    // while it is written: of a file that its program goes on with
-    uint32_t joint_writers;              // open handles beside its lead's that have written to it (see store/joined.cpp),
-    uint32_t joint_process;              // and the process of the last of these
+    uint32_t joint_writers;              // open handles beside its lead's that have written to it (see store/joined.cpp)
     uint32_t lead_left;                  // its lead is closed: the last of these publishes it
     uint32_t closing;                    // the handle that publishes it is at that: no other one may begin to write
+    std::atomic<uint32_t> opening;       // its lead has yet to say where its bytes are: others that join it wait for that
     std::atomic<uint32_t> in_kernel;     // its bytes are in the kernel's file w<slot> (see store/inherited.hpp),
     std::atomic<uint32_t> shared;        // and have to stay there: other handles read or write them, too
     uint32_t kept_back;                  // resting until its task's actions serve it

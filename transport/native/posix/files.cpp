@@ -47,7 +47,7 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
     }
     const bool continues = there && !(flags & (O_EXCL | O_TRUNC));
     if ((writes || match.outport >= 0) && (flags & O_CREAT) && !continues) {
-        plan->intent = flags & O_EXCL ? Intent::create_exclusive : Intent::create;
+        plan->intent = flags & O_EXCL ? Intent::create_exclusive : flags & O_TRUNC ? Intent::create : Intent::create_missing;
         return 0;
     }
     if (match.outport >= 0 && (writes || match.inport < 0)) {
@@ -72,7 +72,10 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
 int open_file_of_others(const StepFile* step, int flags, KernelFile** file) {
     const Process& p = process();
     if (!step->state->joined) return -1;
-    p.board.slot(step->state->slot).shared = 1;  // from now on they stay there
+    {
+        Board::Lock lock(p.board);
+        p.board.slot(step->state->slot).shared = 1;  // from now on they stay there
+    }
     const int fd = inherited::open_file(p.board, step->state->slot, O_RDONLY | (flags & O_CLOEXEC));
     if (fd < 0) return -1;
     *file = new (std::nothrow) KernelFile();
@@ -125,6 +128,8 @@ const DatasetRead* DatasetRead::now() { return under_way; }
 int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
+    Match named = match;
+    named.by_descriptor = true;
     if (match.outport >= 0) inherited::settle_own(true);
     // A file that the task has open for writing is the file it opens again.
     const bool may_join = match.outport >= 0 && !(flags & (O_TRUNC | O_EXCL));
@@ -140,10 +145,11 @@ int open_match(const Match& match, int flags, Opener by) {
         const DatasetRead* const part = reads ? DatasetRead::now() : nullptr;
         if (part) plan.pending = OpenStep::Pending::nothing;
         file = part                          ? part->open(*part, match, &error)
-               : !reads                      ? open_step(match, plan.intent, 1, &error)
+               : !reads                      ? open_step(named, plan.intent, 1, &error)
                : plan.intent == Intent::read ? open_to_read(match, {nullptr, false}, &error)
                                              : open_to_look(match, {nullptr, false}, &error);
     }
+    if (!file && error == EEXIST && plan.intent == Intent::create_missing) return open_match(match, flags, by);
     viewers::note_opened(file);
     if (anew && file && file->state->role == Role::lead && file->state->slot >= 0) note_made_anew(file);
     const bool writable = (flags & O_ACCMODE) != O_RDONLY;
@@ -170,6 +176,7 @@ int open_match(const Match& match, int flags, Opener by) {
         step->set_pending(plan.pending);
         if (!enter(fd, step)) error = EMFILE;
         else if (is_new && writable) step->note_holder(fd);
+        if (file->state->role == Role::lead && file->state->slot >= 0) process().board.slot(file->state->slot).opening.store(0);
     }
     if (error) {
         if (!step && kernel_file && --kernel_file->references == 0) delete kernel_file;

@@ -59,11 +59,12 @@ void OpenStep::note_holder(int fd) {
 // The arena holds the bytes from now on. False if others read or write the kernel's file.
 bool OpenStep::give_to_arena() {
     if (!leads()) return true;
-    SlotRecord& slot = process().board.slot(step_.load()->state->slot);
+    const Board& board = process().board;
+    SlotRecord& slot = board.slot(step_.load()->state->slot);
+    Board::Lock lock(board);
+    if (slot.shared) return false;
     slot.in_kernel = 0;
-    if (!slot.shared) return true;
-    slot.in_kernel = file_->named;
-    return false;
+    return true;
 }
 
 // What the task only reads is its own file from now on, which all descriptors of the description lead to.

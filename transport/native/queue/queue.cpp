@@ -151,6 +151,7 @@ void clear_slot(const Board& board, int index) {
     slot.joint_writers = 0;
     slot.lead_left = 0;
     slot.closing = 0;
+    slot.opening.store(0);
     slot.in_kernel.store(0);
     slot.shared.store(0);
     slot.removed = 0;

@@ -93,7 +93,8 @@ void note_made_anew(const StepFile* file) {
     if (is_writing(slot, file->state->identity)) slot.made_anew = 1;
 }
 
-StepFile* create(const Match& match, bool exclusive, int* error) {
+StepFile* create(const Match& match, Intent intent, int* error) {
+    const bool exclusive = intent == Intent::create_exclusive, if_missing = exclusive || intent == Intent::create_missing;
     Process& p = process();
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
@@ -110,13 +111,14 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
         const int resting = queue::find_resting(board, match.outport, match.name, place);
         goes_on = resting >= 0 && board.slot(resting).kept_back;
     }
-    if (goes_on && !exclusive) {
+    if (goes_on && !if_missing) {
         if (StepFile* file = reopen_resting(match, true, error)) return file;
         if (*error != ENOENT && *error != EAGAIN) return nullptr;
         *error = 0;
     }
     const bool on_disk = disk::has_files(board, match.outport);
     const bool is_there = exclusive && on_disk && disk::exists(match.name);
+    Missing missing;
     {
         Board::Lock lock(board);
         if ((*error = await_renames(p, match.outport, lock))) return nullptr;
@@ -128,8 +130,9 @@ StepFile* create(const Match& match, bool exclusive, int* error) {
             return nullptr;
         }
         queue::turn_to(board, source_index, 0);
+        missing = {queue::exists(board, board.source(source_index), match.name), board.head().stamp};
     }
-    return begin_step(match, source_index, place, Role::lead, error);
+    return begin_step(match, source_index, place, Role::lead, error, if_missing ? &missing : nullptr);
 }
 
 namespace {
@@ -145,9 +148,18 @@ bool clashes(const Process& p, const Match& match, uint64_t place) {
     return true;
 }
 
+// Has another process made the file while this one waited for room? (Of a name that the task also reads, each has files of its own.)
+bool is_made_meanwhile(const Board& board, const Match& match, int source, uint64_t place, const Missing& missing) {
+    const int written = queue::find_written(board, match.outport, place);
+    if (written >= 0 && (match.inport < 0 || board.slot(written).writer_process == board.joined())) return true;
+    const int whole = queue::find_own(board, match.outport, match.name, place);
+    return (whole >= 0 && board.slot(whole).stamp > missing.since) ||
+           (!missing.was_known && queue::exists(board, board.source(source), match.name));
+}
+
 }  // namespace
 
-StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error) {
+StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role role, int* error, const Missing* missing) {
     Process& p = process();
     const Board& board = p.board;
     const PortRecord& port = board.port(match.outport);
@@ -165,6 +177,10 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
             // Of a folder, who comes second joins in.
             if (port.habits.is_folder && (queue::find_resting(board, match.outport, match.name, place) >= 0 ||
                                           queue::find_resting(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
+                *error = EEXIST;
+                return nullptr;
+            }
+            if (missing && is_made_meanwhile(board, match, source_index, place, *missing)) {
                 *error = EEXIST;
                 return nullptr;
             }
@@ -211,6 +227,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         slot.folder = folder;
         slot.is_copy = role == Role::snapshot;
         note_cwd(board, slot);
+        slot.opening = match.by_descriptor;
         strcpy(slot.name, match.name);
         WILKINS_FAULT_POINT("create.named");
         slot.state = SlotState::writing;
@@ -272,7 +289,7 @@ StepFile* continue_own(const Match& match, int* error) {
     if (*error != ENOENT) return nullptr;
     StepFile* old = reread_own(match, error);
     if (!old) return nullptr;
-    StepFile* file = create(match, false, error);
+    StepFile* file = create(match, Intent::create, error);
     if (file) {
         const uint64_t size = old->eof();
         *error = file->reserve(size);

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/raw.hpp"
+#include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "store/inherited.hpp"
 #include "store/parts.hpp"
@@ -15,6 +16,8 @@
 namespace wilkins::joined {
 
 namespace {
+
+constexpr int kPause = 2;  // ms between looks whether a file is open
 
 // The slot of the file of this name that the task is writing, or -1; of a name that it also reads, only what this process writes. Call with the
 // lock held.
@@ -52,7 +55,8 @@ StepFile* open(const Match& match, int* error) {
     uint64_t stamp;
     {
         Board::Lock lock(p.board);
-        index = find(p.board, match, place);
+        while ((index = find(p.board, match, place)) >= 0 && p.board.slot(index).opening.load())
+            if ((*error = nap(p, match.outport, lock, kPause))) return nullptr;
         if (index < 0) return nullptr;
         stamp = p.board.slot(index).stamp;
         if (!queue::add_hold(p.board, p.rank_index, index)) {
@@ -93,10 +97,30 @@ int begin_to_write(StepFile::State* state) {
     while (is_writing(slot, state->identity) && slot.closing && !p.board.is_over(slot.writer_process))
         if (const int error = nap(p, p.board.source(slot.source).port, lock)) return error;
     if (!is_writing(slot, state->identity)) return ESTALE;
-    slot.joint_process = p.board.self();
     ++slot.joint_writers;
     state->wrote = true;
     return 0;
+}
+
+namespace {
+
+// Calls `visit` with the processes of handles beside the file's lead's that live, once for each handle.
+template <class Visit>
+void each_holder(const Board& board, int index, Visit visit) {
+    for (int r = 0; r < board.head().ranks; ++r)
+        queue::each_hold(board, r, [&](int32_t held, uint32_t process) {
+            if (held == index && !board.is_over(process)) visit(process);
+        });
+}
+
+}  // namespace
+
+uint32_t other_holder(const Board& board, int index, uint32_t but) {
+    uint32_t found = 0;
+    each_holder(board, index, [&](uint32_t process) {
+        if (process != but) found = process;
+    });
+    return found;
 }
 
 bool begin_to_publish(const StepFile::State* state) {
@@ -104,8 +128,8 @@ bool begin_to_publish(const StepFile::State* state) {
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(p.board);
     if (!is_writing(slot, state->identity)) return true;
-    if (slot.joint_writers > 0 && !p.board.is_over(slot.joint_process)) {
-        slot.writer_process = slot.joint_process;
+    if (const uint32_t other = slot.joint_writers > 0 ? other_holder(p.board, state->slot, 0) : 0) {
+        slot.writer_process = other;
         slot.lead_left = 1;
         return false;
     }
@@ -117,12 +141,19 @@ bool end(const StepFile::State* state) {
     const Process& p = process();
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(p.board);
-    if (!state->wrote || !is_writing(slot, state->identity)) return false;
-    if (slot.joint_writers > 0) --slot.joint_writers;
-    if (!slot.lead_left || slot.joint_writers > 0) return false;
-    slot.writer_process = p.board.self();
-    slot.closing = 1;
-    return true;
+    if (!is_writing(slot, state->identity)) return false;
+    if (state->wrote && slot.joint_writers > 0) --slot.joint_writers;
+    if (!slot.lead_left || (slot.closing && !p.board.is_over(slot.writer_process))) return false;
+    // Others have it open, and one of them has written to it, or may yet: one that lives is the one to publish it, whoever writes.
+    uint32_t other = 0;
+    int own = 0;
+    each_holder(p.board, state->slot, [&](uint32_t process) {
+        if (process != state->process || own++ > 0) other = process;
+    });
+    const bool goes_on = other && slot.joint_writers > 0;
+    slot.writer_process = goes_on ? other : p.board.self();
+    slot.closing = !goes_on;
+    return !goes_on;
 }
 
 void leave(const StepFile::State* state) {

@@ -26,6 +26,9 @@ bool begin_to_publish(const StepFile::State* state);
 // A handle that has joined is closed. True if it is the one that publishes the file.
 bool end(const StepFile::State* state);
 
+// A process that lives and has a handle beside its lead's on the file in the slot, other than `but`; 0: there is none. Call with the lock held.
+uint32_t other_holder(const Board& board, int slot, uint32_t but);
+
 // Lets go of the file.
 void leave(const StepFile::State* state);
 

@@ -11,6 +11,7 @@
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
 #include "store/homes.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 #include "store/reclaim.hpp"
 #include "store/snapshot.hpp"
@@ -36,6 +37,12 @@ bool is_left(const Board& board, const SlotRecord& slot, Finder finder) {
     if (slot.state != SlotState::writing || slot.inherited.load(std::memory_order_acquire)) return false;
     const uint32_t writer = slot.writer_process;
     return finder == Finder::itself ? writer == board.self() : writer != board.joined() && board.is_over(writer);
+}
+
+// Do others write it who live? The last of them publishes it.
+bool is_joint(const Board& board, int index) {
+    const SlotRecord& slot = board.slot(index);
+    return slot.joint_writers > 0 && joined::other_holder(board, index, slot.writer_process) != 0;
 }
 
 bool is_shared(const Board& board, const SlotRecord& slot, Finder finder) {
@@ -73,7 +80,7 @@ bool claim(const Board& board, int index, Finder finder, bool* whole, uint64_t* 
     SlotRecord& slot = board.slot(index);
     Board::Lock lock(board);
     for (;;) {
-        if (!is_left(board, slot, finder) || is_shared(board, slot, finder)) return false;
+        if (!is_left(board, slot, finder) || is_shared(board, slot, finder) || is_joint(board, index)) return false;
         if (!queue::claimed(board, slot)) break;
         if (finder != Finder::relative || nap(process(), board.source(slot.source).port, lock, kPause) != 0) return false;
     }

@@ -112,7 +112,7 @@ int begin_again(const Match& match) {
     int64_t modified;
     if (!there && !(on_disk(match) && disk::look(match.name, &size, &identity, &modified))) return ENOENT;
     int error = 0;
-    if (StepFile* const file = create(match, false, &error)) close_step(file);
+    if (StepFile* const file = create(match, Intent::create, &error)) close_step(file);
     return error;
 }
 
@@ -203,7 +203,7 @@ int rename_step(const Match& from, const Match& to) {
     if (!old) return error;
     withdraw_step(from);  // first, for it may take the room that the new name needs
     WILKINS_FAULT_POINT("rename.removed");
-    StepFile* file = create(to, false, &error);
+    StepFile* file = create(to, Intent::create, &error);
     if (file) {
         const uint64_t size = old->eof();
         old->prepare_read(0, size);

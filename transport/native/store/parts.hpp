@@ -31,7 +31,7 @@ void note_begun();
 // Waits until no other call of the task's is renaming a file of the out-port on disk. Returns 0, or EINTR as a wait does (see waiting/wait.hpp).
 int await_renames(Process& p, int outport, Board::Lock& lock);
 
-StepFile* create(const Match& match, bool exclusive, int* error);
+StepFile* create(const Match& match, Intent intent, int* error);
 
 // The program is about to make the file anew (O_TRUNC): an empty one that it has made in this way before was a step, not the beginning of one.
 void finish_made_anew(const Match& match);

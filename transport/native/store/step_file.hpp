@@ -74,8 +74,15 @@ StepFile* open_held(int slot, uint64_t stamp, const char* name, int* error, uint
 // `every`-th.
 bool count_write(const char* name, uint32_t every);
 
-// A new step of a source's own (number in the source table), to be written; waits for room. `role`: lead or snapshot.
-StepFile* begin_step(const Match& match, int source, uint64_t place, Role role, int* error);
+// A name that a program has found missing.
+struct Missing {
+    bool was_known;  // it has been that of a file
+    uint64_t since;  // stamp of the last file that was begun before
+};
+
+// A new step of a source's own (number in the source table), to be written; waits for room. `role`: lead or snapshot. `missing`: EEXIST if
+// another process of the task has begun a file of the name since.
+StepFile* begin_step(const Match& match, int source, uint64_t place, Role role, int* error, const Missing* missing = nullptr);
 
 // Waits for memory in which the board remembers the name of the step that is being written. Returns 0 or an errno.
 int make_room_for_name(const StepFile* file);

@@ -22,7 +22,8 @@ namespace wilkins {
 StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
     *error = 0;
-    const bool creates = intent == Intent::create || intent == Intent::create_exclusive || intent == Intent::open_or_create;
+    const bool creates = intent == Intent::create || intent == Intent::create_exclusive || intent == Intent::create_missing ||
+                         intent == Intent::open_or_create;
     const bool produces = match.outport >= 0 && (creates || intent == Intent::update || match.inport < 0);
     if (!produces && creates) {
         log_line("error: task '%s' rank %d creates '%s', which is one of its in-ports; only the task that produces a file may create it",
@@ -35,11 +36,12 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     StepFile* file = nullptr;
     switch (intent) {
     case Intent::create:
-    case Intent::create_exclusive: file = create(match, intent == Intent::create_exclusive, error); break;
+    case Intent::create_exclusive:
+    case Intent::create_missing: file = create(match, intent, error); break;
     case Intent::open_or_create:
         file = continue_own(match, error);
         if (!file && *error == ENOENT) file = open_elsewhere(match, true, error);
-        if (!file && *error == ENOENT) file = create(match, false, error);
+        if (!file && *error == ENOENT) file = create(match, Intent::create, error);
         break;
     case Intent::read:
     case Intent::look: 

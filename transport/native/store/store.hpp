@@ -23,6 +23,7 @@ struct Match {
     bool made = false;        // no port's: the task makes a file of its own that is called like one of an in-port's, for the first time
     char name[kNameMax] = {}; // normalised: no "./", no "//", no "a/../"
     mutable uint64_t place = 0;  // once it was asked for (see place_of)
+    bool by_descriptor = false;  // a file that is begun is going to be opened as one of the kernel's, which others join
 };
 
 // What a program asks for when it opens a name.
@@ -31,6 +32,7 @@ enum class Intent {
     update,            // O_RDWR on a name that must exist
     create,            // O_CREAT | O_TRUNC
     create_exclusive,  // O_CREAT | O_EXCL
+    create_missing,    // O_CREAT alone on a name that was missing: EEXIST if it is not any more
     open_or_create,    // O_RDWR | O_CREAT without O_TRUNC
     look,              // waits until a step is there, but does not count as reading it (magic bytes before H5Fopen)
 };
