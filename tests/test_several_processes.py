@@ -1,4 +1,4 @@
-"""Several processes of a task: they make a file together."""
+"""Several processes of a task: they make a file together, and remove what is written."""
 
 from __future__ import annotations
 
@@ -90,6 +90,21 @@ for k in range(20):
     together(work, k, fork.Barrier(4))
 """
 
+REMOVED = """
+for k in range(6):
+    file = open(f"plt{k}.dat", "w")
+    file.write("draft" * 1000)
+    file.flush()
+    os.remove(f"plt{k}.dat")
+    if os.path.exists(f"plt{k}.dat"):
+        sys.exit("it is there yet")
+    file.close()
+    if os.path.exists(f"plt{k}.dat"):
+        sys.exit("it is there again")
+    with open(f"plt{k}.dat", "w") as file:
+        file.write(str(k) * 5000)
+"""
+
 
 def run(folder: Path, makes: str, reads: str, mode: str, pattern: str = "plt*.dat", port: str = "") -> str:
     """What the reader prints."""
@@ -120,3 +135,8 @@ def test_processes_that_open_one_file_at_once_write_it_together(tmp_path: Path, 
     reads = PARTS.replace("5000", str(size)).replace("range(6)", "range(20)")
     told = run(tmp_path, OPENED_AT_ONCE.replace("SIZE", str(size)), reads, mode)
     assert told.splitlines() == [f"{k} {4 * size} 0123" for k in range(20)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_file_is_removed_while_it_is_written(tmp_path: Path, mode: str) -> None:
+    assert run(tmp_path, REMOVED, PARTS, mode).splitlines() == [f"{k} 5000 {k}" for k in range(6)]

@@ -97,6 +97,8 @@ public:
     bool is_published_without_fork() const;
     bool is_draft() const;
     bool same_step(const StepFile* step) const;
+    // Was its name removed since it was opened?
+    bool has_lost_name() const;
     bool takes_all() const { return file_->takes_all; }
     bool waits() const { return pending_ == Pending::update; }
     bool may_write() const { return file_ && !file_->joint; }

@@ -33,21 +33,22 @@ int access_match(const Match& match, int mode) {
 }
 
 // unlink of a matching name: the step, and a file on disk that an earlier run may have left.
-int unlink_match(const Match& match, int dirfd, const char* path) {
-    const int error = remove_step(match);
-    const int saved = errno;
-    if (error == EINTR || !may_remove_file(match)) return succeed_or(error);
-    if (libc::unlinkat(dirfd, path, 0) == 0) return 0;
-    if (on_disk(match)) return -1;
-    errno = saved;
-    return succeed_or(error);
-}
-
 // Is this producer writing a file of this name now?
 bool is_being_written(const Match& match) {
     struct stat st;
     Look look;
     return describe_open(match, true, &st) || joined::look(match, &look);
+}
+
+int unlink_match(const Match& match, int dirfd, const char* path) {
+    const bool has_no_name_yet = on_disk(match) && is_being_written(match);
+    const int error = remove_step(match);
+    const int saved = errno;
+    if (error == EINTR || !may_remove_file(match)) return succeed_or(error);
+    if (libc::unlinkat(dirfd, path, 0) == 0) return 0;
+    if (on_disk(match) && !(has_no_name_yet && errno == ENOENT)) return -1;
+    errno = saved;
+    return succeed_or(error);
 }
 
 // The result of removing a name of the disk.

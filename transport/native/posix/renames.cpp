@@ -116,7 +116,7 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     if (from_step && to_step) return succeed_or(rename_to_step(source, target));
     if (from_step && on_disk(source)) {
         const int result = libc::renameat(from_dir, from, to_dir, to);
-        if (result == 0) remove_step(source);
+        if (result == 0) remove_step(source, false);
         return result;
     }
     if (from_step) {

@@ -62,6 +62,13 @@ bool OpenStep::is_published_without_fork() const {
 
 bool OpenStep::is_draft() const { return step_.load()->state->role == Role::draft; }
 
+bool OpenStep::has_lost_name() const {
+    const StepFile::State* const state = step_.load()->state;
+    if (state->slot < 0) return false;
+    const SlotRecord& slot = process().board.slot(state->slot);
+    return slot.stamp == state->identity && slot.removed;
+}
+
 bool OpenStep::same_step(const StepFile* step) const { return may_write() && !is_draft() && step_.load()->identity() == step->identity(); }
 
 KernelFile* OpenStep::share_file() {

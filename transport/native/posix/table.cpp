@@ -91,7 +91,7 @@ bool describe_open(const Match& match, bool written, struct stat* st) {
     std::lock_guard<std::mutex> lock(leaving);
     for (int fd = 0; fd <= highest; ++fd) {
         OpenStep* step = find(fd);
-        if (!step || (written && !step->writable()) || strcmp(step->name(), match.name) != 0) continue;
+        if (!step || (written && !step->writable()) || strcmp(step->name(), match.name) != 0 || step->has_lost_name()) continue;
         struct stat by_kernel;
         const bool native = step->native(fd) && raw::fstat(fd, &by_kernel) == 0;
         step->describe(st);

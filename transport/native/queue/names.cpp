@@ -61,11 +61,10 @@ bool exists(const Board& board, const SourceRecord& source, const char* name) {
 
 namespace {
 
-// A file in memory that loses its name while it is being written: its program goes on with it, and nobody else ever sees it. (One on
-// disk has its name only when it is whole.)
+// A file that loses its name while it is being written: its program goes on with it, and nobody else ever sees it.
 bool remove_unfinished(const Board& board, const PortRecord& port, const char* name, uint64_t place) {
     bool any = false;
-    for (int s = 0; port.habits.mode == Mode::memory && s < port.sources; ++s)
+    for (int s = 0; s < port.sources; ++s)
         each_slot(board, board.source(port.first_source + s), [&](int, SlotRecord& slot) {
             if (slot.state != SlotState::writing || slot.removed) return;
             if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
@@ -85,7 +84,7 @@ void take_back(const Board& board, const SlotRecord& slot, ChannelRecord& channe
 
 }  // namespace
 
-bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw) {
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw, bool unfinished) {
     const PortRecord& port = board.port(outport);
     bool any = false;
     for (int index; (index = find_own(board, outport, name, place)) >= 0; any = true) {
@@ -95,7 +94,7 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         if (slot.state == SlotState::resting) queue::withdraw(board, index);
         for (int k = 0; withdraw && k < port.links; ++k) take_back(board, slot, board.channel(board.link(port, k)));
     }
-    if (!withdraw && remove_unfinished(board, port, name, place)) any = true;
+    if (!withdraw && unfinished && remove_unfinished(board, port, name, place)) any = true;
     for (int s = 0; s < port.sources; ++s)
         any = past::remove(board, board.source(port.first_source + s).names, last_components(name, static_cast<int>(port.components))) || any;
     if (withdraw && any) board.ring(outport);

@@ -201,8 +201,8 @@ void note_file(const Board& board, const SlotRecord& slot);
 bool is_step_file(const Board& board, const PortRecord& inport, const char* name, uint64_t inode);
 
 // The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
-// opened never comes. False if the task has no step of this name.
-bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw);
+// opened never comes. `unfinished`: what is being written under this name is not published either. False if the task has no step of this name.
+bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw, bool unfinished = true);
 
 // This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if shared memory is full.
 bool add_hold(const Board& board, int rank_index, int slot);

@@ -232,7 +232,7 @@ bool exists(const char* name) {
 
 int settle(const Board& board, int slot, const unsigned char* image, uint64_t size, Announce announce) {
     const Mode mode = mode_of(board, slot);
-    if (mode == Mode::memory) return 0;
+    if (mode == Mode::memory || board.slot(slot).removed) return 0;  // (Its hidden name goes with the slot's next file, or the run.)
     Path whole, hidden;
     if (!names_of(board, slot, &whole, &hidden)) return ENOENT;
     return mode == Mode::both ? store_image(board, slot, hidden.text, whole.text, image, size, announce)

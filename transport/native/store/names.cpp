@@ -75,12 +75,12 @@ bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t
     return true;
 }
 
-int remove_step(const Match& match) {
+int remove_step(const Match& match, bool unfinished) {
     Process& p = process();
     const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
     Board::Lock lock(p.board);
     if (const int error = await_renames(p, match.outport, lock)) return error;
-    bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false);
+    bool removed = match.outport >= 0 && queue::remove_own(p.board, match.outport, match.name, place, false, unfinished);
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank)) {
         forget_had(p.board, match.inport, p.context.rank, match.name);
         const bool let_go = queue::let_go(p.board, match.inport, p.context.rank, match.name);

@@ -278,8 +278,8 @@ News list_unread(const Listed& listed, bool in_vain);
 bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
-// For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does.
-int remove_step(const Match& match);
+// For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does. `unfinished`: a file that is being written loses its name, too.
+int remove_step(const Match& match, bool unfinished = true);
 
 // The same for the calls that delete a file by name (H5Fdelete, MPI_File_delete): where the producer's files are on disk,
 // that one is deleted and its absence an error.
