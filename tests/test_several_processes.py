@@ -1,4 +1,4 @@
-"""Several processes of a task: they make a file together, and remove what is written."""
+"""Several processes of a task: they make a file together, fork while others read, and remove what is written."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ for k in range(6):
         sys.exit(f"plt{k}.dat was made by several processes")
 """
 
-# The one that turned to it last is done first; the one that began it does not wait for the others.
+# The one that turned to it last is done first; the one that began it does not wait for the others. (They are forked
+# before, so that no one has the descriptor of another.)
 CLOSED_IN_ANY_ORDER = """
-def child(name, r, begun, go):
+def child(name, r, begin, begun, go):
+    begin.acquire()
     fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o644)
-    begun.acquire()
     os.pwrite(fd, b"%d" % r * 5000, r * 5000)
     begun.release()
     go.acquire()
@@ -51,19 +52,18 @@ def child(name, r, begun, go):
     os.close(fd)
 for k in range(6):
     name = f"plt{k}.dat"
-    fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o644)
-    os.pwrite(fd, b"0" * 5000, 0)
     ones = []
     for r in 1, 2, 3:
-        begun, go = fork.Semaphore(0), fork.Semaphore(0)
-        one = fork.Process(target=child, args=(name, r, begun, go))
-        one.start()
-        begun.release()
-        time.sleep(0.05)
+        turns = [fork.Semaphore(0) for _ in range(3)]
+        ones.append((fork.Process(target=child, args=(name, r, *turns)), *turns))
+        ones[-1][0].start()
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY, 0o644)
+    os.pwrite(fd, b"0" * 5000, 0)
+    for one, begin, begun, go in ones:
+        begin.release()
         begun.acquire()
-        ones.append((one, go))
     os.close(fd)
-    for one, go in reversed(ones):
+    for one, begin, begun, go in reversed(ones):
         go.release()
         one.join()
         time.sleep(0.02)
@@ -140,3 +140,32 @@ def test_processes_that_open_one_file_at_once_write_it_together(tmp_path: Path, 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_file_is_removed_while_it_is_written(tmp_path: Path, mode: str) -> None:
     assert run(tmp_path, REMOVED, PARTS, mode).splitlines() == [f"{k} 5000 {k}" for k in range(6)]
+
+
+def test_a_program_forks_while_a_thread_of_it_opens_steps(tmp_path: Path) -> None:
+    """The child, which has no such thread, opens steps itself."""
+    makes = """
+for k in range(200):
+    with open(f"plt{k}.dat", "wb") as file:
+        file.write(b"x" * 200000)
+"""
+    reads = """
+def child(k):
+    with open(f"plt{k}.dat", "rb") as file:
+        os._exit(len(file.read()) != 200000)
+def read():
+    for k in range(0, 200, 2):
+        with open(f"plt{k}.dat", "rb") as file:
+            file.read()
+reader = threading.Thread(target=read)
+reader.start()
+failed = 0
+for k in range(1, 200, 2):
+    pid = os.fork()
+    if pid == 0:
+        child(k)
+    failed += os.waitpid(pid, 0)[1] != 0
+reader.join()
+print(failed, "failed")
+"""
+    assert run(tmp_path, makes, reads, "memory", port=", flow: {every: 1, queue: 250}") == "0 failed\n"

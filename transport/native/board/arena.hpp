@@ -104,6 +104,10 @@ public:
     // A new descriptor of the arena's file, or -1 with errno.
     int open(int slot, bool writable) const;
 
+    // Nobody maps an arena while the process is forked: the child, which lacks all other threads, would wait for one of them for ever.
+    void before_fork() { mutex_.lock(); }
+    void after_fork() { mutex_.unlock(); }
+
 private:
     struct Kept : Mapping {
         uint64_t arena = 0;    // which of the slot's it is (see SlotRecord::arena),

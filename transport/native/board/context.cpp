@@ -93,6 +93,8 @@ Process& process() {
     return instance();
 }
 
+Process* known_process() { return state.load(std::memory_order_acquire) == 2 ? &instance() : nullptr; }
+
 const Context& context() { return process().context; }
 
 namespace {

@@ -29,4 +29,7 @@ void fail_run(const Process& process, const char* format, ...) __attribute__((fo
 // The process's one Process; attached if `context().active`.
 Process& process();
 
+// The same; nullptr if nothing has asked for it yet.
+Process* known_process();
+
 }  // namespace wilkins

@@ -24,6 +24,7 @@ namespace {
 std::mutex open_mutex;
 StepFile::State* open_files = nullptr;
 std::atomic<int> drafts{0};
+Arenas* forking = nullptr;  // that nobody maps meanwhile; guarded by the mutex
 
 void enlist(StepFile::State* state) {
     std::lock_guard<std::mutex> guard(open_mutex);
@@ -143,9 +144,13 @@ void viewers::before_fork() {
         if (s->role != Role::reader || !s->held || !s->mine() || is_on_disk(*s) || keep_by_page(s)) continue;
         log_line("error: '%s' is open as the program forks, and cannot be kept for its child: %s", s->name, strerror(errno));
     }
+    const Process* const p = known_process();
+    forking = p ? p->arenas : nullptr;
+    if (forking) forking->before_fork();
 }
 
 void viewers::after_fork(bool child) {
+    if (forking) forking->after_fork();
     for (StepFile::State* s = open_files; s && !child; s = s->next)
         if (s->page && s->held && s->mine()) views::let_go(std::exchange(s->page, nullptr));
     open_mutex.unlock();
