@@ -151,9 +151,15 @@ class Habits(ReadKeys):
     publish_count: int = told(UINT, "out: at every so-manieth close or write", default=1)
     publish_dset: str = told(Native("char", length=256), "out: the dataset whose writes count; empty: any", default="")
     publish_file: str = told(
-        Native("char", length=256), "out, of folders: the file in one whose close publishes it", default=""
+        Native("char", length=256), "out, of sets: the file in one whose close publishes it", default=""
     )
-    is_folder: bool = told(UINT, "each step is a folder (see store/sets.hpp)", default=False)
+    is_set: bool = told(UINT, "each step is a folder, or several files (see store/sets.hpp)", default=False)
+    beside: str = told(
+        Native("char", length=1024),
+        "of several files: their names after the first, which is the pattern, within its folder, one a line",
+        default="",
+    )
+    on_disk: bool = told(UINT, "of sets: what is in one lies on the disk", default=False)
     passes_on: bool = told(
         UINT,
         "out: its task passes on the steps of its in-port of the same pattern (see store/stage.hpp)",

@@ -176,14 +176,18 @@ def _pairs(writer: Task, outport: OutPort, reader: Task, inport: InPort) -> Iter
 
 def _general(port: Port) -> str:
     """A pattern that covers the port's pattern for every instance."""
-    return port.filename.replace(INSTANCE, "*")
+    return _general_name(port.filename)
+
+
+def _general_name(name: str) -> str:
+    return name.replace(INSTANCE, "*")
 
 
 def _contested_names(workflow: Workflow, passing: Container[PortRef]) -> Iterator[Problem]:
     seen: dict[tuple[str, str], Task] = {}
     for number, task in enumerate(workflow.tasks):
         for position, port in enumerate(task.outports):
-            if is_wild(port.filename) or PortRef(number, "out", position) in passing:
+            if PortRef(number, "out", position) in passing:
                 continue
             for folder, name in _fixed_names(task, port):
                 other = seen.setdefault((folder, name), task)
@@ -200,8 +204,9 @@ def _contested_names(workflow: Workflow, passing: Container[PortRef]) -> Iterato
 def _fixed_names(task: Task, port: OutPort) -> Iterator[tuple[str, str]]:
     """Folders and names of the files that the instances write."""
     folder = task.cwd or ""
-    for instance in range(task.taskCount if INSTANCE in folder + port.filename else 1):
-        yield folder.replace(INSTANCE, str(instance)), posixpath.normpath(port.pattern(instance))
+    for fixed in (name for name in port.names if not is_wild(name)):
+        for instance in range(task.taskCount if INSTANCE in folder + fixed else 1):
+            yield folder.replace(INSTANCE, str(instance)), posixpath.normpath(port.of_instance(fixed, instance))
 
 
 def closing(links: Sequence[Link]) -> frozenset[PortRef]:
@@ -247,6 +252,9 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
                     f"{who}: {label} writes {outport.filename!r}; one is a file's and one a folder's: end both with "
                     "'/' if each step is a folder, else none",
                 )
+            elif not _same_names(outport, port):
+                label = workflow.tasks[link.outport.task].label
+                yield Problem(where, f"{who}: {_one_step(label, outport)}")
             for i in {i for i, _ in link.pairs} if not is_wild(outport.filename) else ():
                 name = posixpath.normpath(outport.pattern(i))
                 first = fixed.setdefault(name, link.outport.task)
@@ -257,6 +265,11 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
         return
     if place(port) == "file":
         return
+    for ref in writers.all:
+        written = writers.port(ref)
+        if any(intersect(_general_name(one), _general(port)) for one in written.names[1:]):
+            yield Problem(where, f"{who}: {_one_step(workflow.tasks[ref.task].label, written)}")
+            return
     matching = writers.matching(port)
     others = sorted({workflow.tasks[ref.task].label for ref in matching if ref.task != reference.task})
     if others:
@@ -278,6 +291,23 @@ def _inport_problems(workflow: Workflow, writers: _Writers, reference: PortRef, 
             else "; add it to a task's 'outports', or write 'mode: file' if it is on disk"
         )
         yield Problem(where, f"{who}: no task writes it{hint}{cure}")
+
+
+def _same_names(outport: OutPort, inport: InPort) -> bool:
+    """True if both list the names that belong together, in one order."""
+    return len(outport.names) == len(inport.names) and all(
+        intersect(_general_name(one), _general_name(other))
+        for one, other in zip(outport.names, inport.names, strict=True)
+    )
+
+
+def _one_step(label: str, outport: OutPort) -> str:
+    """Tells a reader how to list names."""
+    names = ", ".join(map(repr, outport.names))
+    one = len(outport.names) == 1
+    return f"{label} writes {names} as {'a step of its own' if one else 'one step'}; " + (
+        "name it alone" if one else "list these names, in this order"
+    )
 
 
 def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[PortRef, Mode], list[Problem], list[str]]:
@@ -303,10 +333,6 @@ def _modes(workflow: Workflow, links: list[Link], files: bool) -> tuple[dict[Por
                 notes.append(f"{where}: note: {who}: no task reads it; it is written to disk as without Wilkins")
             elif files:
                 modes[reference] = "file"
-                if port.is_folder:
-                    problems.append(
-                        Problem(where, f"{who}: steps that are folders are in memory only; leave out --files")
-                    )
             elif said:
                 modes[reference] = said
                 if wanted - {said}:

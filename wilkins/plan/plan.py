@@ -179,6 +179,18 @@ class PortPlan(ReadKeys):
     """Each step is a folder with all that is in it."""
     passes_on: bool = False
     """Out-ports: the task passes on the steps of its in-port of the same pattern."""
+    beside: tuple[str, ...] = ()
+    """Names, within the pattern's folder, of files that are one step with that of the pattern."""
+
+    @property
+    def is_set(self) -> bool:
+        """Each step is a folder, or several files."""
+        return self.is_folder or bool(self.beside)
+
+    @property
+    def steps(self) -> str:
+        """What the steps are, as the workflow file writes them."""
+        return ", ".join([self.pattern + "/" * self.is_folder, *self.beside])
 
     @property
     def called(self) -> str:

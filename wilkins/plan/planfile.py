@@ -16,7 +16,7 @@ from wilkins.transport.plan_table import ReadKeys
 from wilkins.values import asdict, fields, is_dataclass
 
 _PATHS = ("executable", "cwd", "stdin", "source", "folder", "resumes")
-_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets", "after")
+_TUPLES = ("args", "prefix", "mpiexec", "gpus", "notes", "lacking", "hook", "begins", "dsets", "after", "beside")
 _PAIRS = ("rests", "share")
 _EARLIER: dict[str, Any] = {
     "offset": 0,
@@ -38,6 +38,7 @@ _EARLIER: dict[str, Any] = {
     "step_bytes": 0,
     "per_rank": False,
     "is_folder": False,
+    "beside": (),
     "passes_on": False,
     "file": None,
     **{field.name: field.default for field in fields(ReadKeys)},

@@ -179,6 +179,7 @@ def make_plan(
                             is_folder=port.is_folder,
                             passes_on=reference in wiring.passing,
                             publish_given="publish" in port.where or reference in wiring.passing,
+                            beside=port.beside(instance),
                             keep=_kept(task, port) if mode in ("both", "file") else 0,
                             looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
                             closes_cycle=reference in closes,

@@ -79,7 +79,7 @@ def parts(plan: Plan) -> tuple[Part, ...]:
     """
     for task in plan.tasks:
         _check_order(plan, task)
-    _check_folders(plan)
+    _check_sets(plan)
     ranks = [_ranges(task) for task in plan.tasks]
     readers = [_readers(plan, channel, ranks) for channel in plan.channels]
     for channel, found in zip(plan.channels, readers, strict=True):
@@ -145,13 +145,14 @@ def _check_order(plan: Plan, task: TaskPlan) -> None:
         )
 
 
-def _check_folders(plan: Plan) -> None:
-    """What is in a folder is in the memory of one host."""
+def _check_sets(plan: Plan) -> None:
+    """What is in a set is on one host."""
     for port in plan.ports:
-        if port.is_folder:
+        if port.is_set:
+            what = "folders" if port.is_folder else "several files each"
             raise ResourceError(
-                f"{port.origin}: task {plan.tasks[port.task].name!r}: the steps of {port.pattern + '/'!r} are folders, "
-                "which are for tasks on one host; run the workflow without --hosts"
+                f"{port.origin}: task {plan.tasks[port.task].name!r}: the steps of {port.steps!r} are {what}, which "
+                "are for tasks on one host; run the workflow without --hosts"
             )
 
 

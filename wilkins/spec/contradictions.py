@@ -1,4 +1,4 @@
-"""Keys of a task that exclude each other: `gpus` and `device`, `restart` and its ports, folders and files' keys."""
+"""Keys of a task that exclude each other: `gpus` and `device`, `restart` and its ports, keys of sets and of files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from wilkins.spec.gpu_names import VISIBLE, listed, number_of
 from wilkins.spec.workflow import InPort, OutPort, Port, Task, ready_made
 
 _OF_FILES = {
-    "mode": "a folder is in memory",
-    "metadata": "a folder is in memory",
-    "passthru": "a folder is in memory",
-    "file": "a folder is in memory",
     "device": "device memory is for what HDF5 reads and writes",
-    "dsets": "datasets are those of an HDF5 file",
-    "as_": "the program calls a folder by its own name",
-    "opens_per_step": "a folder is opened as often as the program likes",
-    "first": "the first open of a folder waits",
+    "dsets": "datasets are those of one HDF5 file",
+    "as_": "the program calls them by their own names",
+    "opens_per_step": "a step is opened as often as the program likes",
+    "first": "the first open of a step waits",
 }
 
 
@@ -113,41 +109,57 @@ def of_restart(task: Task) -> Iterator[tuple[Position, str]]:
             )
 
 
-def of_folders(task: Task) -> Iterator[tuple[Position, str]]:
-    """What is wrong with ports of a task whose names end with a slash, and with rules that are for those alone."""
+def of_sets(task: Task) -> Iterator[tuple[Position, str]]:
+    """What is wrong with ports of a task whose steps are folders or several files, and with rules for those alone."""
     for noun, ports in (("inport", task.inports), ("outport", task.outports)):
         for port in ports:
             who = f"{task.label}, {noun} {port.filename!r}"
-            publish = port.publish if isinstance(port, OutPort) and "publish" in port.where else None
-            if not port.is_folder:
-                if publish is not None and publish.when in ("file", "end"):
-                    yield (
-                        port.where.of("publish"),
-                        f"{who}: 'publish: {publish}' is for folders; end the name with '/' if each step is one, or "
-                        "write another rule",
-                    )
-                continue
-            if ready_made(task) is not None:
-                yield port.where.of("filename"), f"{who}: a ready-made task reads and writes HDF5 files, no folders"
-            for name, reason in _OF_FILES.items():
-                key = name.rstrip("_")
-                if key in port.where and getattr(port, name) not in ("memory", "host"):
-                    yield port.where.of(key), f"{who}: the steps are folders, and {reason}; remove '{key}'"
-            if isinstance(port, OutPort) and task.on_failure == "restart":
-                yield (
-                    port.where.of("filename"),
-                    f"{who}: a program that is started again cannot write its folders again; remove "
-                    "'on_failure: restart'",
-                )
-            if isinstance(port, OutPort) and port.memory:
-                yield (
-                    port.where.of("memory"),
-                    f"{who}: the steps are folders, whose memory is bounded by 'queue' alone; remove 'memory'",
-                )
-            if isinstance(port, InPort) and port.is_folder and "**" in port.filename.split("/"):
-                yield port.where.of("filename"), f"{who}: '**' is for files; write the folders above as they are"
-            if publish is not None and publish.when not in ("next", "file", "end"):
+            if port.is_set:
+                yield from _of_set(task, port, who)
+            elif isinstance(port, OutPort) and port.publish.when in ("file", "end"):
                 yield (
                     port.where.of("publish"),
-                    f"{who}: a folder is complete at 'next', '{{file: PATTERN}}' or 'end', not at '{publish}'",
+                    f"{who}: 'publish: {port.publish}' is for folders and lists; end the name with '/' if each step is "
+                    "a folder, or write another rule",
                 )
+            other = next((one for one in ports if one is not port and _shares_name(port, one)), None)
+            if len(port.names) > 1 and other is not None:
+                yield (
+                    port.where.of("filename"),
+                    f"{who}: a file of its names may also be one of the port {other.filename!r} "
+                    f"({other.where.of('filename')}); a file belongs to one step: remove one of them",
+                )
+
+
+def _shares_name(one: Port, other: Port) -> bool:
+    return any(intersect(mine.rstrip("/"), name.rstrip("/")) for mine in one.names for name in other.names)
+
+
+def _of_set(task: Task, port: Port, who: str) -> Iterator[tuple[Position, str]]:
+    what = "folders" if port.is_folder else "several files"
+    if ready_made(task) is not None:
+        yield port.where.of("filename"), f"{who}: a ready-made task reads and writes one HDF5 file a step, not {what}"
+    for name, reason in _OF_FILES.items():
+        key = name.rstrip("_")
+        if key in port.where and getattr(port, name) != "host":
+            yield port.where.of(key), f"{who}: the steps are {what}, and {reason}; remove '{key}'"
+    if "**" in port.filename.split("/") and isinstance(port, InPort):
+        yield port.where.of("filename"), f"{who}: '**' is for single files; write the folders above as they are"
+    if not isinstance(port, OutPort):
+        return
+    if task.on_failure == "restart":
+        yield (
+            port.where.of("filename"),
+            f"{who}: a program that is started again cannot write its {what} again; remove 'on_failure: restart'",
+        )
+    if port.memory:
+        yield (
+            port.where.of("memory"),
+            f"{who}: the steps are {what}, whose memory is bounded by 'queue' alone; remove 'memory'",
+        )
+    moments = ("next", "file", "end") if port.is_folder else ("close", "next", "file", "end")
+    if port.rule.when not in moments or port.rule.count > 1:
+        whole = "a folder is" if port.is_folder else "files of one number are"
+        rules = "'next', '{file: PATTERN}' or 'end'"
+        rules = rules if port.is_folder else f"'close', {rules}"
+        yield port.where.of("publish"), f"{who}: {whole} complete at {rules}, not at '{port.publish}'"

@@ -26,10 +26,10 @@ def joined(reader: Reader, task: Task) -> Task:
 
 
 def _ports(reader: Reader, context: str, ports: tuple[P, ...]) -> tuple[P, ...]:
-    found: dict[str, P] = {}
+    found: dict[tuple[str, ...], P] = {}
     for port in ports:
-        first = found.get(port.filename)
-        found[port.filename] = _join(reader, f"{context} {port.filename!r}", first, port) if first else port
+        first = found.get(port.names)
+        found[port.names] = _join(reader, f"{context} {port.filename!r}", first, port) if first else port
     return tuple(found.values())
 
 

@@ -178,7 +178,7 @@ def _check_task(reader: Reader, task: Task) -> None:
         *contradictions.of_devices(task),
         *contradictions.of_failure(task),
         *contradictions.of_restart(task),
-        *contradictions.of_folders(task),
+        *contradictions.of_sets(task),
     ):
         reader.problem(where, message)
     if task.nwriters is not None and task.nwriters > task.nprocs:
@@ -204,8 +204,7 @@ def _check_task(reader: Reader, task: Task) -> None:
         for port in ports:
             who = f"{task.label}, {noun} {port.filename!r}"
             where = port.where.of("filename")
-            problem = pattern_problem(port.filename.rstrip("/"))
-            if problem:
+            for problem in filter(None, (pattern_problem(name.rstrip("/")) for name in port.names)):
                 reader.problem(where, f"{who}: {problem}")
             _check_range(reader, task, port, who)
             try:

@@ -11,6 +11,7 @@ from wilkins.flow.policy import FlowPolicy
 from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.names import own_form, text_of
+from wilkins.schema.file_names import FileNames, has_pieces, names_of
 from wilkins.schema.kinds import (
     Flow,
     FlowValue,
@@ -67,10 +68,11 @@ class Port:
     """Files that a task writes or reads."""
 
     filename: str = key(
-        text(),
+        FileNames(),
         doc="Name or shell pattern (`*`, `?`, `[...]`; `**/`: any folders) of the files, matched on the last "
         "components of the names that the program gives. With a `/` at its end (`t*.zarr/`): of folders, each of which "
-        "is a step with all that is in it (`wilkins help steps`).",
+        "is a step with all that is in it. A list (`[x*.xdmf, x*.h5]`): of files that are one step if they have one "
+        "number (`wilkins help folders`).",
     )
     dsets: tuple[Dset, ...] = key(
         SectionList(
@@ -123,6 +125,20 @@ class Port:
         """Each step is a folder."""
         return is_folder(self.filename)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of a list, of which the first names the step."""
+        return names_of(self.filename)
+
+    @property
+    def is_set(self) -> bool:
+        """Each step is a folder, or several files."""
+        return self.is_folder or len(self.names) > 1
+
+    def beside(self, instance: int) -> tuple[str, ...]:
+        """The other names of a list, within their folder, of one instance's files."""
+        return tuple(self.of_instance(posixpath.basename(name), instance) for name in self.names[1:])
+
     def of_instance(self, name: str, instance: int) -> str:
         """A name with the number of an instance in it."""
         number = self.range[instance] if self.range and INSTANCE in self.filename else instance
@@ -143,15 +159,18 @@ class OutPort(Port):
         "program turns to another name, creates the name anew, or ends; `flush`, at every flush; `{write: n, dset: "
         "PATH}`, after every n-th write to the dataset. A file that is reopened before that is continued. Of a folder: "
         "`next` (default), when all that wrote in it have turned to another one; `{file: PATTERN}`, when such a file "
-        "in it was closed; `end`, when the task has ended (a fixed name's default).",
+        "in it was closed; `end`, when the task has ended (a fixed name's default). Of a list the same, and `close` "
+        "(default): when a file of each name is there and closed.",
     )
 
     @property
     def rule(self) -> PublishRule:
         """When a step is complete, also where the workflow file does not say."""
-        if not self.is_folder or "publish" in self.where:
+        if not self.is_set or "publish" in self.where:
             return self.publish
-        return PublishRule("next" if is_wild(self.filename) else "end")
+        if not is_wild(self.filename):
+            return PublishRule("end")
+        return PublishRule("next" if self.is_folder or has_pieces(self.names) else "close")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

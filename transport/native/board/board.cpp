@@ -468,7 +468,7 @@ int create_board(const char* folder, const BoardPlan& plan) {
         copy_text(port.stands, sizeof(port.stands), from.stands);
         port.stands_components = static_cast<uint32_t>(compared_components(port.stands));
         // (The name of a folder is that of one step.)
-        port.fixed = !from.stands.empty() || (!has_wildcard(port.pattern) && !from.habits.is_folder);
+        port.fixed = !from.stands.empty() || (!has_wildcard(port.pattern) && !from.habits.is_set);
         if (!from.stands.empty()) port.stand_in = StandIn::given;
         else if (from.may_stand && !port.fixed) port.stand_in = StandIn::undecided;
         port.components = static_cast<uint32_t>(compared_components(port.pattern));

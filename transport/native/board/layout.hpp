@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 38;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 39;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -57,7 +57,7 @@ enum class StandIn : uint32_t {
 
 // Do closed files of such a port wait before they are published?
 inline bool rests(const Habits& habits) {
-    return habits.publish == Publish::next || habits.is_folder || (habits.publish == Publish::close && habits.publish_count > 1);
+    return habits.publish == Publish::next || habits.is_set || (habits.publish == Publish::close && habits.publish_count > 1);
 }
 
 // Are files of such a port published while they are written, as copies?

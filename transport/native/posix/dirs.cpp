@@ -147,10 +147,10 @@ bool is_hidden(DIR* directory, const Listing* listing, struct dirent& entry) {
         const std::string name = folder.empty() ? entry.d_name : folder == "/" ? folder + entry.d_name : folder + "/" + entry.d_name;
         // In a folder without steps, a file may still be one that the task writes anew.
         const std::vector<ListedStep> none;
-        for (const ListedStep& step : listing ? listing->steps : none) hidden = hidden || (step.is_folder && step.name == entry.d_name);
-        if (hidden || (listing && match_folder(name.c_str(), &match, Purpose::ask))) {
+        for (const ListedStep& step : listing ? listing->steps : none) hidden = hidden || ((step.is_folder || step.is_in_set) && step.name == entry.d_name);
+        if (hidden || (listing && match_set(name.c_str(), &match, Purpose::ask))) {
             errno = saved;
-            return hidden || (match.inport >= 0 && is_covered(*listing, match, entry) && is_directory(name, entry.d_type));
+            return hidden || covers_set(listing->listed, match, is_directory(name, entry.d_type));
         }
         hidden = match_name(name.c_str(), &match) && (listing ? is_covered(*listing, match, entry) : match.inport < 0 && !on_disk(match)) &&
                  !is_directory(name, entry.d_type);

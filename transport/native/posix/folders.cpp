@@ -57,7 +57,7 @@ WILKINS_INTERPOSE(int, mkdirat, int dirfd, const char* path, mode_t mode) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, rmdir, const char* path) {
-    WILKINS_IN_SET(-1, change, path);
+    WILKINS_IN_SET(-1, remove, path);
     return wilkins::libc::rmdir(path);
 } WILKINS_OR(-1)
 

@@ -1,10 +1,16 @@
 #include "posix/in_set.hpp"
 
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+
+#include "base/raw.hpp"
+#include "store/disk.hpp"
 
 namespace wilkins::posix {
 
@@ -37,7 +43,8 @@ void InSet::find(int dirfd, const char*& path, sets::Use use) {
 
 bool move_into_set(const char* from, const char* to, const void* caller, int* result) {
     Match match;
-    if (!sets::may_be_any() || !in_run(caller) || !sets::any() || !match_folder(to, &match, Purpose::ask) || match.outport < 0 || identify(from).none()) return false;
+    if (!sets::may_be_any() || !in_run(caller) || !sets::any() || !match_set(to, &match, Purpose::ask) || match.outport < 0 || identify(from).none()) return false;
+    if (!disk::is_directory(from)) return false;
     const char* path = to;
     const InSet set(path, sets::Use::make, caller);
     if (!set.inside()) {
@@ -51,10 +58,30 @@ bool move_into_set(const char* from, const char* to, const void* caller, int* re
     return true;
 }
 
+int copy_across(int from_dir, const char* from, int to_dir, const char* to) {
+    const int source = static_cast<int>(syscall(SYS_openat, from_dir, from, O_RDONLY | O_CLOEXEC, 0));
+    if (source < 0) return -1;
+    struct stat st;
+    int target = -1;
+    if (raw::fstat(source, &st) == 0 && S_ISREG(st.st_mode))
+        target = static_cast<int>(syscall(SYS_openat, to_dir, to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, st.st_mode & 0777));
+    else errno = EXDEV;
+    bool whole = target >= 0;
+    static char buffer[1 << 16];
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> guard(mutex);
+    for (ssize_t got = 0; whole && (got = raw::read(source, buffer, sizeof(buffer))) != 0;) whole = got > 0 && raw::write(target, buffer, static_cast<size_t>(got)) == got;
+    const int saved = errno;
+    if (target >= 0) raw::close(target);
+    raw::close(source);
+    errno = saved;
+    return whole ? 0 : -1;
+}
+
 sets::Use use_of(int flags) {
     if ((flags & O_PATH) == O_PATH) return sets::Use::look;
-    const bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
-    return changes ? sets::Use::change : sets::Use::read;
+    if (flags & O_CREAT) return sets::Use::create;
+    return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) ? sets::Use::change : sets::Use::read;
 }
 
 }  // namespace wilkins::posix

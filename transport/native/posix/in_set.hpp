@@ -1,4 +1,4 @@
-// A path of a call that leads into a folder that is a step: the call goes on with the real folder's (see store/sets.hpp).
+// A path of a call that leads into a step of a folder or of several files: the call goes on with the real one (see store/sets.hpp).
 #pragma once
 
 #include "posix/names.hpp"
@@ -6,7 +6,7 @@
 
 namespace wilkins::posix {
 
-// While it lives, `path` is the real one, if it leads into such a folder. Of tasks without ports of folders it costs a comparison.
+// While it lives, `path` is the real one, if it leads into such a step. Of tasks without such ports it costs a comparison.
 class InSet {
 public:
     InSet(const char*& path, sets::Use use, const void* caller) : InSet(AT_FDCWD, path, use, caller) {}
@@ -33,6 +33,9 @@ private:
 // rename of a folder of the disk to a name that is a step's then: it is begun, and the folder moves there. False: the names are none such;
 // *result is else what the call answers.
 bool move_into_set(const char* from, const char* to, const void* caller, int* result);
+
+// A call has failed with EXDEV since one of these paths leads into a step in memory: the file's bytes are copied instead. Returns 0 or -1.
+int copy_across(int from_dir, const char* from, int to_dir, const char* to);
 
 // What an open with these flags does.
 sets::Use use_of(int flags);

@@ -153,6 +153,11 @@ bool uses_links(const void* caller) {
     return p.board.task(p.context.task).uses_links.load(std::memory_order_relaxed) != 0;
 }
 
+// What a link has come to; one of a file on the disk into a step in memory is a copy.
+int linked(int result, const InSet& to_set, int from_dir, const char* from, int to_dir, const char* to) {
+    return result != 0 && errno == EXDEV && to_set.inside() ? copy_across(from_dir, from, to_dir, to) : result;
+}
+
 Hdf5Opens::Hdf5Opens(bool reads) : before_(hdf5_opens) { hdf5_opens = reads; }
 
 Hdf5Opens::~Hdf5Opens() { hdf5_opens = before_; }
@@ -165,27 +170,27 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(int, link, const char* from, const char* to) {
-    const InSet from_set(from, sets::Use::read, WILKINS_CALLER), to_set(to, sets::Use::change, WILKINS_CALLER);
+    const InSet from_set(from, sets::Use::read, WILKINS_CALLER), to_set(to, sets::Use::create, WILKINS_CALLER);
     if (from_set.failed() || to_set.failed()) return -1;
     const libc::KeptErrno kept;
-    return kept(link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [=] { return libc::link(from, to); }));
+    return kept(link_names(AT_FDCWD, from, AT_FDCWD, to, 0, WILKINS_CALLER, [&] { return linked(libc::link(from, to), to_set, AT_FDCWD, from, AT_FDCWD, to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, linkat, int from_dir, const char* from, int to_dir, const char* to, int flags) {
-    const InSet from_set(from_dir, from, sets::Use::read, WILKINS_CALLER), to_set(to_dir, to, sets::Use::change, WILKINS_CALLER);
+    const InSet from_set(from_dir, from, sets::Use::read, WILKINS_CALLER), to_set(to_dir, to, sets::Use::create, WILKINS_CALLER);
     if (from_set.failed() || to_set.failed()) return -1;
     const libc::KeptErrno kept;
-    return kept(link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [=] { return libc::linkat(from_dir, from, to_dir, to, flags); }));
+    return kept(link_names(from_dir, from, to_dir, to, flags, WILKINS_CALLER, [&] { return linked(libc::linkat(from_dir, from, to_dir, to, flags), to_set, from_dir, from, to_dir, to); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlink, const char* target, const char* path) {
-    WILKINS_IN_SET(-1, change, path);
+    WILKINS_IN_SET(-1, create, path);
     const libc::KeptErrno kept;
     return kept(symlink_names(target, AT_FDCWD, path, WILKINS_CALLER, [=] { return libc::symlink(target, path); }));
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, symlinkat, const char* target, int dirfd, const char* path) {
-    WILKINS_IN_SET(-1, change, dirfd, path);
+    WILKINS_IN_SET(-1, create, dirfd, path);
     const libc::KeptErrno kept;
     return kept(symlink_names(target, dirfd, path, WILKINS_CALLER, [=] { return libc::symlinkat(target, dirfd, path); }));
 } WILKINS_OR(-1)

@@ -260,7 +260,7 @@ int access_at(int dirfd, const char* path, int mode, int flags, const void* call
 }
 
 int unlink_at(int dirfd, const char* path, int flags, const void* caller) {
-    const InSet in_set(dirfd, path, sets::Use::change, caller);
+    const InSet in_set(dirfd, path, sets::Use::remove, caller);
     if (in_set.failed()) return -1;
     Match match;
     const NameAt whole(dirfd, path, caller);
@@ -338,7 +338,7 @@ WILKINS_INTERPOSE(int, faccessat, int dirfd, const char* path, int mode, int fla
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, unlink, const char* path) {
-    WILKINS_IN_SET(-1, change, path);
+    WILKINS_IN_SET(-1, remove, path);
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::unlink(path), path, WILKINS_CALLER);
 } WILKINS_OR(-1)
@@ -348,7 +348,7 @@ WILKINS_INTERPOSE(int, unlinkat, int dirfd, const char* path, int flags) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, remove, const char* path) {
-    WILKINS_IN_SET(-1, change, path);
+    WILKINS_IN_SET(-1, remove, path);
     Match match;
     return matches(path, &match, WILKINS_CALLER) ? unlink_match(match, AT_FDCWD, path) : removed(libc::remove(path), path, WILKINS_CALLER);
 } WILKINS_OR(-1)

@@ -137,12 +137,17 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
 // The same, of names that may lead into folders that are steps; `call` is given the real ones.
 template <class Call>
 int rename_any(int from_dir, const char* from, int to_dir, const char* to, unsigned flags, const void* caller, Call call) {
-    const InSet from_set(from_dir, from, sets::Use::change, caller), to_set(to_dir, to, sets::Use::change, caller);
+    const InSet from_set(from_dir, from, sets::Use::remove, caller), to_set(to_dir, to, sets::Use::create, caller);
     if (from_set.failed() || to_set.failed()) return -1;
     int result;
+    const auto move = [&](const char* real_from, const char* real_to) {
+        const int moved = call(real_from, real_to);
+        if (moved == 0 || errno != EXDEV || (!from_set.inside() && !to_set.inside())) return moved;
+        return copy_across(from_dir, real_from, to_dir, real_to) == 0 ? libc::unlinkat(from_dir, real_from, 0) : -1;
+    };
     const bool outside = !from_set.inside() && !to_set.inside();
     if (outside && move_into_set(NameAt(from_dir, from, caller, true), NameAt(to_dir, to, caller, true), caller, &result)) return result;
-    return rename_names(from_dir, from, to_dir, to, flags, caller, [=] { return call(from, to); });
+    return rename_names(from_dir, from, to_dir, to, flags, caller, [&] { return move(from, to); });
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_
 constexpr int64_t kLongEmpty = 1'000'000'000;  // ns for which a file without a byte may yet be written
 
 // A file without a byte: its program has only made or cut it, and may be about to write it.
-bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).habits.is_folder; }
+bool is_empty(const Board& board, const SlotRecord& slot) { return slot.size.load() == 0 && !port_of(board, slot).habits.is_set; }
 
 // Does it rest for that reason alone?
 bool rests_empty(const Board& board, const SlotRecord& slot) {
@@ -49,7 +49,7 @@ int oldest_empty(const Board& board, const SourceRecord& source, uint64_t but_pl
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
     // (What a folder holds, all processes have written that are in it.)
-    return slot.state == SlotState::resting && !slot.handed_over && !port_of(board, slot).habits.is_folder && board.is_over(slot.writer_process);
+    return slot.state == SlotState::resting && !slot.handed_over && !port_of(board, slot).habits.is_set && board.is_over(slot.writer_process);
 }
 
 // Calls `visit` with every resting slot of an out-port.
@@ -112,7 +112,7 @@ void close_slot(const Board& board, int index, uint64_t digest, bool keep_back) 
         slot.handed_over = 1;  // it is whole, whatever becomes of the process
         slot.rests_since = now_ns();
     }
-    if (keep_back || empty || habits.publish == Publish::next || habits.is_folder || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
+    if (keep_back || empty || habits.publish == Publish::next || habits.is_set || (habits.publish == Publish::close && slot.closes % habits.publish_count != 0)) {
         slot.state = SlotState::resting;
         board.ring(board.source(slot.source).port);
     } else if (slot.snapshots > 0 && slot.digest == digest) {

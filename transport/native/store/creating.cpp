@@ -175,7 +175,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         Wait wait(p, WaitFor::room, match.outport, match.name);
         for (;;) {
             // Of a folder, who comes second joins in.
-            if (port.habits.is_folder && (queue::find_resting(board, match.outport, match.name, place) >= 0 ||
+            if (port.habits.is_set && (queue::find_resting(board, match.outport, match.name, place) >= 0 ||
                                           queue::find_resting(board, match.outport, match.name, place, SlotState::writing) >= 0)) {
                 *error = EEXIST;
                 return nullptr;
@@ -238,7 +238,7 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
         // The second file of a source tells readers whether its names are unique (see queue::find).
         SourceRecord& source = board.source(source_index);
         ++source.begun;
-        if (port.habits.is_folder) source.renames = 1;  // (Of those, no name is written anew.)
+        if (port.habits.is_set) source.renames = 1;  // (Of those, no name is written anew.)
         if (!source.rewrites && !source.renames)
             for (int k = 0; k < port.links; ++k) board.ring(board.channel(board.link(port, k)).inport);
     }

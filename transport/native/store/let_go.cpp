@@ -68,7 +68,7 @@ int refuse_let_go(const Process& p, const Match& match, const char* does) {
              "in memory, give the in-port '%s' 'reorder: %lu', or as many as the program goes over%s",
              p.task_name(), p.told_rank(), does, match.name, on_disk ? ", and on disk there is no file of that name, or another one" : "", inport.pattern,
              static_cast<unsigned long>(steps_to_keep(p.board, inport)),
-             on_disk || inport.habits.is_folder ? "" : "; with 'mode: both' such files are read from the disk");
+             on_disk || inport.habits.is_set ? "" : "; with 'mode: both' such files are read from the disk");
     return EIO;
 }
 

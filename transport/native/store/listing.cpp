@@ -1,5 +1,6 @@
 // Listings of folders: in which of them steps lie, what there is to show, and how long that is waited for.
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <tuple>
 
 #include "base/patterns.hpp"
+#include "base/raw.hpp"
 #include "board/past_names.hpp"
 #include "queue/answers.hpp"
 #include "queue/parts.hpp"
@@ -20,6 +22,8 @@
 #include "store/parts.hpp"
 #include "store/stage.hpp"
 #include "store/second_pass.hpp"
+#include "store/set_folder.hpp"
+#include "store/set_names.hpp"
 #include "waiting/circle.hpp"
 #include "waiting/wait.hpp"
 
@@ -305,8 +309,35 @@ namespace {
 
 struct Found {
     ListedStep step;
-    uint64_t place;  // among those of one name: an open leads to the lowest
+    uint64_t place;       // among those of one name: an open leads to the lowest
+    int several = -1;     // a step of several files: its slot
 };
+
+Found found_step(const PortRecord& port, int slot, const std::string& name, uint64_t stamp, uint64_t place) {
+    const bool list = sets::is_list(port);
+    return {{name, stamp, port.habits.is_set && !list, list}, place, list ? slot : -1};
+}
+
+// Steps of several files are shown as these.
+void show_files(const Board& board, std::vector<Found>& found) {
+    std::vector<Found> shown;
+    for (Found& one : found) {
+        if (one.several < 0) {
+            shown.push_back(std::move(one));
+            continue;
+        }
+        sets::RealPath folder;
+        sets::contents_of_step(board, one.several, one.step.identity, folder);
+        const PortRecord& port = board.port(board.source(board.slot(one.several).source).port);
+        sets::each_entry(folder, [&](const char* name) {
+            char step[kNameMax];
+            struct stat st;
+            if (!sets::step_of_file(port, name, step) || one.step.name != step || raw::stat((std::string(folder) + "/" + name).c_str(), &st) != 0) return;
+            shown.push_back({{name, st.st_ino, false, true}, one.place});
+        });
+    }
+    found.swap(shown);
+}
 
 // In-ports, and out-ports whose files of these lie below the folder in which the reader starts.
 using Below = std::vector<std::pair<int, int>>;
@@ -357,16 +388,17 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
     const PortRecord& port = board.port(index);
     const std::string folder = listed.path.empty() ? "" : listed.path == "/" ? "/" : listed.path + "/";
     const TaskRecord& task = board.task(p.context.task);
-    const auto add = [&](const std::string& base, const SlotRecord& slot) {
+    const auto add = [&](const std::string& base, int at) {
+        const SlotRecord& slot = board.slot(at);
         // (A file that the task has made is the disk's.)
         if (task.makes.load(std::memory_order_relaxed) > 0 && past::has(board, task.made, key_of(listed.folder, base.c_str()).text)) return;
-        found.push_back({{base, slot.stamp, port.habits.is_folder != 0}, slot.published_stamp});
+        found.push_back(found_step(port, at, base, slot.stamp, slot.published_stamp));
     };
     if (in_order(port)) {
         const std::string base = base_of(called(port));
         const std::string name = folder + base;
         const queue::Found next = is_called(port, name.c_str()) ? queue::find(board, index, p.context.rank, name.c_str()) : queue::Found{};
-        if (next.slot >= 0 && (next.unread || !unread)) add(base, board.slot(next.slot));
+        if (next.slot >= 0 && (next.unread || !unread)) add(base, next.slot);
         return;
     }
     each_outport(board, port, [&](const PortRecord& out, const ChannelRecord& channel) {
@@ -381,7 +413,7 @@ void find_steps(const Process& p, int index, const Listed& listed, const Below& 
             int still = k;
             const bool shown = !had || queue::find(board, index, p.context.rank, name.c_str()).slot == k ||
                                (queue::stays_had(board, index, p.context.rank, name.c_str(), &still) && still == k);
-            if (shown) add(base, slot);
+            if (shown) add(base, k);
         });
     });
 }
@@ -405,8 +437,9 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
             const PortRecord& port = p.board.port(i);
             if (port.task != p.context.task) continue;
             if (port.direction == Direction::out) {
-                each_slot_of(p.board, port, [&](int, const SlotRecord& slot) {
-                    if (slot.folder == listed.folder && is_own_file(p, slot)) found.push_back({{base_of(slot.name), slot.stamp, port.habits.is_folder != 0}, UINT64_MAX - slot.stamp});
+                each_slot_of(p.board, port, [&](int k, const SlotRecord& slot) {
+                    if (slot.folder == listed.folder && is_own_file(p, slot))
+                        found.push_back(found_step(port, k, base_of(slot.name), slot.stamp, UINT64_MAX - slot.stamp));
                 });
             } else if (may_read(p.board, i, p.context.rank) && !before_first(p, i) && lies_in(p, port, listed)) {
                 const bool whole = port.habits.listing == Lists::end && !queue::can_produce(p.board, i);
@@ -421,6 +454,7 @@ std::vector<ListedStep> list_steps(const Listed& listed, bool by_program) {
         }
         if (by_program && listed_port >= 0) note_listing(p, listed_port, last);
     }
+    show_files(p.board, found);
     // Of others' steps of one name, an open leads to the one published first; of its own, to the newest.
     std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
         return std::tie(a.step.name, a.place) < std::tie(b.step.name, b.place);
@@ -449,13 +483,26 @@ News list_unread(const Listed& listed, bool in_vain) {
         news.inport = i;
     }
     std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.place < b.place; });
+    const uint64_t last = found.empty() ? 0 : found.back().place;
+    lock.release();
+    show_files(p.board, found);
+    lock.acquire();
     for (Found& one : found) news.steps.push_back(std::move(one.step));
     if (news.inport < 0) return news;
     news.bell = p.board.bell(news.inport);
     if (!in_vain) return news;
-    if (queue::can_produce(p.board, news.inport)) note_listing(p, news.inport, found.empty() ? 0 : found.back().place);
+    if (queue::can_produce(p.board, news.inport)) note_listing(p, news.inport, last);
     else note_vain(p.board, news.inport, p.context.rank, p.board.port(news.inport).pattern);
     return news;
+}
+
+bool covers_set(const Listed& listed, const Match& match, bool is_folder) {
+    const Process& p = process();
+    const PortRecord& port = p.board.port(match.outport >= 0 ? match.outport : match.inport);
+    if (sets::is_list(port) == is_folder) return false;
+    if (match.outport >= 0) return !is_folder && !port.habits.on_disk;
+    Board::Lock lock(p.board);
+    return lies_in(p, port, listed) && !(port.habits.on_disk && queue::let_go_of(p.board, port, match.name) == queue::LetGo::read);
 }
 
 bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as) {

@@ -20,6 +20,7 @@
 #include "store/first_opens.hpp"
 #include "store/led_step.hpp"
 #include "store/parts.hpp"
+#include "store/set_names.hpp"
 #include "store/sets.hpp"
 #include "store/stage.hpp"
 #include "store/unmatched_names.hpp"
@@ -373,7 +374,7 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
     if (!p.context.active || !name || !name[0] || passing_through() || !could_match(name) || !normalise(name, clean, sizeof(clean))) return -1;
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && port.direction == Direction::in && !port.habits.is_folder && is_match(port, clean)) return i;
+        if (port.task == p.context.task && port.direction == Direction::in && !port.habits.is_set && is_match(port, clean)) return i;
     }
     return -1;
 }
@@ -420,39 +421,54 @@ bool make_whole(const char* name, char (&out)[kNameMax]) {
 
 namespace {
 
-// Finds the ports of the name: those of files, or those of folders.
-bool find_ports(const Process& p, bool of_folders, Match* match) {
+// Is the name a port's? A file's of a list becomes that of its step.
+bool names_step(const PortRecord& port, char (&name)[kNameMax]) {
+    FolderName step;
+    if (!sets::is_list(port)) return is_match(port, name);
+    if (!sets::step_of_file(port, name, step) || !is_match(port, step)) return false;
+    strcpy(name, step);
+    return true;
+}
+
+// Finds the ports of the name: those of single files, or those of sets.
+bool find_ports(const Process& p, bool of_sets, Match* match) {
     match->outport = match->inport = -1;
     match->made = false;
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task != p.context.task || (port.habits.is_folder != 0) != of_folders) continue;
+        if (port.task != p.context.task || (port.habits.is_set != 0) != of_sets) continue;
         int& side = port.direction == Direction::out ? match->outport : match->inport;
-        if (side < 0 && is_match(port, match->name)) side = i;
+        if (side < 0 && names_step(port, match->name)) side = i;
     }
     return match->outport >= 0 || match->inport >= 0;
 }
 
-// Does the name lie in a folder that is a step? What is in one is no step of its own.
-bool is_in_folder(const Process& p, const char* name) {
-    if (!sets::any()) return false;
-    FolderName folder;
-    strcpy(folder, name);
-    for (char* end; (end = strrchr(folder, '/')) && end > folder;) {
-        *end = 0;
-        for (int i = p.first_port; i < p.last_port; ++i) {
-            const PortRecord& port = p.board.port(i);
-            FolderName same;
-            strcpy(same, folder);
-            if (port.task == p.context.task && port.habits.is_folder && is_match(port, same)) return true;
-        }
+bool is_set(const Process& p, const char* name, bool of_files) {
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& port = p.board.port(i);
+        FolderName same;
+        strcpy(same, name);
+        if (port.task == p.context.task && port.habits.is_set && sets::is_list(port) == of_files && names_step(port, same)) return true;
     }
     return false;
 }
 
+// Does the name lie in a folder that is a step, or is it a file of a step of several? Neither is a step of its own.
+bool is_in_set(const Process& p, const char* name) {
+    if (!sets::any()) return false;
+    FolderName folder;
+    strcpy(folder, name);
+    bool found = is_set(p, name, true);
+    for (char* end; !found && (end = strrchr(folder, '/')) && end > folder;) {
+        *end = 0;
+        found = is_set(p, folder, false);
+    }
+    return found;
+}
+
 }  // namespace
 
-bool match_folder(const char* name, Match* match, Purpose purpose) {
+bool match_set(const char* name, Match* match, Purpose purpose) {
     Process& p = process();
     if (passing_through() || !normalise(name, match->name, sizeof(match->name)) || !find_ports(p, true, match)) return false;
     match->place = 0;
@@ -468,7 +484,7 @@ bool match_name(const char* name, Match* match, Purpose purpose) {
         explain_long_name(p, name);
         return false;
     }
-    if (is_of_run(p, match->name) || is_in_folder(p, match->name)) return false;
+    if (is_of_run(p, match->name) || is_in_set(p, match->name)) return false;
     if (!find_ports(p, false, match)) {
         note_unmatched(p, match->name);
         return false;
@@ -486,7 +502,8 @@ bool could_match(const char* name) {
     const char* last = last_components(name, 1);
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && glob_match(last_components(called(port).pattern, 1), last)) return true;
+        if (port.task != p.context.task) continue;
+        if (glob_match(last_components(called(port).pattern, 1), last) || (sets::is_list(port) && sets::is_listed(port, last))) return true;
     }
     return false;
 }

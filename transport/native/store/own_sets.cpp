@@ -1,14 +1,13 @@
 #include "store/own_sets.hpp"
 
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "base/patterns.hpp"
@@ -20,18 +19,20 @@
 #include "store/disk.hpp"
 #include "store/parts.hpp"
 #include "store/set_folder.hpp"
+#include "store/set_names.hpp"
 #include "waiting/wait.hpp"
 
 namespace wilkins::sets {
 
 namespace {
 
-// A folder in which this process writes.
+// A step in which this process writes.
 struct Own {
     int outport;
     int slot;
     uint64_t stamp;
     uint64_t where;  // hash of its absolute name
+    int calls;       // that are about to open something in it, or to give it a name
     bool turned;     // the process has turned to another one since; it is done when it has nothing open in it
     bool completes;  // a file that completes it was there; it is complete when the process has nothing open in it
 };
@@ -39,7 +40,7 @@ struct Own {
 std::mutex mutex;
 std::vector<Own>& owns = *new std::vector<Own>;  // (Needed until the library's last function has run.)
 uint32_t owner = 0;               // the process that has written in those: a fork has not
-std::atomic<uint32_t> open_ones{0};  // of those that are turned from, or complete, but for what is open
+std::atomic<uint32_t> open_ones{0};  // of those that it is done with but for what is open
 
 // (With the mutex held.)
 void forget_parents(const Process& p) {
@@ -64,14 +65,14 @@ int find_begun(const Process& p, const Match& match, uint64_t place, SlotState s
     return found;
 }
 
-// Folders of the port that were begun after this one.
+// Steps of the port that were begun after this one.
 int count_later(const Board& board, const PortRecord& port, const SlotRecord& slot) {
     int later = 0;
     each_slot(board, port, [&](int, const SlotRecord& other) { later += other.state != SlotState::free && other.stamp > slot.stamp; });
     return later;
 }
 
-// Ranks that have not come to the folder yet, but may: one that has written in another one, until two later ones are begun.
+// Ranks that have not come to the step yet, but may: one that has written in another one, until two later ones are begun.
 bool awaits_ranks(const Board& board, const PortRecord& port, const SlotRecord& slot, int later) {
     bool any_published = false;
     for (int s = port.first_source; s < port.first_source + port.sources; ++s)
@@ -88,17 +89,39 @@ bool awaits_ranks(const Board& board, const PortRecord& port, const SlotRecord& 
 bool is_complete(const Board& board, const PortRecord& port, int index) {
     const SlotRecord& slot = board.slot(index);
     if (port.habits.publish == Publish::file) return slot.set_complete != 0;
+    if (port.habits.publish == Publish::close) return slot.set_complete != 0 && !has_writers(board, index, slot.stamp);
     if (port.habits.publish != Publish::next) return false;
     const int later = count_later(board, port, slot);
     return later > 0 && !has_writers(board, index, slot.stamp) && !awaits_ranks(board, port, slot, later);
 }
 
-// The source's folder that was begun first and is not published; -1: there is none.
-int oldest(const Board& board, const SourceRecord& source) {
+// The source's step that is to be published next, the one that was begun first; those that closes complete do not wait for each other. -1: there is none.
+int find_next(const Board& board, const PortRecord& port, const SourceRecord& source) {
     int found = -1;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k)
-        if (board.slot(k).state == SlotState::resting && (found < 0 || board.slot(k).stamp < board.slot(found).stamp)) found = k;
-    return found;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        if (board.slot(k).state != SlotState::resting || (found >= 0 && board.slot(k).stamp >= board.slot(found).stamp)) continue;
+        if (port.habits.publish != Publish::close || is_complete(board, port, k)) found = k;
+    }
+    return found >= 0 && is_complete(board, port, found) ? found : -1;
+}
+
+// Has its program left anything of the step? (A folder it may have removed again.)
+bool is_there(const Board& board, const PortRecord& port, int slot, uint64_t stamp) {
+    RealPath folder;
+    contents_of_step(board, slot, stamp, folder);
+    if (!is_list(port)) return raw::access(folder) == 0;
+    bool any = false;
+    each_entry(folder, [&](const char* name) {
+        char step[kNameMax];
+        any = any || (step_of_file(port, name, step) && same_ends(step, board.slot(slot).name, 1));
+    });
+    return any;
+}
+
+uint64_t bytes_of(const Board& board, int slot, uint64_t stamp) {
+    RealPath folder;
+    contents_of_step(board, slot, stamp, folder);
+    return bytes_below(folder);
 }
 
 // Publishes what is complete, in the order in which it was begun.
@@ -111,14 +134,12 @@ void publish_complete(const Process& p, int outport) {
             uint64_t stamp = 0;
             {
                 Board::Lock lock(board);
-                index = oldest(board, board.source(s));
-                if (index < 0 || !is_complete(board, port, index)) break;
+                index = find_next(board, port, board.source(s));
+                if (index < 0) break;
                 stamp = board.slot(index).stamp;
             }
-            RealPath folder;
-            folder_of_step(board, index, stamp, folder);
-            const bool there = raw::access(folder) == 0;
-            const uint64_t bytes = bytes_below(folder);
+            const bool there = is_there(board, port, index, stamp);
+            const uint64_t bytes = port.habits.on_disk ? 0 : bytes_of(board, index, stamp);
             Board::Lock lock(board);
             SlotRecord& slot = board.slot(index);
             if (slot.state != SlotState::resting || slot.stamp != stamp || !is_complete(board, port, index)) continue;
@@ -129,25 +150,37 @@ void publish_complete(const Process& p, int outport) {
     }
 }
 
-// Those that were only left open, and are no more. (With the mutex held.) Returns ports whose folders may be complete now.
+// Is a step of the port complete when there is a file of each of its names, and nobody writes any?
+bool closes(const Board& board, int outport) { return board.port(outport).habits.publish == Publish::close; }
+
+// The process has nothing of the step open any more. (With the mutex held.)
+void finish(const Process& p, const Own& one) {
+    bool complete = one.completes;
+    if (closes(p.board, one.outport)) {
+        RealPath folder;
+        contents_of_step(p.board, one.slot, one.stamp, folder);
+        complete = has_all(p.board.port(one.outport), p.board.slot(one.slot).name, folder);
+    }
+    if (complete) {
+        Board::Lock lock(p.board);
+        SlotRecord& slot = p.board.slot(one.slot);
+        if (slot.stamp == one.stamp) slot.set_complete = 1;
+    }
+    forget_writer(p.board, one.slot, one.stamp, p.board.self());
+}
+
+// Those that were only left open, and are no more. (With the mutex held.) Returns ports whose steps may be complete now.
 std::vector<int> settle(const Process& p) {
     std::vector<int> touched;
     uint32_t open = 0;
     for (size_t k = owns.size(); k-- > 0;) {
-        Own& one = owns[k];
-        if (!one.turned && !one.completes) continue;
-        RealPath folder;
-        folder_of_step(p.board, one.slot, one.stamp, folder);
-        if (is_open_here(folder)) {
+        const Own& one = owns[k];
+        if (!one.turned && !one.completes && !closes(p.board, one.outport)) continue;
+        if (one.calls > 0 || is_open_here(p.board, one.slot, one.stamp)) {
             ++open;
             continue;
         }
-        if (one.completes) {
-            Board::Lock lock(p.board);
-            SlotRecord& slot = p.board.slot(one.slot);
-            if (slot.stamp == one.stamp) slot.set_complete = 1;
-        }
-        forget_writer(p.board, one.slot, one.stamp, p.board.self());
+        finish(p, one);
         touched.push_back(one.outport);
         owns.erase(owns.begin() + static_cast<long>(k));
     }
@@ -179,14 +212,33 @@ void turn(const Process& p, int outport, int slot) {
     if (any) settle_and_publish(p);
 }
 
-// Makes a step of the folder. Returns its slot, or -1 with *error; EEXIST: another process has.
+// Where the disk has what a program names, symbolic links followed; what is not there yet lies in a folder that is.
+bool find_real(const std::string& name, RealPath& out) {
+    if (realpath(name.c_str(), out)) return true;
+    const size_t slash = name.rfind('/');
+    if (slash == std::string::npos || !realpath(slash ? name.substr(0, slash).c_str() : "/", out)) return false;
+    const std::string last = name.substr(slash + 1);
+    const size_t length = strlen(out);
+    if (length + last.size() + 2 > sizeof(out)) return false;
+    snprintf(out + length, sizeof(out) - length, "%s%s", length > 1 ? "/" : "", last.c_str());
+    return true;
+}
+
+// The contents of a new step: those on the disk, or a folder, which the program's own call may be about to make.
+bool begin_contents(const Board& board, const PortRecord& port, const StepToken& token, const std::string& place, bool makes_folder) {
+    RealPath real;
+    if (port.habits.on_disk) return find_real(place, real) && link_contents(board, token.slot, token.stamp, real);
+    return (!makes_folder && !is_list(port)) || make_contents(board, token.slot, token.stamp);
+}
+
+// Begins a step. Returns its slot, or -1 with *error; EEXIST: another process has.
 int begin(const Match& match, bool makes_folder, int* error) {
     Process& p = process();
     const Board& board = p.board;
-    const int source = board.port(match.outport).first_source + p.context.rank;
+    const PortRecord& port = board.port(match.outport);
     board.port(match.outport).touched = 1;
     turn(p, match.outport, -1);
-    StepFile* const file = begin_step(match, source, place_of(match), Role::lead, error);
+    StepFile* const file = begin_step(match, port.first_source + p.context.rank, place_of(match), Role::lead, error);
     if (!file) return -1;
     const StepToken token = file->token();
     SlotRecord& slot = board.slot(token.slot);
@@ -194,11 +246,9 @@ int begin(const Match& match, bool makes_folder, int* error) {
     slot.set_folder = token.stamp;
     slot.set_bytes = 0;
     if (before) remove(board, token.slot, before);
-    RealPath folder;
-    folder_of_step(board, token.slot, token.stamp, folder);
-    char whole[kNameMax];
-    const bool made = make_notes(board, token.slot, token.stamp, make_whole(match.name, whole) ? whole : match.name) && note_writer(board, token.slot, token.stamp, board.self()) &&
-                      (!makes_folder || syscall(SYS_mkdirat, AT_FDCWD, folder, 0777) == 0);
+    const std::string place = whole_place(port, match);
+    const bool made = make_notes(board, token.slot, token.stamp, place.c_str()) && note_writer(board, token.slot, token.stamp, board.self()) &&
+                      begin_contents(board, port, token, place, makes_folder);
     if (!made) {
         *error = errno;
         discard_step(file);
@@ -217,8 +267,18 @@ bool is_gone(const Process& p, const Match& match) {
     return false;
 }
 
+bool is_change(Use use) { return use == Use::change || use == Use::make || use == Use::create || use == Use::remove; }
+
+// How a message calls something in a step.
+std::string told(const PortRecord& port, const Match& match, const char* rest) {
+    const std::string step = match.name;
+    if (!is_list(port)) return step + "/" + rest;
+    return step.substr(0, step.size() - strlen(last_components(match.name, 1))) + rest;
+}
+
 Leads lead_published(const Process& p, const Match& match, const char* rest, Use use, Place* place, int* error) {
-    if (*rest && (use == Use::change || use == Use::make)) {
+    const PortRecord& port = p.board.port(match.outport);
+    if (*rest && is_change(use)) {
         fail_for_change(p, match, rest);
         *error = EROFS;
         return Leads::nowhere;
@@ -228,16 +288,17 @@ Leads lead_published(const Process& p, const Match& match, const char* rest, Use
         place->held = file;
         place->slot = file->token().slot;
         place->stamp = file->token().stamp;
-        folder_of_step(p.board, place->slot, place->stamp, place->real);
+        contents_of_step(p.board, place->slot, place->stamp, place->real);
         return Leads::inside;
     }
+    if (port.habits.on_disk) return Leads::elsewhere;
     // What is missing in a folder that is gone would be taken for what was never written.
-    if (*rest) {
+    if (*rest && !(is_list(port) && use == Use::look)) {
         Board::Lock lock(p.board);
         fail_run(p,
-                 "task '%s' rank %d: goes back to its own '%s/%s', which all its readers have had and whose memory is that of a later folder; a longer "
-                 "'queue' of the port '%s/' keeps more of them",
-                 p.task_name(), p.told_rank(), match.name, rest, p.board.port(match.outport).pattern);
+                 "task '%s' rank %d: goes back to its own '%s', which all its readers have had and whose memory is that of a later step; a longer "
+                 "'queue' of the port '%s' keeps more of them",
+                 p.task_name(), p.told_rank(), told(port, match, rest).c_str(), port.pattern);
     }
     return Leads::nowhere;
 }
@@ -255,7 +316,7 @@ __attribute__((destructor)) void end() try {
     {
         std::lock_guard<std::mutex> guard(mutex);
         for (const Own& one : owns) {
-            forget_writer(p.board, one.slot, one.stamp, owner);
+            finish(p, one);
             touched.push_back(one.outport);
         }
         owns.clear();
@@ -265,53 +326,71 @@ __attribute__((destructor)) void end() try {
 
 }  // namespace
 
+std::string whole_place(const PortRecord& port, const Match& match) {
+    char whole[kNameMax];
+    const std::string name = make_whole(match.name, whole) ? whole : match.name;
+    const size_t slash = name.rfind('/');
+    if (!is_list(port) || slash == std::string::npos) return name;
+    return slash ? name.substr(0, slash) : "/";
+}
+
 void fail_for_change(const Process& p, const Match& match, const char* rest) {
+    const PortRecord& port = p.board.port(match.outport >= 0 ? match.outport : match.inport);
+    const std::string what = told(port, match, rest);
     Board::Lock lock(p.board);
     if (match.outport < 0) {
-        fail_run(p, "task '%s' rank %d: changes '%s/%s', which another task has written for all its readers; let it write to a folder of its own, "
-                    "of another name",
-                 p.task_name(), p.told_rank(), match.name, rest);
+        fail_run(p, "task '%s' rank %d: changes '%s', which another task has written for all its readers; let it write under a name of its own",
+                 p.task_name(), p.told_rank(), what.c_str());
         return;
     }
+    const char* const later = port.habits.publish == Publish::close ? "'next', when a later step is begun, " : "";
     fail_run(p,
-             "task '%s' rank %d: changes '%s/%s', though the folder is published already and may have been read; say with 'publish' on its out-port "
-             "'%s/' when it is complete: '{file: PATTERN}', when a file in it was closed, or 'end'",
-             p.task_name(), p.told_rank(), match.name, rest, p.board.port(match.outport).pattern);
+             "task '%s' rank %d: changes '%s', though the %s published already and may have been read; say with 'publish' on its out-port "
+             "'%s' when it is complete: %s'{file: PATTERN}', when such a file was closed, or 'end'",
+             p.task_name(), p.told_rank(), what.c_str(), is_list(port) ? "step is" : "folder is", port.pattern, later);
 }
+
+namespace {
+
+// The process begins a call that writes in the step: false, it has not written there yet.
+bool goes_on(const Process& p, const Place& place) {
+    std::lock_guard<std::mutex> guard(mutex);
+    forget_parents(p);
+    for (Own& one : owns) {
+        if (one.slot != place.slot || one.stamp != place.stamp) continue;
+        one.turned = false;
+        ++one.calls;
+        return true;
+    }
+    return false;
+}
+
+// Notes that the process writes there. Returns 0 or an errno; EROFS: the step is published.
+int note_joined(const Process& p, int outport, const Place& place) {
+    Board::Lock lock(p.board);
+    const SlotRecord& slot = p.board.slot(place.slot);
+    if (slot.stamp != place.stamp || slot.state != SlotState::resting) return EROFS;
+    if (!note_writer(p.board, place.slot, place.stamp, p.board.self())) return errno;
+    SourceRecord& source = p.board.source(p.board.port(outport).first_source + p.context.rank);
+    source.set_writer = p.board.self();
+    if (source.set_turn < place.stamp) source.set_turn = place.stamp;
+    return 0;
+}
+
+}  // namespace
 
 Leads join(const Match& match, const char* rest, Place* place, int* error) {
     Process& p = process();
-    bool known = false;
-    {
-        std::lock_guard<std::mutex> guard(mutex);
-        forget_parents(p);
-        for (Own& one : owns) {
-            if (one.slot != place->slot || one.stamp != place->stamp) continue;
-            known = true;
-            one.turned = false;
-        }
-    }
-    if (!known) {
-        bool published;
-        {
-            Board::Lock lock(p.board);
-            const SlotRecord& slot = p.board.slot(place->slot);
-            published = slot.stamp != place->stamp || slot.state != SlotState::resting;
-            if (!published && !note_writer(p.board, place->slot, place->stamp, p.board.self())) *error = errno;
-            SourceRecord& source = p.board.source(p.board.port(match.outport).first_source + p.context.rank);
-            if (!published && !*error) {
-                source.set_writer = p.board.self();
-                if (source.set_turn < place->stamp) source.set_turn = place->stamp;
-            }
-        }
-        if (published) {
-            fail_for_change(p, match, rest);
-            *error = EROFS;
-        }
+    if (!goes_on(p, *place)) {
+        *error = note_joined(p, match.outport, *place);
+        if (*error == EROFS) fail_for_change(p, match, rest);
         if (*error) return Leads::nowhere;
-        std::lock_guard<std::mutex> guard(mutex);
-        owns.push_back({match.outport, place->slot, place->stamp, place_of(match), false, false});
+        if (!goes_on(p, *place)) {  // (Another thread may have come first.)
+            std::lock_guard<std::mutex> guard(mutex);
+            owns.push_back({match.outport, place->slot, place->stamp, place_of(match), 1, false, false});
+        }
     }
+    place->joined = true;
     turn(p, match.outport, place->slot);
     const Habits& habits = p.board.port(match.outport).habits;
     place->completes = habits.publish == Publish::file && *rest && pattern_match(habits.publish_file, compared_components(habits.publish_file), rest);
@@ -339,9 +418,10 @@ bool find_own(const Process& p, int outport, uint64_t where, Place* place) {
 Leads lead_producer(const Match& match, const char* rest, Use use, Place* place, int* error) {
     Process& p = process();
     const uint64_t where = place_of(match);
-    const bool changes = use == Use::change || use == Use::make;
+    const PortRecord& port = p.board.port(match.outport);
+    const bool changes = is_change(use);
     if (find_own(p, match.outport, where, place)) {
-        folder_of_step(p.board, place->slot, place->stamp, place->real);
+        contents_of_step(p.board, place->slot, place->stamp, place->real);
         return changes ? join(match, rest, place, error) : Leads::inside;
     }
     for (;;) {
@@ -356,13 +436,19 @@ Leads lead_producer(const Match& match, const char* rest, Use use, Place* place,
             else published = queue::find_own(p.board, match.outport, match.name, where) >= 0 || is_gone(p, match);
         }
         if (place->slot >= 0) {
-            folder_of_step(p.board, place->slot, place->stamp, place->real);
+            contents_of_step(p.board, place->slot, place->stamp, place->real);
             return changes || use == Use::enter ? join(match, rest, place, error) : Leads::inside;
         }
         if (published) return lead_published(p, match, rest, use, place, error);
-        const bool makes = use == Use::make && !*rest;
+        const bool makes = is_list(port) ? use == Use::create : use == Use::make && !*rest;
         // A folder that an earlier run has left: the program may have seen that it need not make it.
-        if (!makes && !(changes && *rest && is_folder_on_disk(match.name))) return Leads::elsewhere;
+        const bool goes_on = !is_list(port) && changes && use != Use::remove && *rest && is_folder_on_disk(match.name);
+        if (!makes && !goes_on) {
+            // (For the name of a file, the disk is not asked.)
+            if (!is_list(port) || port.habits.on_disk) return Leads::elsewhere;
+            *error = ENOENT;
+            return Leads::nowhere;
+        }
         if (begin(match, !makes, error) >= 0 || *error == EEXIST) {
             *error = 0;
             continue;  // (It is found now.)
@@ -371,15 +457,21 @@ Leads lead_producer(const Match& match, const char* rest, Use use, Place* place,
     }
 }
 
-void note_completion(const Place& place) {
+void leave_own(const Place& place) {
     const Process& p = process();
-    if (raw::access(place.real) != 0) return;
+    const bool complete = place.completes && raw::access(place.real) == 0;
+    bool closing = false;
     {
         std::lock_guard<std::mutex> guard(mutex);
-        for (Own& one : owns)
-            if (one.slot == place.slot && one.stamp == place.stamp) one.completes = true;
+        for (Own& one : owns) {
+            if (one.slot != place.slot || one.stamp != place.stamp) continue;
+            --one.calls;
+            one.completes = one.completes || complete;
+            closing = one.turned || one.completes || closes(p.board, one.outport);
+        }
+        if (closing) ++open_ones;
     }
-    settle_and_publish(p);
+    if (closing) settle_and_publish(p);
 }
 
 void note_closed() {

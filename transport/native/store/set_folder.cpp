@@ -13,14 +13,79 @@
 #include <string>
 
 #include "base/raw.hpp"
+#include "store/set_names.hpp"
 
 namespace wilkins::sets {
 
 namespace {
 
-// Reads a folder by the kernel's own call: the C library's may be our wrapper. False: it could not be opened.
-template <class Visit>
-bool each_entry(const char* folder, Visit visit) {
+constexpr uint32_t kName = 0;  // the note of the step's name; of no process
+
+int make_folder(const char* name, mode_t mode) { return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, name, mode)); }
+
+void notes_of(const Board& board, int slot, uint64_t stamp, RealPath& out) {
+    snprintf(out, sizeof(out), "%s/s%d.%llu.by", board.folder(), slot, static_cast<unsigned long long>(stamp));
+}
+
+void note_of(const Board& board, int slot, uint64_t stamp, uint32_t process, RealPath& out) {
+    snprintf(out, sizeof(out), "%s/s%d.%llu.by/%u", board.folder(), slot, static_cast<unsigned long long>(stamp), process);
+}
+
+// What follows the folder in a path of something in it; nullptr: it is elsewhere.
+const char* rest_of(const char* path, const char* folder) {
+    const size_t length = strlen(folder);
+    if (strncmp(path, folder, length) != 0) return nullptr;
+    return path[length] == '/' ? path + length + 1 : path[length] == 0 || path[length] == ' ' ? path + length : nullptr;
+}
+
+using Belongs = std::function<bool(const char*)>;  // to the step, by what follows the folder
+
+bool leads_into(const char* link, const char* folder, const Belongs& belongs) {
+    RealPath target;
+    const ssize_t length = raw::read_link(link, target, sizeof(target) - 1);
+    if (length <= 0) return false;
+    target[length] = 0;
+    const char* const rest = rest_of(target, folder);
+    return rest && belongs(rest);
+}
+
+bool is_mapped(const char* folder, const Belongs& belongs) {
+    const int fd = raw::open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0) return false;
+    std::string text;
+    char buffer[16384];
+    for (ssize_t got; (got = raw::read(fd, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
+    raw::close(fd);
+    const std::string within = std::string(folder) + "/";
+    for (size_t at = text.find(within); at != std::string::npos; at = text.find(within, at + 1)) {
+        const size_t begin = at + within.size();
+        if (belongs(text.substr(begin, text.find('\n', at) - begin).c_str())) return true;
+    }
+    return false;
+}
+
+bool is_open_within(const char* folder, const Belongs& belongs) {
+    bool open = leads_into("/proc/self/cwd", folder, belongs);
+    if (!open) each_entry("/proc/self/fd", [&](const char* name) { open = open || leads_into((std::string("/proc/self/fd/") + name).c_str(), folder, belongs); });
+    return open || is_mapped(folder, belongs);
+}
+
+// (What a link leads to is not ours.)
+void remove_below(const std::string& folder) {
+    if (raw::unlink(folder.c_str()) == 0) return;
+    each_entry(folder.c_str(), [&](const char* name) { remove_below(folder + "/" + name); });
+    syscall(SYS_unlinkat, AT_FDCWD, folder.c_str(), AT_REMOVEDIR);
+}
+
+// Where the contents lie, or the link that leads to them.
+void place_of_step(const Board& board, int slot, uint64_t stamp, RealPath& out) {
+    snprintf(out, sizeof(out), "%s/s%d.%llu", board.folder(), slot, static_cast<unsigned long long>(stamp));
+}
+
+}  // namespace
+
+// (By the kernel's own call: the C library's may be our wrapper.)
+bool each_entry(const char* folder, const std::function<void(const char*)>& visit) {
     struct Entry {
         uint64_t inode;
         int64_t offset;
@@ -42,53 +107,24 @@ bool each_entry(const char* folder, Visit visit) {
     return true;
 }
 
-constexpr uint32_t kName = 0;  // the note of the step's name; of no process
-
-int make_folder(const char* name, mode_t mode) { return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, name, mode)); }
-
-void notes_of(const Board& board, int slot, uint64_t stamp, RealPath& out) {
-    snprintf(out, sizeof(out), "%s/s%d.%llu.by", board.folder(), slot, static_cast<unsigned long long>(stamp));
+void contents_of_step(const Board& board, int slot, uint64_t stamp, RealPath& out) {
+    RealPath place;
+    place_of_step(board, slot, stamp, place);
+    const ssize_t length = raw::read_link(place, out, sizeof(out) - 1);
+    if (length > 0) out[length] = 0;
+    else strcpy(out, place);
 }
 
-void note_of(const Board& board, int slot, uint64_t stamp, uint32_t process, RealPath& out) {
-    snprintf(out, sizeof(out), "%s/s%d.%llu.by/%u", board.folder(), slot, static_cast<unsigned long long>(stamp), process);
+bool make_contents(const Board& board, int slot, uint64_t stamp) {
+    RealPath place;
+    place_of_step(board, slot, stamp, place);
+    return make_folder(place, 0777) == 0;
 }
 
-bool begins_with(const char* path, const char* folder) {
-    const size_t length = strlen(folder);
-    return strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == 0 || path[length] == ' ');
-}
-
-bool leads_into(const char* link, const char* folder) {
-    RealPath target;
-    const ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, link, target, sizeof(target) - 1);
-    if (length <= 0) return false;
-    target[length] = 0;
-    return begins_with(target, folder);
-}
-
-bool is_mapped(const char* folder) {
-    const int fd = raw::open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) return false;
-    std::string text;
-    char buffer[16384];
-    for (ssize_t got; (got = raw::read(fd, buffer, sizeof(buffer))) > 0;) text.append(buffer, static_cast<size_t>(got));
-    raw::close(fd);
-    return text.find(std::string(folder) + "/") != std::string::npos;
-}
-
-void remove_below(const std::string& folder) {
-    each_entry(folder.c_str(), [&](const char* name) {
-        const std::string path = folder + "/" + name;
-        if (raw::unlink(path.c_str()) != 0) remove_below(path);
-    });
-    syscall(SYS_unlinkat, AT_FDCWD, folder.c_str(), AT_REMOVEDIR);
-}
-
-}  // namespace
-
-void folder_of_step(const Board& board, int slot, uint64_t stamp, RealPath& out) {
-    snprintf(out, sizeof(out), "%s/s%d.%llu", board.folder(), slot, static_cast<unsigned long long>(stamp));
+bool link_contents(const Board& board, int slot, uint64_t stamp, const char* on_disk) {
+    RealPath place;
+    place_of_step(board, slot, stamp, place);
+    return syscall(SYS_symlinkat, on_disk, AT_FDCWD, place) == 0;
 }
 
 bool step_of_folder(const Board& board, const char* path, int* slot, uint64_t* stamp, const char** rest) {
@@ -115,7 +151,7 @@ bool make_notes(const Board& board, int slot, uint64_t stamp, const char* name) 
 bool read_name(const Board& board, int slot, uint64_t stamp, RealPath& out) {
     RealPath note;
     note_of(board, slot, stamp, kName, note);
-    const ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, note, out, sizeof(out) - 1);
+    const ssize_t length = raw::read_link(note, out, sizeof(out) - 1);
     if (length > 0) out[length] = 0;
     return length > 0;
 }
@@ -145,10 +181,16 @@ bool has_writers(const Board& board, int slot, uint64_t stamp) {
     return any;
 }
 
-bool is_open_here(const char* folder) {
-    bool open = leads_into("/proc/self/cwd", folder);
-    if (!open) each_entry("/proc/self/fd", [&](const char* name) { open = open || leads_into((std::string("/proc/self/fd/") + name).c_str(), folder); });
-    return open || is_mapped(folder);
+bool is_open_here(const Board& board, int slot, uint64_t stamp) {
+    RealPath folder;
+    contents_of_step(board, slot, stamp, folder);
+    const PortRecord& port = board.port(board.source(board.slot(slot).source).port);
+    if (!is_list(port) || !port.habits.on_disk) return is_open_within(folder, [](const char*) { return true; });
+    // (There, other files lie beside them.)
+    return is_open_within(folder, [&](const char* rest) {
+        char step[kNameMax];
+        return step_of_file(port, rest, step) && same_ends(step, board.slot(slot).name, 1);
+    });
 }
 
 uint64_t bytes_below(const char* folder) {
@@ -165,7 +207,7 @@ uint64_t bytes_below(const char* folder) {
 void remove(const Board& board, int slot, uint64_t stamp) {
     const int saved = errno;
     RealPath folder;
-    folder_of_step(board, slot, stamp, folder);
+    place_of_step(board, slot, stamp, folder);
     remove_below(folder);
     notes_of(board, slot, stamp, folder);
     remove_below(folder);

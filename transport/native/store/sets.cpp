@@ -1,4 +1,4 @@
-// Steps that are folders, for the tasks that read them, and what leads into which.
+// Steps that are folders or several files, for the tasks that read them, and what leads into which.
 #include "store/sets.hpp"
 
 #include <sys/stat.h>
@@ -16,20 +16,22 @@
 #include "base/patterns.hpp"
 #include "base/raw.hpp"
 #include "queue/queue.hpp"
+#include "store/disk.hpp"
 #include "store/let_go.hpp"
 #include "store/own_sets.hpp"
 #include "store/parts.hpp"
 #include "store/set_folder.hpp"
+#include "store/set_names.hpp"
 
 namespace wilkins::sets {
 
 namespace {
 
-// A folder that this process reads: it stays until the process turns to another one of the in-port, and has nothing open in it.
+// A step that this process reads: it stays until the process turns to another one of the in-port, and has nothing open in it.
 struct Read {
     int inport;
     std::string name;   // what its in-port compares
-    std::string whole;  // from the root on
+    std::string whole;  // what the program calls the folder in which the contents are, from the root on
     StepFile* file;
 };
 
@@ -46,7 +48,7 @@ const char* compared(const Process& p, const Match& match) {
 void place_at(const StepFile* file, Place* place) {
     place->slot = file->token().slot;
     place->stamp = file->token().stamp;
-    folder_of_step(process().board, place->slot, place->stamp, place->real);
+    contents_of_step(process().board, place->slot, place->stamp, place->real);
 }
 
 bool find_read(const Process& p, const Match& match, Place* place) {
@@ -67,54 +69,73 @@ void keep_read(const Process& p, const Match& match, StepFile* file) {
     {
         std::lock_guard<std::mutex> guard(mutex);
         for (size_t k = reads.size(); k-- > 0;) {
-            RealPath folder;
             const StepToken token = reads[k].file->token();
-            folder_of_step(p.board, token.slot, token.stamp, folder);
-            if (reads[k].inport != match.inport || is_open_here(folder)) continue;
+            if (reads[k].inport != match.inport || is_open_here(p.board, token.slot, token.stamp)) continue;
             gone.push_back(reads[k].file);
             reads.erase(reads.begin() + static_cast<long>(k));
         }
-        char whole[kNameMax];
-        reads.push_back({match.inport, compared(p, match), make_whole(match.name, whole) ? whole : match.name, file});
+        reads.push_back({match.inport, compared(p, match), whole_place(p.board.port(match.inport), match), file});
     }
     for (StepFile* one : gone) close_step(one);
 }
 
-// The run ends if the task has read the folder and memory has let go of it: whoever looks for a piece of it would take that for one that was never
-// written. Returns 0 or the errno.
-int refuse_gone(const Process& p, const Match& match) {
-    Board::Lock lock(p.board);
-    const bool was_read = queue::let_go_of(p.board, p.board.port(match.inport), match.name) == queue::LetGo::read;
-    return was_read ? refuse_let_go(p, match, "looks into") : 0;
+// Where a step of which memory knows no more lies on the disk; false: it does not.
+bool find_on_disk(const Process& p, const Match& match, const char* rest, Place* place) {
+    const PortRecord& inport = p.board.port(match.inport);
+    if (!inport.habits.on_disk) return false;
+    for (int k = 0; k < inport.links; ++k) {
+        const PortRecord& out = p.board.port(p.board.channel(p.board.link(inport, k)).outport);
+        if (!out.begun) continue;
+        const std::string folder = is_list(out) ? out.begun_in : std::string(out.begun_in) + "/" + last_components(match.name, 1);
+        const std::string file = is_list(out) ? folder + "/" + rest : folder;
+        if (folder.size() >= sizeof(place->real) || raw::access(file.c_str()) != 0) continue;
+        strcpy(place->real, folder.c_str());
+        return true;
+    }
+    return false;
 }
 
-StepFile* look_into(const Process& p, const Match& match, int* error) {
-    if ((*error = refuse_gone(p, match))) return nullptr;
-    StepFile* const file = open_look(match, error);
-    if (file || *error != ENOENT) return file;
-    const int gone = refuse_gone(p, match);  // meanwhile
-    *error = gone ? gone : ENOENT;
+// Where memory has let go of a step that the task has read, it is read from the disk. Else the run ends: whoever looks for a piece of it would take
+// that for one that was never written. Returns 0 or the errno.
+int find_gone(const Process& p, const Match& match, const char* rest, bool looks, Place* place) {
+    {
+        Board::Lock lock(p.board);
+        if (queue::let_go_of(p.board, p.board.port(match.inport), match.name) != queue::LetGo::read) return 0;
+    }
+    if (find_on_disk(p, match, rest, place) || (looks && is_list(p.board.port(match.inport)))) return 0;
+    Board::Lock lock(p.board);
+    return refuse_let_go(p, match, "looks into");
+}
+
+// A look at something in a folder, or an open; what the task has read and memory has let go of comes from the disk.
+StepFile* open_or_find(const Match& match, const char* rest, bool looks, Place* place, int* error) {
+    const Process& p = process();
+    const bool may_be_gone = p.board.port(match.inport).habits.on_disk || (looks && !is_list(p.board.port(match.inport)));
+    if (may_be_gone && ((*error = find_gone(p, match, rest, looks, place)) || place->real[0])) return nullptr;
+    StepFile* const file = looks ? open_look(match, error) : open_step(match, Intent::read, 1, error);
+    if (file || *error != ENOENT || !may_be_gone) return file;
+    const int gone = find_gone(p, match, rest, looks, place);  // meanwhile
+    *error = gone ? gone : place->real[0] ? 0 : ENOENT;
     return nullptr;
 }
 
 Leads lead_reader(const Match& match, const char* rest, Use use, Place* place, int* error) {
     Process& p = process();
-    if (use == Use::change && !*rest) return Leads::elsewhere;
+    const bool reads = use == Use::look || use == Use::read || use == Use::enter;
+    if (!reads && !*rest) return Leads::elsewhere;
     if (!find_read(p, match, place)) {
-        StepFile* const file = use != Use::look ? open_step(match, Intent::read, 1, error)
-                               : *rest          ? look_into(p, match, error)
-                                                : open_look(match, error);
-        if (!file) return Leads::nowhere;
-        place_at(file, place);
-        if (use == Use::look) place->held = file;
-        else keep_read(p, match, file);
+        place->real[0] = 0;
+        const bool looks = use == Use::look;
+        StepFile* const file = looks && !*rest ? open_look(match, error) : open_or_find(match, rest, looks, place, error);
+        if (!file && !place->real[0]) return Leads::nowhere;
+        if (file) {
+            place_at(file, place);
+            if (looks) place->held = file;
+            else keep_read(p, match, file);
+        }
     }
-    if (use == Use::look || use == Use::read || use == Use::enter || !*rest) return Leads::inside;
-    Board::Lock lock(p.board);
-    fail_run(p,
-             "task '%s' rank %d: changes '%s/%s', which another task has written for all its readers; let it write to a folder of its own, of another "
-             "name",
-             p.task_name(), p.told_rank(), match.name, rest);
+    if (reads) return Leads::inside;
+    fail_for_change(p, match, rest);
     *error = EROFS;
     return Leads::nowhere;
 }
@@ -141,25 +162,55 @@ bool is_file_on_disk(const char* name) {
     return there;
 }
 
-Purpose purpose_of(Use use, bool is_root) {
+Purpose purpose_of(Use use, bool begins) {
     if (use == Use::look) return Purpose::look;
-    if (use == Use::make && is_root) return Purpose::create;
+    if (begins) return Purpose::create;
     return use == Use::read || use == Use::enter ? Purpose::read : Purpose::update;
 }
 
-// Could this be the last component of a folder's name that is a port's?
-bool may_be_port(const Process& p, const char* component) {
+enum class Like { nothing, folder, file };
+
+// Could this component of a path be the name of a folder that is a step, or the last one that of a file of several?
+Like like_port(const Process& p, const char* component, bool is_last) {
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
-        if (port.task == p.context.task && port.habits.is_folder && glob_match(last_components(port.pattern, 1), component)) return true;
+        if (port.task != p.context.task || !port.habits.is_set) continue;
+        if (is_list(port) ? is_last && is_listed(port, component) : glob_match(last_components(port.pattern, 1), component))
+            return is_list(port) ? Like::file : Like::folder;
     }
-    return false;
+    return Like::nothing;
+}
+
+bool append(const char* rest, Place* place, int* error) {
+    const size_t length = strlen(place->real);
+    if (length + 1 + strlen(rest) >= sizeof(place->real)) {
+        *error = ENAMETOOLONG;
+        return false;
+    }
+    place->real[length] = '/';
+    strcpy(place->real + length + 1, rest);
+    return true;
+}
+
+// `name`: of something that may be a step, and `rest` what is named in it.
+Leads lead_named(const char* name, Like like, const char* rest, Use use, Place* place, int* error) {
+    const Process& p = process();
+    const bool is_file = like == Like::file;
+    if (is_file ? use == Use::make || use == Use::enter || disk::is_directory(name) : is_file_on_disk(name)) return Leads::elsewhere;
+    const bool begins = is_file ? use == Use::create : use == Use::make && !*rest;
+    Match match;
+    if (!match_set(name, &match, purpose_of(use, begins))) return Leads::elsewhere;
+    const int port = match.outport >= 0 ? match.outport : match.inport;
+    if (is_list(p.board.port(port)) != is_file) return Leads::elsewhere;
+    const Leads leads = match.outport >= 0 ? lead_producer(match, rest, use, place, error) : lead_reader(match, rest, use, place, error);
+    if (leads != Leads::inside || !*rest) return leads;
+    return append(rest, place, error) ? leads : Leads::nowhere;
 }
 
 // A path below the run's own folder, as those are that begin at an open folder: the process may have it open since it was complete.
 Leads lead_real(const Process& p, const char* path, Use use, Place* place, int* error) {
     const char* rest;
-    if (use == Use::look || use == Use::read || !step_of_folder(p.board, path, &place->slot, &place->stamp, &rest)) return Leads::elsewhere;
+    if (use == Use::look || use == Use::read || use == Use::enter || !step_of_folder(p.board, path, &place->slot, &place->stamp, &rest)) return Leads::elsewhere;
     strcpy(place->real, path);
     Match match;
     bool published = false;
@@ -188,7 +239,7 @@ bool any() {
         if (!p.context.active) return false;
         known = Known::none;
         for (int i = p.first_port; i < p.last_port; ++i)
-            if (p.board.port(i).task == p.context.task && p.board.port(i).habits.is_folder) known = Known::some;
+            if (p.board.port(i).task == p.context.task && p.board.port(i).habits.is_set) known = Known::some;
         ports = known;
     }
     return known == Known::some;
@@ -207,23 +258,10 @@ Leads lead(const char* path, Use use, Place* place, int* error) {
         char* const end = strchr(at, '/') ? strchr(at, '/') : at + strlen(at);
         const char after = *end;
         *end = 0;
-        if (end > at && may_be_port(p, at) && !is_file_on_disk(prefix)) {
-            const char* const rest = after ? clean + (end - prefix) + 1 : "";
-            Match match;
-            Leads leads = Leads::elsewhere;
-            if (match_folder(prefix, &match, purpose_of(use, !*rest))) {
-                if (match.outport >= 0) leads = lead_producer(match, rest, use, place, error);
-                if (leads == Leads::elsewhere && match.inport >= 0 && match.outport < 0) leads = lead_reader(match, rest, use, place, error);
-            }
-            if (leads == Leads::inside && *rest) {
-                const size_t length = strlen(place->real);
-                if (length + 1 + strlen(rest) >= sizeof(place->real)) {
-                    *error = ENAMETOOLONG;
-                    return Leads::nowhere;
-                }
-                place->real[length] = '/';
-                strcpy(place->real + length + 1, rest);
-            }
+        const Like like = end > at ? like_port(p, at, !after) : Like::nothing;
+        if (like != Like::nothing) {
+            const char* const rest = like == Like::file ? at : after ? clean + (end - prefix) + 1 : "";
+            const Leads leads = lead_named(prefix, like, rest, use, place, error);
             if (leads != Leads::elsewhere) return leads;
         }
         *end = after;
@@ -257,7 +295,7 @@ Leads lead_from(const char* folder, const char* path, Use use, Place* place, int
 
 void leave(const Place& place) {
     const int saved = errno;
-    if (place.completes) note_completion(place);
+    if (place.joined) leave_own(place);
     if (place.held) close_step(place.held);
     errno = saved;
 }

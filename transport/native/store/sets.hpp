@@ -1,9 +1,9 @@
-// Steps that are folders: a path into one leads to a real folder in the run's own, in which nothing is imitated.
+// Steps that are folders, or several files: a path into one leads to a real folder, in which nothing is imitated.
 //
-// On the board such a step is one like any other, with an arena that stays empty: it is begun when its producer makes the folder, rests
-// while processes of the task write in it, and is published and handed out under the rules of its port. What is in it lies in
-// s<slot>.<stamp> below the run's folder; s<slot>.<stamp>.by has a file for each process that writes there and has not turned to
-// another folder of the port yet.
+// On the board such a step is one like any other, with an arena that stays empty: it is begun when its producer makes the folder, or the first
+// of the files, rests while processes of the task write in it, and is published and handed out under the rules of its port. What is in it lies in
+// s<slot>.<stamp> below the run's folder, which is a link where the port's steps are on the disk; s<slot>.<stamp>.by has a file for each process
+// that writes there and has not turned to another step of the port yet.
 #pragma once
 
 #include <limits.h>
@@ -18,10 +18,12 @@ enum class Use {
     read,    // opens it to read
     enter,   // makes it its working folder
     make,    // makes a folder of this name
+    create,  // opens a file to write it, or gives it the name, whether one is there or not
+    remove,  // takes the name away
     change,  // anything else that changes what is there
 };
 
-// Has the task ports of folders? `may_be_any`: true also where that is not known yet; may be asked while the process joins its run.
+// Has the task such ports? `may_be_any`: true also where that is not known yet; may be asked while the process joins its run.
 bool may_be_any();
 bool any();
 
@@ -33,7 +35,8 @@ struct Place {
     int slot = -1;
     uint64_t stamp = 0;
     StepFile* held = nullptr;  // for as long as the call lasts
-    bool completes = false;    // a file of this name completes the folder
+    bool completes = false;    // a file of this name completes the step
+    bool joined = false;       // the process writes in the step
 };
 
 // Finds where the path leads; waits as a look at a file, an open or the beginning of one does. `nowhere`: *error says why.

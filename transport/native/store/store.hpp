@@ -113,8 +113,8 @@ enum class Purpose {
 // in-port has begun a file, if only that tells whether its files are in this folder. Always false in a process that is not part of a run.
 bool match_name(const char* name, Match* match, Purpose purpose = Purpose::ask);
 
-// The same for the ports of folders.
-bool match_folder(const char* name, Match* match, Purpose purpose);
+// The same for ports whose steps are folders, or several files: of any of those the match has the name of the step.
+bool match_set(const char* name, Match* match, Purpose purpose);
 
 // The program has made a file of this name on disk (it has renamed one to it); there is none any more, or it could not be made.
 void note_made(const char* name);
@@ -257,6 +257,7 @@ struct ListedStep {
     std::string name;
     uint64_t identity;
     bool is_folder = false;
+    bool is_in_set = false;  // a file of a step of several
 };
 
 // The steps that an open by a name in this folder would lead to: what this rank may still read of others, and what its task has
@@ -276,6 +277,9 @@ News list_unread(const Listed& listed, bool in_vain);
 // Is the disk's file of a matching name in this folder not what an open would lead to? `stored_as`: the number that stat tells of one that holds
 // a step which memory has let go of; else 0.
 bool is_covered(const Listed& listed, const Match& match, uint64_t* stored_as);
+
+// The same of a name that is one in a step of a folder or of several files.
+bool covers_set(const Listed& listed, const Match& match, bool is_folder);
 
 // The producer's own view: removes a published or written step of this name that this task made (H5Fdelete, unlink).
 // For a consumer: lets go of the step. Returns 0, ENOENT, or EINTR as a wait does. `unfinished`: a file that is being written loses its name, too.

@@ -63,7 +63,9 @@ class BoardPorts:
                 publish_count=port.publish.count,
                 publish_dset=port.publish.dset or "",
                 publish_file=port.publish.file or "",
-                is_folder=port.is_folder,
+                is_set=port.is_set,
+                beside="\n".join(port.beside),
+                on_disk=port.is_set and port.mode != "memory",
                 passes_on=port.passes_on,
                 looks=port.looks,
                 keep=port.keep,
@@ -94,6 +96,8 @@ class BoardPorts:
 
     def _mode(self, port: PortPlan) -> Mode:
         """Files that are on disk anyway, and wait there for the listing of them all, take no memory as well."""
+        if port.is_set:  # (What is in them lies there beside the board.)
+            return "memory"
         if port.mode == "both":
             return "file" if port.index in self._listed_whole else "both"
         return "memory" if port.mode == "memory" else "file"
