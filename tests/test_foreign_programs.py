@@ -106,7 +106,8 @@ def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: 
         ), told
         assert said
     if mode != "memory":  # what the writer makes lies on the disk, whole
-        names = {path.relative_to(alone) for port in ports for path in alone.glob(port["filename"])}
+        listed = [[port["filename"]] if isinstance(port["filename"], str) else port["filename"] for port in ports]
+        names = {path.relative_to(alone) for names in listed for name in names for path in alone.glob(name)}
         assert names
         assert not [name for name in names if not (coupled / name).exists() or not (coupled / name).stat().st_size]
     for made in case.get("made", []):

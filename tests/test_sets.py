@@ -1,4 +1,4 @@
-"""Steps that are folders, or several files: what is in one is as its producer left it, and is there when it is whole."""
+"""Steps that are folders, or several files: what is in one is as its producer left it, once it is whole."""
 
 from __future__ import annotations
 
