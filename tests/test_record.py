@@ -170,6 +170,38 @@ def _events(lines: list[str]) -> list[Event]:
 
 
 @pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("a1.h5 a1.txt a2.h5 a2.txt", "[a*.h5, a*.txt]"),
+        ("a1.h5 a1.txt a1.h5 a2.txt a2.h5", "[a*.h5, a*.txt]"),
+        ("a1.h5 a2.h5 a1.txt a2.txt", ""),
+        ("a1.h5 a1.txt a2.h5 a3.txt", ""),
+        ("a1.h5 b/a1.txt a2.h5 b/a2.txt", ""),
+        ("a1.h5 a1.txt", ""),
+    ],
+)
+def test_files_of_one_number_that_are_written_in_turns(order: str, said: str) -> None:
+    lines = [line for name in order.split() for line in written(name)]
+    remarks = [remark for port in ports(seen(*lines)) for remark in port.remarks if "in turns" in remark]
+    assert [remark.rpartition("filename: ")[2] for remark in remarks] == ([said] if said else [])
+
+
+def test_a_reader_is_joined_to_a_step_of_files(tmp_path: Path) -> None:
+    (tmp_path / "wf.yaml").write_text(
+        "tasks:\n- func: writer.py\n  outports:\n    - filename: [x*.txt, x*.h5]\n", encoding="utf-8"
+    )
+    (tmp_path / "writer.py").write_text("")
+    for k in range(2):
+        for end in ("txt", "h5"):
+            (tmp_path / f"x{k}.{end}").write_text("1")
+    (tmp_path / "reader.py").write_text("for k in range(2):\n    for e in ('txt', 'h5'): open(f'x{k}.{e}').read()\n")
+    record(tmp_path, "-o", "wf.yaml", "--", "reader.py")
+    (port,) = load(tmp_path / "wf.yaml").workflow.tasks[1].inports
+    assert port.names == ("x*.txt", "x*.h5")
+    assert "mode" not in port.where
+
+
+@pytest.mark.parametrize(
     ("text", "indent"),
     [
         ("tasks:\n- func: a\n", ""),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from small_workflows import Workflow
 
-from support import MPIEXEC, WILKINS, run_tree
+from support import MPIEXEC, WILKINS, run_tree, write_program
 
 MODES = ["memory", "both", "file"]
 SAVE = '''
@@ -1192,3 +1193,61 @@ def test_a_file_belongs_to_one_step(flow: Workflow) -> None:
     flow.save()
     ran = run_tree([*WILKINS, "check", "workflow.yaml"], 30, flow.folder)
     assert "may also be one of the port '*.h5'" in ran.err
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("system-python:dolfinx", "python:meshio")
+@pytest.mark.parametrize("mode", ["memory", "file"])
+def test_ranks_of_dolfinx(flow: Workflow, mode: str) -> None:
+    """They write HDF5 through MPI-IO, and the first one the XDMF, anew with each field; then VTK's pieces."""
+    names, pieces = ["x*.xdmf", "x*.h5"], ["v*.pvtu", "v_p?_*.vtu"]
+    write_program(
+        flow.folder / "writes.py",
+        textwrap.dedent(
+            """
+            import numpy
+            from dolfinx.fem import Function, FunctionSpace
+            from dolfinx.io import VTKFile, XDMFFile
+            from dolfinx.mesh import create_unit_square
+            from mpi4py import MPI
+            mesh = create_unit_square(MPI.COMM_WORLD, 8, 8)
+            u = Function(FunctionSpace(mesh, ("Lagrange", 1)))
+            vtk = VTKFile(mesh.comm, "v.pvd", "w")
+            for step in range(4):
+                u.interpolate(lambda x: numpy.full(x.shape[1], float(step)))
+                with XDMFFile(mesh.comm, f"x{step}.xdmf", "w") as file:
+                    file.write_mesh(mesh)
+                    file.write_function(u)
+                vtk.write_function(u, step)
+            vtk.close()
+            """
+        ),
+    )
+    flow.task(
+        "writer",
+        ["/usr/bin/python3", "writes.py"],
+        nprocs=2,
+        outports=[{"filename": names, "mode": mode}, {"filename": pieces, "mode": mode}],
+    )
+    flow.task(
+        "reader",
+        """
+        import re
+        import meshio
+        for step in range(4):
+            with meshio.xdmf.TimeSeriesReader(f"x{step}.xdmf") as reader:
+                reader.read_points_cells()
+                _, data, _ = reader.read_data(0)
+            with open(f"v{step:06}.pvtu") as file:
+                pieces = re.findall(r'Source="(.*?)"', file.read())
+            assert len(pieces) == 2, pieces
+            for name in pieces:
+                with open(name) as file:
+                    assert file.read().rstrip().endswith("</VTKFile>")
+            print([step, float(data["f"].min()), float(data["f"].max())], file=open("got.txt", "a"))
+        """,
+        inports=[{"filename": names}, {"filename": pieces}],
+    )
+    flow.run()
+    assert flow.got() == [[k, k, k] for k in range(4)]
+    assert flow.published("writer") == 8

@@ -13,6 +13,7 @@ from wilkins.record.ports import Port, ports_of
 from wilkins.record.run import Command, record
 from wilkins.record.show import told
 from wilkins.record.task import begun, extended, indent_of, joined, own_name, task_text
+from wilkins.schema.file_names import names_of
 from wilkins.schema.patterns import intersect
 from wilkins.spec.editors import put_schema
 from wilkins.spec.load import load
@@ -103,7 +104,7 @@ def _outports(output: Path) -> list[str]:
 
 
 def _written_as(file: str, patterns: Sequence[str]) -> str | None:
-    return next((pattern for pattern in patterns if intersect(pattern, file)), None)
+    return next((pattern for pattern in patterns if any(intersect(name, file) for name in names_of(pattern))), None)
 
 
 def _write(output: Path, before: str | None, whole: str) -> None:

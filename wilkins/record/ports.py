@@ -9,6 +9,7 @@ from typing import Literal
 
 from wilkins.record.fold import fold
 from wilkins.record.habits import FileHabits, Habits, folder_of
+from wilkins.record.pairs import written_together
 from wilkins.schema.patterns import is_wild
 
 FROM_DISK = "no other task here writes it, so it is read from disk"
@@ -55,10 +56,13 @@ def ports_of(
     """
     files = [one for one in habits.files.values() if is_data(one)]
     found = []
-    for pattern, names in fold(one.name for one in files if one.is_written).items():
-        group = [habits.files[name] for name in names]
+    folded = fold(one.name for one in files if one.is_written)
+    written = {pattern: [habits.files[name] for name in names] for pattern, names in folded.items()}
+    together = written_together(written)
+    for pattern, group in written.items():
         keys, remarks = _publish(group)
-        found.append(Port("out", pattern, tuple(group), habits.listed(folder_of(names[0])), keys, remarks))
+        remarks += (together[pattern],) if pattern in together else ()
+        found.append(Port("out", pattern, tuple(group), habits.listed(folder_of(group[0].name)), keys, remarks))
     is_alone = written_as is None and not found
     reads = [one.name for one in files if not one.is_written and one.opens]
     last_read: dict[str, int] = {}

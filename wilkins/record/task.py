@@ -13,6 +13,7 @@ import yaml
 
 from wilkins.record.ports import FROM_DISK, Port
 from wilkins.record.run import Command
+from wilkins.schema.file_names import names_of
 from wilkins.schema.patterns import intersect
 from wilkins.spec.editors import MODELINE
 
@@ -51,7 +52,8 @@ def task_text(command: Command, name: str | None, ports: Sequence[Port], home: P
 
 
 def _port(port: Port, cwd: Path) -> list[str]:
-    lines = [f"    - filename: {json.dumps(own_name(port.pattern, cwd), ensure_ascii=False)}"]
+    names = [own_name(name, cwd) for name in names_of(port.pattern)]
+    lines = [f"    - filename: {json.dumps(names if len(names) > 1 else names[0], ensure_ascii=False)}"]
     for key in port.keys:
         lines += [*_comment(key.why), f"      {key.name}: {_scalar(key.value)}"]
     for remark in port.remarks:

@@ -1,0 +1,107 @@
+#include "store/set_publication.hpp"
+
+#include <string>
+
+#include "base/raw.hpp"
+#include "queue/parts.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
+#include "store/set_folder.hpp"
+#include "store/set_names.hpp"
+
+namespace wilkins::sets {
+
+namespace {
+
+template <class Visit>
+void each_slot(const Board& board, const PortRecord& port, Visit visit) {
+    for (int s = port.first_source; s < port.first_source + port.sources; ++s) queue::each_slot(board, board.source(s), visit);
+}
+
+// Steps of the port that were begun after this one.
+int count_later(const Board& board, const PortRecord& port, const SlotRecord& slot) {
+    int later = 0;
+    each_slot(board, port, [&](int, const SlotRecord& other) { later += other.state != SlotState::free && other.stamp > slot.stamp; });
+    return later;
+}
+
+// Ranks that have not come to the step yet, but may: one that has written in another one, until two later ones are begun.
+bool awaits_ranks(const Board& board, const PortRecord& port, const SlotRecord& slot, int later) {
+    bool any_published = false;
+    for (int s = port.first_source; s < port.first_source + port.sources; ++s)
+        any_published = any_published || board.source(s).next_sequence > board.source(s).first_sequence;
+    if (later >= 2) return false;
+    for (int s = port.first_source; s < port.first_source + port.sources; ++s) {
+        const SourceRecord& source = board.source(s);
+        if (source.set_turn >= slot.stamp) continue;
+        if (source.set_turn == 0 ? !any_published : !board.is_over(source.set_writer)) return true;
+    }
+    return false;
+}
+
+bool is_complete(const Board& board, const PortRecord& port, int index) {
+    const SlotRecord& slot = board.slot(index);
+    if (port.habits.publish == Publish::file) return slot.set_complete != 0;
+    if (port.habits.publish == Publish::close) return slot.set_complete != 0 && !has_writers(board, index, slot.stamp);
+    if (port.habits.publish != Publish::next) return false;
+    const int later = count_later(board, port, slot);
+    return later > 0 && !has_writers(board, index, slot.stamp) && !awaits_ranks(board, port, slot, later);
+}
+
+// The source's step that is to be published next, the one that was begun first; those that closes complete do not wait for each other. -1: there is none.
+int find_next(const Board& board, const PortRecord& port, const SourceRecord& source) {
+    int found = -1;
+    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
+        if (board.slot(k).state != SlotState::resting || (found >= 0 && board.slot(k).stamp >= board.slot(found).stamp)) continue;
+        if (port.habits.publish != Publish::close || is_complete(board, port, k)) found = k;
+    }
+    return found >= 0 && is_complete(board, port, found) ? found : -1;
+}
+
+// Has its program left anything of the step? (A folder it may have removed again.)
+bool is_there(const Board& board, const PortRecord& port, int slot, uint64_t stamp) {
+    RealPath folder;
+    contents_of_step(board, slot, stamp, folder);
+    if (!is_list(port)) return raw::access(folder) == 0;
+    bool any = false;
+    each_entry(folder, [&](const char* name) {
+        char step[kNameMax];
+        any = any || (step_of_file(port, name, step) && same_ends(step, board.slot(slot).name, 1));
+    });
+    return any;
+}
+
+uint64_t bytes_of(const Board& board, int slot, uint64_t stamp) {
+    RealPath folder;
+    contents_of_step(board, slot, stamp, folder);
+    return bytes_below(folder);
+}
+
+}  // namespace
+
+void publish_complete(const Process& p, int outport) {
+    const Board& board = p.board;
+    const PortRecord& port = board.port(outport);
+    for (int s = port.first_source; s < port.first_source + port.sources; ++s) {
+        for (;;) {
+            int index;
+            uint64_t stamp = 0;
+            {
+                Board::Lock lock(board);
+                index = find_next(board, port, board.source(s));
+                if (index < 0) break;
+                stamp = board.slot(index).stamp;
+            }
+            const bool there = is_there(board, port, index, stamp);
+            const uint64_t bytes = port.habits.on_disk ? 0 : bytes_of(board, index, stamp);
+            Board::Lock lock(board);
+            SlotRecord& slot = board.slot(index);
+            if (slot.state != SlotState::resting || slot.stamp != stamp || !is_complete(board, port, index)) continue;
+            slot.set_bytes = bytes;
+            if (there) queue::publish(board, index);
+            else queue::withdraw(board, index);
+        }
+    }
+}
+
+}  // namespace wilkins::sets
