@@ -1,4 +1,4 @@
-"""Stages: tasks that read files and pass them on under their names. What a reader behind one gets, it gets of files, too."""
+"""Stages: tasks that read files and pass them on under their names. Readers behind them get what they get of files."""
 
 from __future__ import annotations
 
@@ -325,7 +325,8 @@ with h5py.File(f"answer{k}.h5") as file: print(file["x"][()], flush=True)
     ("text", "message"),
     [
         (
-            "- {func: ./a.py, outports: [{filename: s*.h5}]}\n- {func: ./b.py, inports: [{filename: s*.h5, from: [c]}]}",
+            "- {func: ./a.py, outports: [{filename: s*.h5}]}\n"
+            "- {func: ./b.py, inports: [{filename: s*.h5, from: [c]}]}",
             "there is no task 'c'",
         ),
         (

@@ -25,7 +25,7 @@ def find(workflow: Workflow, matching: Callable[[InPort], Sequence[PortRef]]) ->
     for number, task in enumerate(workflow.tasks):
         for place, inport in enumerate(task.inports):
             for position, outport in enumerate(task.outports):
-                if outport.filename == inport.filename and inport.as_ is None and not inport.is_folder:
+                if outport.filename == inport.filename and inport.as_ is None and not inport.is_set:
                     pairs[PortRef(number, "out", position)] = PortRef(number, "in", place)
     return {
         outport: inport

@@ -178,7 +178,8 @@ int publish_long_empty(const Board& board, int task) {
 void turn_to(const Board& board, int source_index, uint64_t place) {
     const SourceRecord& source = board.source(source_index);
     publish_empty(board, board.port(source.port).task, source.rank, place);
-    if (board.port(source.port).habits.publish != Publish::next) return;
+    const Habits& habits = board.port(source.port).habits;
+    if (habits.publish != Publish::next || habits.passes_on) return;
     for (int k; (k = oldest_resting(board, source, place, false)) >= 0;) {
         WILKINS_FAULT_POINT("rest.turning");
         publish(board, k);

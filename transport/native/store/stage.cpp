@@ -2,7 +2,6 @@
 #include "store/stage.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -20,22 +19,40 @@ namespace wilkins::stage {
 
 namespace {
 
-std::atomic<uint64_t> unopened{0};  // stamp of the copy that this process has made, and not opened yet
+// Stamps of copies.
+class Copies {
+public:
+    void add(uint64_t stamp) {
+        std::lock_guard<std::mutex> guard(mutex_);
+        if (find(stamp) == stamps_.end()) stamps_.push_back(stamp);
+    }
+    bool has(uint64_t stamp) {
+        std::lock_guard<std::mutex> guard(mutex_);
+        return find(stamp) != stamps_.end();
+    }
+    // False if it was none of them.
+    bool remove(uint64_t stamp) {
+        std::lock_guard<std::mutex> guard(mutex_);
+        const auto found = find(stamp);
+        if (found == stamps_.end()) return false;
+        stamps_.erase(found);
+        return true;
+    }
 
-std::mutex mutex;               // of the next
-std::vector<uint64_t> used;     // stamps of the copies that this process has used and that it has not passed on
+private:
+    std::vector<uint64_t>::iterator find(uint64_t stamp) { return std::find(stamps_.begin(), stamps_.end(), stamp); }
 
-void note_used(uint64_t stamp) {
-    std::lock_guard<std::mutex> guard(mutex);
-    if (std::find(used.begin(), used.end(), stamp) == used.end()) used.push_back(stamp);
-}
+    std::mutex mutex_;
+    std::vector<uint64_t> stamps_;
+};
 
+Copies unopened;  // that this process has made, and not opened yet
+Copies used;      // that it has found, and not passed on
+
+// Is it one that this process has closed, or has had of others?
 bool is_done(const SlotRecord& slot) {
-    std::lock_guard<std::mutex> guard(mutex);
-    const auto found = std::find(used.begin(), used.end(), slot.stamp);
-    if (found == used.end()) return false;
-    used.erase(found);
-    return true;
+    if (unopened.has(slot.stamp)) return false;
+    return used.remove(slot.stamp) || slot.writer_process == process().board.joined();
 }
 
 // The slot of the file of this name that the task has, and that is no step yet; -1: none. Call with the lock held.
@@ -47,7 +64,7 @@ int find_own(const Process& p, const Match& match) {
 // Is this file what the program means by the name, which is that of one step after the other?
 bool is_meant(const Process& p, const Match& match, int own, Purpose purpose) {
     const SlotRecord& slot = p.board.slot(own);
-    if (slot.state == SlotState::writing || slot.stamp == unopened.load(std::memory_order_relaxed)) return true;
+    if (slot.state == SlotState::writing || unopened.has(slot.stamp)) return true;
     const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
     if (found.slot < 0 || found.unread) return false;
     if (purpose != Purpose::look) queue::take(p.board, match.inport, p.context.rank, found);  // one open more of the same step
@@ -58,7 +75,7 @@ bool is_meant(const Process& p, const Match& match, int own, Purpose purpose) {
 bool has_own(const Process& p, const Match& match, Purpose purpose) {
     const int own = find_own(p, match);
     if (own < 0) return false;
-    if (purpose != Purpose::ask && purpose != Purpose::look) note_used(p.board.slot(own).stamp);
+    if (purpose != Purpose::ask && purpose != Purpose::look) used.add(p.board.slot(own).stamp);
     const bool may_be_next = purpose == Purpose::look || purpose == Purpose::read || purpose == Purpose::update;
     if (!in_order(p.board.port(match.inport)) || !may_be_next) return true;
     return is_meant(p, match, own, purpose);
@@ -70,8 +87,7 @@ int copy(Process& p, StepFile* from, const Match& match) {
     StepFile* const to = begin_step(match, p.board.port(match.outport).first_source + p.context.rank, match.place, Role::lead, &error);
     if (!to) return error;
     const uint64_t size = from->eof();
-    unopened.store(to->identity(), std::memory_order_relaxed);
-    note_used(to->identity());
+    unopened.add(to->identity());
     error = to->reserve(size);
     from->prepare_read(0, size);
     if (!error) error = from->settle();
@@ -141,8 +157,8 @@ void decide(Process& p, Match* match, Purpose purpose) {
     else match->outport = -1;
 }
 
-void note_opened(const Process& p, const Match& match) {
-    if (p.board.port(match.outport).habits.passes_on) unopened.store(0, std::memory_order_relaxed);
+void note_opened(const Process& p, const Match& match, const StepFile* file) {
+    if (p.board.port(match.outport).habits.passes_on) unopened.remove(file->identity());
 }
 
 void pass_on(const Process& p) {

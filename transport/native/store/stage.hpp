@@ -15,7 +15,7 @@ namespace wilkins::stage {
 void decide(Process& p, Match* match, Purpose purpose);
 
 // The task has opened its copy: the next open of a name that means another step each time is of the next one.
-void note_opened(const Process& p, const Match& match);
+void note_opened(const Process& p, const Match& match, const StepFile* file);
 
 // A process of the task is about to wait for data: what rests is published. Call with the lock held.
 void pass_on(const Process& p);

@@ -60,7 +60,7 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
         break;
     }
     if (file) *error = 0;
-    if (produces) stage::note_opened(p, match);
+    if (file && produces) stage::note_opened(p, match, file);
     return file;
 }
 
