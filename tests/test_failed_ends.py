@@ -326,3 +326,37 @@ class TestNewerVersions:
         writes(flow, "plt0.dat", "plt0.dat", "plt0.dat", "plt1.dat", "plt1.dat", port="plt*.dat")
         self.reads(flow, "plt0.dat", "plt1.dat")
         assert "`publish: n`, if it writes each n times" in said(flow, 1)
+
+    @pytest.mark.parametrize("moves_last", [False, True])
+    def test_a_file_that_was_read_and_is_moved_is_no_newer_version(self, flow: Workflow, moves_last: bool) -> None:
+        """Nor is it a step that waits to be read: there are more of them than a queue may grow to."""
+        flow.task(
+            "sim",
+            """
+import os, time
+os.mkdir("d")
+for k in range(24):
+    with open(f"d/plt{k}.dat", "w") as file:
+        file.write(str(k))
+    while not os.path.exists(f"read-{k}" if k < 23 or not MOVES_LAST else "all"):
+        time.sleep(0.005)
+    time.sleep(0.3 if k == 23 and MOVES_LAST else 0)  # until it has ended
+    os.rename(f"d/plt{k}.dat", f"plt{k}.dat")
+""".replace("MOVES_LAST", str(moves_last)),
+            outports=[{"filename": "plt*.dat"}],
+        )
+        flow.task(
+            "ana",
+            PRELUDE
+            + """
+for k in range(24):
+    get(f"plt{k}.dat")
+    open(f"read-{k}", "w").close()
+import atexit
+atexit.register(lambda: open("all", "w").close())
+""",
+            inports=[{"filename": "plt*.dat"}],
+        )
+        ran = flow.run(0, "--strict")
+        assert "not read" not in ran.err and "newer" not in flow.log(), ran.err
+        assert re.findall(r"ana +\| (\d+)", ran.out) == [str(k) for k in range(24)], ran.out

@@ -60,6 +60,9 @@ inline bool rests(const Habits& habits) {
     return habits.publish == Publish::next || habits.is_set || (habits.publish == Publish::close && habits.publish_count > 1);
 }
 
+// Is a file of such a port a step when its program closes it, and as it is then?
+inline bool publishes_at_once(const Habits& habits) { return habits.publish == Publish::close && !rests(habits); }
+
 // Are files of such a port published while they are written, as copies?
 inline bool takes_snapshots(const Habits& habits) { return habits.publish == Publish::flush || habits.publish == Publish::write; }
 
@@ -505,6 +508,7 @@ struct SlotRecord {
     uint32_t handed_over;                // of a resting one: that process ends by itself, and leaves it to others of its task
     int64_t rests_since;                 // ns, monotonic: when its program closed it without a byte in it
     uint32_t made_anew;                  // its program opened it last so that whatever it had written before was gone (O_TRUNC)
+    uint32_t keeps_name;                 // it was a step that its program has moved to another folder: its name is not written anew
     uint64_t sequence;
     uint64_t numbered;                   // of one that has come from another host: one more than its sequence there; 0: it was made here
     uint64_t stamp;                      // grows with every creation in the run; identifies the step

@@ -101,4 +101,35 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
     return any;
 }
 
+Carried carried(const Board& board, int outport, const char* name, uint64_t place, const char* next) {
+    const PortRecord& port = board.port(outport);
+    const int index = find_own(board, outport, name, place);
+    const int components = static_cast<int>(port.components);
+    Carried found;
+    if (index < 0 || board.slot(index).state != SlotState::published) return found;
+    const SlotRecord& slot = board.slot(index);
+    found.was_published = true;
+    found.keeps_name = strcmp(last_components(name, components), last_components(next, components)) == 0;
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        const bool by_name = !in_order(board.port(channel.inport));
+        found.had.push_back(by_name ? board.on(slot, channel.place) & kCounted : 0);
+        for (int r = 0; r < channel.readers; ++r) found.had.push_back(by_name ? board.had(slot, channel, r) & kHad : 0);
+    }
+    return found;
+}
+
+void carry(const Board& board, int index, const Carried& from) {
+    SlotRecord& slot = board.slot(index);
+    const PortRecord& port = board.port(board.source(slot.source).port);
+    if (!from.was_published) return;
+    slot.keeps_name = from.keeps_name;
+    auto had = from.had.begin();
+    for (int k = 0; k < port.links; ++k) {
+        const ChannelRecord& channel = board.channel(board.link(port, k));
+        board.on(slot, channel.place) = *had++;
+        for (int r = 0; r < channel.readers; ++r) board.had(slot, channel, r) = *had++;
+    }
+}
+
 }  // namespace wilkins::queue

@@ -159,6 +159,7 @@ void clear_slot(const Board& board, int index) {
     slot.set_complete = 0;
     slot.handed_over = 0;
     slot.made_anew = 0;
+    slot.keeps_name = 0;
     slot.closes = 0;
     slot.snapshots = 0;
     slot.flushed.store(0);
@@ -262,7 +263,7 @@ void settle(const Board& board, int index) {
     const uint64_t place = slot.sequence - source.first_sequence;
     const char* const name = last_components(slot.name, static_cast<int>(port.components));
     if (source.judged <= place) {
-        const bool known = past::knows(board, source.names, name);
+        const bool known = !slot.keeps_name && past::knows(board, source.names, name);
         if (takes_snapshots(port.habits) || known) source.rewrites = 1;
         else if (source.judged > 0) source.renames = 1;
         source.different += !known;
@@ -329,17 +330,19 @@ void publish(const Board& board, int index) {
         const PortRecord& inport = board.port(channel.inport);
         const bool matches = pattern_match(inport.pattern, static_cast<int>(inport.components), slot.name);
         const uint64_t before = offered(board, channel, s);
-        board.offered(channel, s) = matches ? ((sequence + 1) & UINT32_MAX) << 32 | (before + 1) : before;
+        uint8_t& on = board.on(slot, channel.place);
+        const uint8_t counted = on & kCounted;  // it was offered under the name that it had before (see carry)
+        board.offered(channel, s) = matches && !counted ? ((sequence + 1) & UINT32_MAX) << 32 | (before + 1) : before;
         WILKINS_FAULT_POINT("publish.offered");
-        const bool wanted = keeps(channel, before) && sequence >= board.first(channel, s);
+        const bool wanted = counted || (keeps(channel, before) && sequence >= board.first(channel, s));
         bool goes = matches && wanted && alive(board, channel);
         if (matches && !wanted) note_lost(board, channel, "skip", slot, sequence);
-        if (goes && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {
+        if (goes && !counted && channel.when_full == WhenFull::drop_newest && unopened(board, channel, s, source).count >= channel.queue) {
             note_lost(board, channel, "drop", slot, sequence);
             ++channel.dropped;
             goes = false;
         }
-        board.on(slot, channel.place) = goes ? kOn : 0;
+        on = goes ? kOn | counted : 0;
     }
     slot.sequence = sequence;
     slot.published_stamp = ++board.head().publications;

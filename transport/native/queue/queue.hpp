@@ -3,6 +3,8 @@
 // Functions on a locked board, without waiting and without I/O. wilkins/flow/machine.py is the reference they follow.
 #pragma once
 
+#include <vector>
+
 #include "board/board.hpp"
 
 namespace wilkins::queue {
@@ -203,6 +205,19 @@ bool is_step_file(const Board& board, const PortRecord& inport, const char* name
 // The producer removes a name. What it has published stays for its consumers. `withdraw`: it does not; what no rank has
 // opened never comes. `unfinished`: what is being written under this name is not published either. False if the task has no step of this name.
 bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw, bool unfinished = true);
+
+// What a step is to the readers of its port, which find it under another name when its program renames it.
+struct Carried {
+    bool was_published = false;
+    bool keeps_name = false;
+    std::vector<uint8_t> had;  // of each channel, whether some rank has had it, and of each of its ranks
+};
+
+// That of the task's own step of this name, which is to have the name `next`.
+Carried carried(const Board& board, int outport, const char* name, uint64_t place, const char* next);
+
+// The file under its new name, which its program has not closed yet: who has had the step has had this one.
+void carry(const Board& board, int slot, const Carried& from);
 
 // This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if shared memory is full.
 bool add_hold(const Board& board, int rank_index, int slot);

@@ -201,10 +201,20 @@ int rename_step(const Match& from, const Match& to) {
     if (from.outport >= 0 && from.outport == to.outport && rename_resting(p, from, to, &error)) return error;
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
+    queue::Carried carried;
+    if (from.outport == to.outport && publishes_at_once(p.board.port(to.outport).habits)) {
+        const uint64_t place = place_of(from);
+        Board::Lock lock(p.board);
+        carried = queue::carried(p.board, from.outport, from.name, place, to.name);
+    }
     withdraw_step(from);  // first, for it may take the room that the new name needs
     WILKINS_FAULT_POINT("rename.removed");
     StepFile* file = create(to, Intent::create, &error);
     if (file) {
+        if (file->state->slot >= 0) {
+            Board::Lock lock(p.board);
+            queue::carry(p.board, file->state->slot, carried);
+        }
         const uint64_t size = old->eof();
         old->prepare_read(0, size);
         error = old->settle();
