@@ -99,6 +99,8 @@ def read(name):
     for again in range(port["opens"]):
         with h5py.File(name, port["mode"]) as file:
             told.append(check(file))
+            assert file.attrs.get("changed_by", who) == who, (name, file.attrs["changed_by"])
+            assert "changed_by" in file.attrs or again == 0 or not port["keeps_changes"], name
             if again == 0 and port["relays"]:
                 with h5py.File(port["relays"].format(relayed), "w", libver=case["libver"]) as copy:
                     for key in file:
@@ -106,7 +108,7 @@ def read(name):
                     copy.attrs.update(file.attrs)
                 relayed += 1
             if port["mode"] == "r+":
-                file.attrs["number"] = 10**6
+                file.attrs["changed_by"] = who
         time.sleep(port["pause"] * (again + 1 == port["opens"]))
     assert told == told[:1] * len(told), told
     print(json.dumps(told[0]), file=got, flush=True)
@@ -154,6 +156,8 @@ class Consumer:
     names: list[str] = field(default_factory=list)
     called: str = ""
     """The name by which it calls all that it reads, if it has one of its own."""
+    keeps_changes: bool = False
+    """Does it change what it reads under names that stay those of these steps, so that it finds its changes there?"""
 
     @property
     def policy(self) -> FlowPolicy:
@@ -164,6 +168,11 @@ class Consumer:
     def stops_early(self) -> bool:
         """Does it end by itself?"""
         return self.at_most > 0
+
+    @property
+    def loses_changes(self) -> bool:
+        """Does it change what it reads under a name that means the next step then?"""
+        return self.mode == "r+" and not self.keeps_changes
 
 
 @dataclass
@@ -237,7 +246,25 @@ def make(seed: int) -> Case:
         asks = draw.choice(["loop", "names"] if relay.relays == "relay.h5" else ["names"])
         pattern = relay.relays.replace("{}", "*")
         case.consumers["last"] = Consumer(pattern, _flow(draw), asks, draw.choice([0, 0.01]))
+    _settle_changes(case, unique)
     return case
+
+
+def _settle_changes(case: Case, unique: bool) -> None:
+    """Of the programs that change what they read, leave those that may: one alone a file that is its own then.
+
+    Under one name for all steps, each has a copy of its own, but for the last one's file on disk.
+    """
+    changed = False
+    for consumer in case.consumers.values():
+        under_one_name = "*" not in consumer.pattern or bool(consumer.called)
+        if consumer.mode != "r+" or (under_one_name and case.mode == "memory"):
+            continue
+        alone = consumer.ranks == 1 and consumer.instances == 1 and not changed
+        if unique and not under_one_name and alone:
+            consumer.keeps_changes = changed = True
+        else:
+            consumer.mode = "r"
 
 
 def _plan(case: Case, names: list[str], draw: random.Random) -> tuple[list[Any], list[dict[str, Any]]]:
@@ -361,7 +388,7 @@ def run(case: Case, folder: Path) -> Finished:
     (folder / "case.json").write_text(json.dumps(known))
     before = (MPIEXEC, "-n", str(case.ranks)) if case.one_job else ()
     env = faults(case.faults) if case.faults else {}
-    # Steps that a reader left which is to read them all would be told, and make the run fail.
+    # Steps that a reader left which is to read them all would be told, and make the run fail; so do lost changes.
     return run_tree([*before, *WILKINS, "run", "--strict", "workflow.yaml"], LIMIT, folder, env)
 
 
@@ -371,7 +398,10 @@ Step = tuple[str, int]
 
 def check(case: Case, folder: Path, finished: Finished) -> None:
     """Everything that must hold after a run."""
-    assert finished.code == 0, f"exit code {finished.code}\n{finished.out}\n{finished.err}"
+    lost = "changed steps where nobody can see it" in " ".join(finished.err.split())
+    assert lost == _loses_changes(case, folder), f"{finished.out}\n{finished.err}"
+    assert finished.code == int(lost), f"exit code {finished.code}\n{finished.out}\n{finished.err}"
+    assert "did not read" not in finished.err, finished.err
     assert "Traceback" not in finished.err + finished.out, f"{finished.out}\n{finished.err}"
     assert not processes_in(folder)
     assert not Path((folder / "run-folder").read_text()).exists()
@@ -404,6 +434,12 @@ def check(case: Case, folder: Path, finished: Finished) -> None:
                 for writer in {str(source) for source, _ in graph.in_edges(node)}:
                     _replay(events, writer, node, source_pattern, consumer)
     _check_disk(case, folder, relayed)
+
+
+def _loses_changes(case: Case, folder: Path) -> bool:
+    """Has a program read a step, and changed it where nobody can see that?"""
+    changers = [name for name, consumer in case.consumers.items() if consumer.loses_changes]
+    return any(path.read_text() for name in changers for path in (folder / "got").glob(f"{name}-*"))
 
 
 def _check_published(case: Case, events: list[Event]) -> None:
@@ -479,6 +515,9 @@ def _check_disk(case: Case, folder: Path, relayed: list[Step]) -> None:
         expected |= {
             step["name"]: (tag, number) for tag, steps in case.steps.items() for number, step in enumerate(steps)
         }
+    changers = {name for name, consumer in case.consumers.items() if consumer.keeps_changes}
+    changed = {case.steps[tag][k]["name"]: (tag, k) for name in changers for tag, k in _got(folder, f"{name}-0-0")}
+    expected |= changed
     relay = case.consumers.get("relay")
     if relay and case.relay_mode != "memory":
         expected |= {relay.relays.format(number): step for number, step in enumerate(relayed)}
@@ -488,20 +527,21 @@ def _check_disk(case: Case, folder: Path, relayed: list[Step]) -> None:
     program = write_program(folder / "look.py", COMMON + CHECK + LOOK)
     told = run_tree([*PYTHON, program], LIMIT, folder)
     assert told.code == 0, told.err
-    assert dict(_lines(told.out)) == expected
+    assert dict(_lines(told.out, changed)) == expected
 
 
 LOOK = """
 from pathlib import Path
 for name in sorted(str(path) for path in Path().glob("*.h5")):
     with h5py.File(name) as file:
-        print(json.dumps([name, *check(file)]))
+        print(json.dumps([name, *check(file), "changed_by" in file.attrs]))
 """
 PYTHON = WILKINS[:1]
 
 
-def _lines(text: str) -> Iterator[tuple[str, Step]]:
+def _lines(text: str, changed: dict[str, Step]) -> Iterator[tuple[str, Step]]:
     for line in text.splitlines():
-        name, tag, number, right = json.loads(line)
+        name, tag, number, right, was_changed = json.loads(line)
+        assert was_changed == (name in changed), f"on the disk, {name} is {'' if was_changed else 'not '}changed"
         assert right, f"on the disk, {name} is not whole"
         yield name, (tag, number)
