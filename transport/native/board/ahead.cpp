@@ -3,7 +3,6 @@
 
 #include <linux/futex.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -54,9 +53,13 @@ int best_of(const Board& board, int source) {
 
 }  // namespace
 
-bool is_wanted(const Board& board, const SourceRecord& source) {
+uint64_t size_of_next(const SourceRecord& source) {
     const uint64_t largest = source.largest.load(std::memory_order_relaxed);
-    if (std::max(largest, source.ahead.expected.load(std::memory_order_relaxed)) < kLeast) return false;
+    return largest ? largest : source.ahead.expected.load(std::memory_order_relaxed);
+}
+
+bool is_wanted(const Board& board, const SourceRecord& source) {
+    if (size_of_next(source) < kLeast) return false;
     uint32_t arenas = 0, offered = 0;
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) arenas += board.slot(k).reserved.load() > 0;
     for (const Spare& spare : source.ahead.spares) offered += Offer::of(spare).state == State::offered;

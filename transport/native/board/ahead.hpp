@@ -33,6 +33,9 @@ struct Taken {
 
 void path_of(const Board& board, int source, int spare, uint64_t number, char* out, size_t room);
 
+// How large the source's next step will be, as far as is known: as its largest one, or what was expected of the first.
+uint64_t size_of_next(const SourceRecord& source);
+
 // Is memory for another arena of the source to be made ready? For the step that it begins first; for others not before it has begun a second one,
 // since many programs write one alone.
 bool is_wanted(const Board& board, const SourceRecord& source);

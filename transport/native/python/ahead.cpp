@@ -153,7 +153,7 @@ private:
             if (!unused_since(s, k)) unused_since(s, k) = now_ns();
             else if (now_ns() - unused_since(s, k) > kUnused) return drop(s);
         }
-        const uint64_t size = largest ? largest : source.ahead.expected.load(std::memory_order_relaxed);
+        const uint64_t size = ahead::size_of_next(source);
         if (size < ahead::kLeast || place < 0) return false;
         return ahead::is_wanted(board_, source) && make(s, place, size);
     }
