@@ -60,6 +60,8 @@ for number in range(int(first), int(first + steps)):
         file.flush()
         os._exit(0)
     file = os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    if how == "large":
+        os.ftruncate(file, 4 << 20)
     os.write(file, data[:50_000])
     if how in ("reopen", "move"):
         os.close(file)
@@ -100,6 +102,26 @@ READ = (
     + """
 how, pause = sys.argv[1], float(sys.argv[2])
 found = 0
+
+def crowd(name):
+    # Programs keep eight steps each in the places of their rank: five of them and this one need more than there are.
+    came, goes = os.pipe(), os.pipe()
+    for _ in range(5):
+        if os.fork() == 0:
+            os.close(goes[1])
+            for _ in range(8):
+                os.open(name, os.O_RDONLY)
+            os.write(came[1], b".")
+            os.read(goes[0], 1)
+            os._exit(0)
+    for _ in range(5):
+        os.read(came[0], 1)
+    others = [os.open(name, os.O_RDONLY) for _ in range(10)]
+    os.close(goes[1])
+    for _ in range(5):
+        os.wait()
+    return [*others, *came, goes[0]]
+
 while True:
     folder = "moved/" if how == "move" else ""
     name = f"{folder}out-{found}.h5" if how in ("rename", "crowd", "move") else "out.h5"
@@ -107,8 +129,11 @@ while True:
         file = os.open(name, os.O_RDWR if how == "update" else os.O_RDONLY)
     except FileNotFoundError:
         break
-    others = [os.open(name, os.O_RDONLY) for _ in range(60 if how == "crowd" else 0)]
+    others = crowd(name) if how == "crowd" else []
     data = os.read(file, 1 << 20)
+    if os.fstat(file).st_size == 4 << 20:
+        length = len(content(int.from_bytes(data[:8], "little")))
+        data = data[:length] if data.count(0, length) == len(data) - length else b""
     if data.startswith(b"\\x89HDF"):
         import h5py, io
         data = h5py.File(io.BytesIO(data))["x"][:].astype("u1").tobytes()
@@ -169,7 +194,7 @@ LEFT = Scene("sim", "left", arrival=1, goes_on=False)
 
 SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
-    "adopt": (Scene("sim", expected="4MiB", arrival=1), Scene("sim", expected="4MiB", read_pause=0.01)),
+    "adopt": (Scene("sim", expected="4MiB", arrival=1), Scene("sim", "large", expected="4MiB", read_pause=0.01)),
     "annex": (CROWD,),
     "aside": (),  # who keeps many steps in view gets there (tests/test_views.py)
     "attach": (TOGETHER,),
@@ -209,12 +234,14 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "publish": (SIM,),
     "publish.dropped": (SLOW_LOOK,),
     "publish.offered": (Scene("sim", inport="filename: out.h5, flow: {every: 2, queue: 1}", every=2),),
+    "publish.again": (),  # a task that is started again gets there (`test_a_process_dies_as_it_makes_steps_again`)
     "reclaim": (SHORT,),
     "reclaim.forgotten": (),  # a full disk gets there (tests/test_stalled_disk.py)
     "remove": (Scene("sim", "remove"),),
     "rename": (RENAME,),
     "rename.claimed": (MOVE, replace(MOVE, outport=MOVE.outport.replace("mode: file", "mode: both"))),
     "rename.noted": (MOVE,),
+    "rest.empty": (CROWD,),
     "rest": (Scene("sim", "reopen", outport="filename: out.h5, publish: 2"),),
     "rest.turning": (Scene("sim", outport="filename: out.h5, publish: next"),),
     "reserve": (SIM,),
@@ -423,6 +450,39 @@ def test_a_process_dies_as_it_ends_a_circle(tmp_path: Path, point: str, reorder:
     left = steps - set(read) - {event.name for event in events if event.event == "drop"}
     assert read == sorted(read, reverse=True)
     assert len(left) <= (point == "circle.let-go") and all(f"'{name}'" in ran.err for name in left), ran.err
+
+
+WRITE_AGAIN = """
+import os
+starts = len(open("starts").read().split())
+for number in range(8):
+    if starts == 1 and number == 4:
+        os.kill(os.getpid(), 9)
+    with open(f"s-{number}", "w") as file:
+        file.write(f"{number}" * 50_000)
+"""
+READ_ALL = """
+for number in range(8):
+    with open(f"s-{number}") as file:
+        print("got", number, "whole" if file.read() == f"{number}" * 50_000 else "TORN", flush=True)
+"""
+
+
+def test_a_process_dies_as_it_makes_steps_again(tmp_path: Path) -> None:
+    """It is started again, at first with half of its steps published, then at one of these."""
+    write_program(tmp_path / "write.py", "#!/usr/bin/env python3\n" + WRITE_AGAIN)
+    write_program(tmp_path / "read.py", READ_ALL)
+    words = "echo x >> starts; grep -c x starts | grep -q 3 && unset WILKINS_FAULTS; exec ./write.py"
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        f"- {{name: sim, func: /bin/sh, args: [-c, '{words}'], outports: [{{filename: 's-*'}}],"
+        " on_failure: restart, retry_delay: 10ms}\n"
+        "- {name: look, func: ./read.py, inports: [{filename: 's-*'}]}\n"
+    )
+    ran = run(tmp_path, "task=sim,kill=publish.again:2")
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "starts").read_text().split() == ["x"] * 3, ran.err
+    assert got(tmp_path, "look") == list(range(8))
 
 
 @pytest.mark.parametrize("point", [point for point in fault_points() if point.startswith(("start.", "exit."))])
