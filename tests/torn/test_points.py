@@ -45,6 +45,7 @@ class Scene:
 
 
 WRITER, READER = Scene(), Scene(victim="look0")
+BY_NAME = replace(READER, kinds=tuple(kind for kind in READER.kinds if kind != "channel"))
 IN_PYTHON = Scene(("h5py",))
 SHORT = replace(WRITER, port={"memory": 5 * ONE_MEBIBYTE}, flow={"queue": 8}, kinds=SERIAL, read_pause=0.05)
 FILE, BOTH = replace(WRITER, port={"mode": "file"}), replace(WRITER, port={"mode": "both"})
@@ -75,6 +76,9 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "leave": (replace(WRITER, kinds=PARALLEL, arrivals=(1,)),),
     "memory": (SHORT,),
     "open": (READER,),
+    "open.found": (BY_NAME,),
+    "open.held": (BY_NAME,),
+    "open.taken": (BY_NAME,),
     "publish": (WRITER,),
     "publish.dropped": (replace(WRITER, kinds=SERIAL, flow="latest", steps=30, read_pause=0.1),),
     "publish.offered": (replace(WRITER, flow=2),),
@@ -112,6 +116,7 @@ OUT_OF_REACH = {
     "reclaim.forgotten": "files on a disk that is full",
     "rename.claimed": "a file that rests and is renamed",
     "rename.noted": "the same",
+    "rest.empty": "a file that stays empty",
     "trace.begun": "a task with `restart:`",
     "trace.written": "a task with `restart:`",
     "withdraw": "a file that is removed while it rests",
