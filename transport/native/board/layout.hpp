@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 39;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 40;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -456,6 +456,8 @@ struct SourceRecord {
     uint64_t replaced_steps;  // that could have been opened again, and whose memory a later one has by now
     char cwd[kNameMax];       // the process's folder when the last file was named
     uint64_t cwds;            // how often that has changed
+    char moving_to[kNameMax];  // the name that one of its steps is being given, and it is to be found under neither name meanwhile; or empty
+    uint32_t moving_process;   // that does so
     uint64_t came_to;         // of a relay: Origin::stamp of its last step
     std::atomic<uint64_t> largest;  // bytes of its largest step in this run
     std::atomic<uint32_t> begun;  // steps, in this run

@@ -101,14 +101,17 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
     return any;
 }
 
-Carried carried(const Board& board, int outport, const char* name, uint64_t place, const char* next) {
+Carried moves(const Board& board, int outport, const char* name, uint64_t place, const char* next) {
     const PortRecord& port = board.port(outport);
     const int index = find_own(board, outport, name, place);
     const int components = static_cast<int>(port.components);
     Carried found;
     if (index < 0 || board.slot(index).state != SlotState::published) return found;
     const SlotRecord& slot = board.slot(index);
-    found.was_published = true;
+    found.source = slot.source;
+    SourceRecord& source = board.source(slot.source);
+    strcpy(source.moving_to, next);
+    source.moving_process = board.self();
     found.keeps_name = strcmp(last_components(name, components), last_components(next, components)) == 0;
     for (int k = 0; k < port.links; ++k) {
         const ChannelRecord& channel = board.channel(board.link(port, k));
@@ -122,7 +125,7 @@ Carried carried(const Board& board, int outport, const char* name, uint64_t plac
 void carry(const Board& board, int index, const Carried& from) {
     SlotRecord& slot = board.slot(index);
     const PortRecord& port = board.port(board.source(slot.source).port);
-    if (!from.was_published) return;
+    if (from.source < 0) return;
     slot.keeps_name = from.keeps_name;
     auto had = from.had.begin();
     for (int k = 0; k < port.links; ++k) {
@@ -130,6 +133,13 @@ void carry(const Board& board, int index, const Carried& from) {
         board.on(slot, channel.place) = *had++;
         for (int r = 0; r < channel.readers; ++r) board.had(slot, channel, r) = *had++;
     }
+}
+
+void moved(const Board& board, const Carried& from) {
+    if (from.source < 0) return;
+    SourceRecord& source = board.source(from.source);
+    source.moving_to[0] = '\0';
+    for (int k = 0; k < board.port(source.port).links; ++k) board.ring(board.channel(board.link(board.port(source.port), k)).inport);
 }
 
 }  // namespace wilkins::queue

@@ -208,16 +208,17 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
 
 // What a step is to the readers of its port, which find it under another name when its program renames it.
 struct Carried {
-    bool was_published = false;
+    int source = -1;  // -1: there is no such step
     bool keeps_name = false;
     std::vector<uint8_t> had;  // of each channel, whether some rank has had it, and of each of its ranks
 };
 
-// That of the task's own step of this name, which is to have the name `next`.
-Carried carried(const Board& board, int outport, const char* name, uint64_t place, const char* next);
+// That of the task's own step of this name, which is about to be withdrawn and to have the name `next`. Until `moved`, readers wait for that.
+Carried moves(const Board& board, int outport, const char* name, uint64_t place, const char* next);
 
 // The file under its new name, which its program has not closed yet: who has had the step has had this one.
 void carry(const Board& board, int slot, const Carried& from);
+void moved(const Board& board, const Carried& from);
 
 // This process, of the rank, opened a published step; `process` let go of it. `add_hold` fails if shared memory is full.
 bool add_hold(const Board& board, int rank_index, int slot);

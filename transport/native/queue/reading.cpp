@@ -94,6 +94,7 @@ Begins begins_next(const Board& board, const PortRecord& inport, const SourceRec
         if (means(inport, name, wait.name)) next = Begins::same;
         else if (next == Begins::unknown) next = Begins::other;
     }
+    if (source.moving_to[0] && !board.is_over(source.moving_process) && means(inport, name, source.moving_to)) next = Begins::same;
     each_slot(board, source, [&](int, const SlotRecord& slot) {
         if (!unfinished(slot)) return;
         if (means(inport, name, slot.name)) next = Begins::same;

@@ -202,16 +202,17 @@ int rename_step(const Match& from, const Match& to) {
     StepFile* old = reread_own(from, &error);
     if (!old) return error;
     queue::Carried carried;
-    if (from.outport == to.outport && publishes_at_once(p.board.port(to.outport).habits)) {
+    {
         const uint64_t place = place_of(from);
         Board::Lock lock(p.board);
-        carried = queue::carried(p.board, from.outport, from.name, place, to.name);
+        if (from.outport == to.outport) carried = queue::moves(p.board, from.outport, from.name, place, to.name);
+        // First, for it may take the room that the new name needs.
+        queue::remove_own(p.board, from.outport, from.name, place, true);
     }
-    withdraw_step(from);  // first, for it may take the room that the new name needs
     WILKINS_FAULT_POINT("rename.removed");
     StepFile* file = create(to, Intent::create, &error);
     if (file) {
-        if (file->state->slot >= 0) {
+        if (file->state->slot >= 0 && publishes_at_once(p.board.port(to.outport).habits)) {
             Board::Lock lock(p.board);
             queue::carry(p.board, file->state->slot, carried);
         }
@@ -222,6 +223,10 @@ int rename_step(const Match& from, const Match& to) {
         WILKINS_FAULT_POINT("rename.written");
         if (error) discard_step(file);
         else close_step(file);
+    }
+    {
+        Board::Lock lock(p.board);
+        queue::moved(p.board, carried);
     }
     close_step(old);
     if (!error && disk::has_files(p.board, from.outport)) raw::unlink(from.name);
