@@ -444,3 +444,29 @@ def test_a_file_that_is_on_the_disk_before_its_step_is_there_is_that_step(tmp_pa
     assert log(tmp_path, "read").split() == ["0", "1", "2", "3"]
     summary = json.loads((tmp_path / "wilkins-runs/latest/summary.json").read_text())
     assert [channel["read"] for channel in summary["channels"]] == [4]
+
+
+MAKE_ANEW = f"""
+import os
+{WAITS}
+waits.until_waits(1)
+os.rename("out", "out.old")
+os.mkdir("out")
+for step in range(3):
+    with open(f"out/plt{{step}}.dat", "w") as file:
+        file.write(str(step))
+"""
+READ_IN_OUT = """
+for step in range(3):
+    with open(f"out/plt{step}.dat") as file:
+        print("read", file.read())
+"""
+
+
+@MODES_USUAL
+@pytest.mark.parametrize("mode", MODES)
+def test_a_folder_that_is_made_anew_while_a_reader_waits_for_a_file_in_it(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "out").mkdir()
+    write = task(tmp_path, "write", MAKE_ANEW, outports=port("plt*.dat", mode=mode))
+    run(tmp_path, write, task(tmp_path, "read", READ_IN_OUT, inports=port("plt*.dat")))
+    assert log(tmp_path, "read").splitlines() == ["read 0", "read 1", "read 2"]

@@ -198,6 +198,14 @@ void identify_all(FolderName& folder, bool deep, Folder (&folders)[kDeepest]) {
     }
 }
 
+// The folders above the part of the name that a pattern of so many components is for, as they are now.
+void identify_above(const char* name, int components, FolderName& folder, Folder (&folders)[kDeepest]) {
+    const bool deep = components == kAllComponents;
+    folder_above(name, deep ? 1 : components, folder);
+    for (Folder& one : folders) one = {};
+    identify_all(folder, deep, folders);
+}
+
 constexpr int kFirstPause = 10;  // ms between looks at the disk, and then more and more
 constexpr int kLastPause = 250;
 
@@ -235,7 +243,7 @@ Held holds_elsewhere(const Process& p, int index, const char* name, int componen
 }
 
 // Whether the in-port comes to hold in folders that a producer has made, before the disk has a file of the name. Call with the lock held.
-bool comes_to_hold(Process& p, int index, const char* name, const char* folder, const Folder (&folders)[kDeepest], Board::Lock& lock) {
+bool comes_to_hold(Process& p, int index, const char* name, const char* folder, Folder (&folders)[kDeepest], Board::Lock& lock) {
     PortRecord& inport = p.board.port(index);
     Wait wait(p, WaitFor::data, index, folder, WaitKind::gives_up);
     for (int pause = kFirstPause; holds_below(p, index, folders) != Held::yes; pause = std::min(2 * pause, kLastPause)) {
@@ -244,6 +252,8 @@ bool comes_to_hold(Process& p, int index, const char* name, const char* folder, 
         const int saved = errno;
         const Held elsewhere = holds_elsewhere(p, index, name, called(inport).components);  // first: a step may be on the disk before it is here
         const bool there = raw::access(name) == 0;
+        FolderName again;
+        identify_above(name, called(inport).components, again, folders);
         errno = saved;
         lock.acquire();
         if (elsewhere == Held::yes) {
@@ -270,6 +280,7 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose 
     Folder where[kDeepest] = {};
     identify_all(folder, deep, where);
     if (where[0].none()) return true;
+    bool waited = false;
     // The name of no step: what is waited for is that a producer begins its first.
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
     Board::Lock lock(p.board);
@@ -278,6 +289,15 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose 
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
         if (wait.is_in_vain(lock) || wait.nap(lock) != 0) break;
+        held = holds_below(p, index, where);
+        waited = true;
+    }
+    if (waited && held != Held::yes) {  // its producer may have made the folder anew
+        lock.release();
+        FolderName again;
+        identify_above(name, wanted.components, again, where);
+        lock.acquire();
+        if (where[0].none()) return true;
         held = holds_below(p, index, where);
     }
     if (held == Held::no && waits && awaits_folders(p, index, purpose) && comes_to_hold(p, index, name, folder, where, lock)) held = Held::yes;
