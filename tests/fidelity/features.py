@@ -73,15 +73,10 @@ INSIDE = (
     "A program with HDF5 linked statically inside is reached through the C library alone, and is not refused: its "
     "reader sees each step once, whole, which is a state that a SWMR reader may see, but no later one."
 )
-WRITTEN_WHILE_READ = (
-    "With HDF5 linked statically inside, a consumer that reads a step and opens it for writing at the same time is not "
-    "refused, as HDF5 does with a file: what it changes is a file of its own, as of every consumer."
-)
-
 NOTES = {("c-static", "swmr"): INSIDE, ("c-hidden", "swmr"): INSIDE}
 """What is to be known of a cell, by library and feature."""
 
-EXPLAINED = {(library, "written_while_read"): WRITTEN_WHILE_READ for library in ("c-static", "c-hidden")}
+EXPLAINED: dict[tuple[str, str], str] = {}
 """Cases of libraries that see another thing than with a file, and why; a test fails if they do not any more."""
 
 ABSENT = {
