@@ -126,6 +126,26 @@ def test_a_run_in_which_all_was_read_says_nothing(workflow: Workflow) -> None:
     assert counts(workflow) == (6, 6, 0, 0, 0, 0)
 
 
+BY_A_FORK = """
+import os
+for step in range(6):
+    file = os.open(f"plt{step:04d}.h5", os.O_RDONLY)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if os.pread(file, 8, 0) == b"\\x89HDF\\r\\n\\x1a\\n" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(file)
+"""
+
+
+def test_what_a_fork_alone_has_read_was_read(workflow: Workflow) -> None:
+    """Also where the fork has ended when its parent closes the file."""
+    writer(workflow)
+    workflow.task("ana", BY_A_FORK, inports=[{"filename": "plt*.h5"}])
+    workflow.run(0, "--strict")
+    assert counts(workflow) == (6, 6, 0, 0, 0, 0)
+
+
 def test_what_a_policy_leaves_out_is_counted_and_is_no_loss(workflow: Workflow) -> None:
     writer(workflow, "state.h5", 7)
     workflow.reader("state.h5", io_freq=3)

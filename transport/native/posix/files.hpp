@@ -118,6 +118,7 @@ public:
 
     enum class Pending { nothing, read, update };
     void set_pending(Pending pending) { pending_ = pending; }
+    void note_fork() { forked_ = true; }
 
 private:
     void count_read(uint64_t offset, size_t count);
@@ -157,6 +158,7 @@ private:
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
     bool left_ = false;   // to the program that is about to take the process
+    bool forked_ = false;  // a fork has got the descriptor
     std::atomic<bool> ordinary_{false};  // it is a file of the disk, with which the layer has nothing more to do
     std::mutex changing_;
 };

@@ -63,14 +63,16 @@ bool OpenStep::was_read_past(int fd) const {
     return libc::lseek(fd, 0, SEEK_CUR) > offset_ && !(by_ == Opener::stream && may_be_look());
 }
 
-// Another process has it, and the program has read nothing itself: that process will (`Popen(command, stdin=f); f.close()`, a descriptor in a
-// message). Not if another open has taken the step meanwhile: to settle would take the next one.
+// The program has read nothing itself, and another process has it, which will (`Popen(command, stdin=f); f.close()`, a descriptor in a message);
+// or a fork had it, which may have ended since. (Under a name that means the next step, that is not enough: it would pass one over.) Not if another
+// open has taken the step meanwhile: to settle would take the next one.
 bool OpenStep::is_left_to_others(int fd) {
     if (pending_ != Pending::read || reads_ > 0) return false;
     const int slot = step_.load()->token().slot;
     const bool more = static_cast<uint64_t>(libc::lseek(fd, 0, SEEK_CUR)) < size();
-    if (slot < 0 || !more || !viewers::is_shared(fd)) return false;
     const Process& p = process();
+    const bool by_fork = forked_ && !in_order(p.board.port(match_.inport));
+    if (slot < 0 || !more || !(by_fork || viewers::is_shared(fd))) return false;
     Board::Lock lock(p.board);
     const queue::Found found = queue::find(p.board, match_.inport, p.context.rank, match_.name);
     return found.unread && found.slot == slot;

@@ -57,6 +57,8 @@ __attribute__((constructor)) void watch_quick_exit() { at_quick_exit(end_process
 void before_fork() {
     hand_all_to_child();
     leaving.lock();
+    for (int fd = 0; entries > 0 && fd <= highest; ++fd)
+        if (OpenStep* const step = find(fd)) step->note_fork();
     viewers::before_fork();
 }
 
