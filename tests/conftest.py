@@ -43,7 +43,7 @@ def between_hosts(request: pytest.FixtureRequest) -> bool:
 @cache
 def missing(thing: str) -> bool:
     """Whether the machine lacks a thing: a program, ``python:MODULE``, ``system-python:MODULE``,
-    ``header:FILE``, or a right.
+    ``header:FILE``, ``build:PATH`` (what a tool brings into the checkout), or a right.
 
     Rights are those of ``root``, to make a ``tmpfs`` that nobody else sees, and ``namespaces`` as a host has. ``hooks``
     and ``newer-hdf5`` are what `tools/hooks` and `tools/newer-hdf5` bring.
@@ -63,6 +63,8 @@ def missing(thing: str) -> bool:
     kind, _, name = thing.rpartition(":")
     if kind == "file":
         return not Path(name).exists()
+    if kind == "build":
+        return not Path(__file__).parent.parent.joinpath("build", name).exists()
     if kind == "header":
         return not Path("/usr/include", name).exists()
     if kind == "python":

@@ -19,11 +19,15 @@ import yaml
 from support import WILKINS, must_run, run_tree
 
 PROGRAMS = Path(__file__).parent / "foreign"
+BUILT = Path(__file__).parent.parent / "build" / "foreign"
+"""Programs that tools/foreign-programs brings."""
+OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 CASES: Mapping[str, Mapping[str, Any]] = yaml.safe_load((PROGRAMS / "cases.yaml").read_text())
 
 
 def put(folder: Path, words: list[str], flags: list[str]) -> list[str]:
     """Bring a program's file into the folder, built if it is one in C, and return the command that starts it."""
+    words = [word.replace("{built}", str(BUILT)) for word in words]
     for place, word in enumerate(words):
         source = PROGRAMS / word
         if not word or word.startswith("/") or not source.is_file():
@@ -43,6 +47,8 @@ def lay_out(folder: Path, case: Mapping[str, Any]) -> tuple[list[str], list[str]
     folder.mkdir()
     if "folder" in case:
         (folder / case["folder"]).mkdir()
+    if "link" in case:
+        (folder / case["link"]).symlink_to(BUILT / case["link"])
     flags = case.get("flags", [])
     return put(folder, case["writes"], flags), put(folder, case["reads"], flags)
 
@@ -81,17 +87,20 @@ def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: 
     case = CASES[name]
     alone, coupled = tmp_path / "alone", tmp_path / "coupled"
     said = ""
-    for words in lay_out(alone, case):
+    ranks = case.get("ranks", 1)
+    launchers = [[*OPEN_MPI, "-n", str(ranks)] if ranks > 1 else [], []]
+    for words, launcher in zip(lay_out(alone, case), launchers, strict=True):
         python = [sys.executable] if words[0].endswith(".py") else []
-        ran = run_tree([*python, *words], 120, alone, case.get("env"))
+        ran = run_tree([*launcher, *python, *words], 120, alone, case.get("env"))
         assert ran.code == 0, f"alone: {ran.out}{ran.err}"
         said = ran.out
     writes, reads = lay_out(coupled, case)
     ports = case.get("ports", [{"filename": case.get("files", "plt*.h5")}])
     outports = [{"mode": mode} | port | case.get("outport", {}) for port in ports]
     inports = [{"mode": mode, "filename": port["filename"]} | case.get("inport", {}) for port in ports]
+    job: dict[str, Any] = {"nprocs": ranks, "mpiexec": OPEN_MPI} if ranks > 1 else {}
     tasks = [
-        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": outports},
+        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": outports} | job,
         {"name": "reader", "func": reads[0], "args": reads[1:], "inports": inports},
     ]
     (coupled / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
