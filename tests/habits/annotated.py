@@ -236,6 +236,69 @@ for turn in range(2):
     ),
     Habit("text-appended", BYTES, each('with open(name, "a") as file:\n    file.write("more")', BACK, "NAMES")),
     Habit(
+        "text-appended-and-read",
+        BYTES,
+        each(
+            'with open(name, "a+b") as file:\n    file.write(b"more")\n    file.seek(0)\n    show(name, file.read())',
+            BACK,
+            "NAMES",
+        ),
+    ),
+    Habit(
+        "opened-or-made",
+        BYTES,
+        each(
+            """
+fd = os.open(name, os.O_RDWR | os.O_CREAT)
+show(name, os.pread(fd, 100, 0))
+os.pwrite(fd, b"XYZ", 100)
+os.close(fd)
+""",
+            BACK,
+            "NAMES",
+        ),
+    ),
+    Habit(
+        "database",
+        py("""
+import sqlite3
+for k in range(N):
+    base = sqlite3.connect(f"plt{k:04d}.dat")
+    base.execute("create table numbers(x)")
+    base.executemany("insert into numbers values(?)", [(k * x,) for x in range(100)])
+    base.commit()
+    base.close()
+"""),
+        each(
+            """
+import sqlite3
+base = sqlite3.connect(name)
+base.execute("update numbers set x = x + 1")
+base.execute("create index if not exists places on numbers(x)")
+base.commit()
+tell(name, *base.execute("select sum(x) from numbers"), *base.execute("pragma integrity_check"))
+base.close()
+""",
+            "pass",
+            "NAMES",
+        ),
+        out={"publish": "next"},
+    ),
+    Habit(
+        "appends-to-a-file-of-its-own",
+        BYTES,
+        py("""
+for name in NAMES:
+    get(name)
+    with open("plt-all.dat", "a") as file:
+        file.write(name)
+    with open("plt-most.dat", "a+b") as file:
+        file.write(name.encode())
+get("plt-all.dat")
+get("plt-most.dat")
+"""),
+    ),
+    Habit(
         "text-appended-by-bytes",
         BYTES,
         each(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from habits.common import BYTES, HDF5, READS, READS5
-from habits.rig import Habit, Program, Refusal, py, sh
+from habits.rig import Habit, Program, Refusal, c, py, sh
 
 
 def each(lines: str, head: str = "") -> Program:
@@ -156,6 +156,35 @@ RENAMES = [
         each("""
 put(f'draft{k}', k)
 os.rename(f'draft{k}', name)
+"""),
+        READS,
+    ),
+    Habit(
+        "write-rename-past-the-c-library",
+        c("""
+#include <sys/syscall.h>
+static long rename_by_kernel(const char* from, const char* to)
+{
+#ifdef __x86_64__
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_rename), "D"(from), "S"(to) : "rcx", "r11", "memory");
+    return result;
+#else
+    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+#endif
+}
+
+int main(void)
+{
+    for (int k = 0; k < N; k++) {
+        make(k);
+        int fd = open("draft", O_RDWR | O_CREAT | O_EXCL, 0644);
+        must(fd >= 0 && write(fd, content, length) == (long)length, "write");
+        must(rename_by_kernel("draft", name_of(k)) == 0, "rename");
+        must(close(fd) == 0, "close");
+    }
+    return 0;
+}
 """),
         READS,
     ),

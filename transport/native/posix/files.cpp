@@ -45,8 +45,8 @@ int plan_open(const Match& match, int flags, bool stream, Plan* plan) {
         plan->pending = Pending::update;
         return 0;
     }
-    const bool continues = there && !(flags & (O_EXCL | O_TRUNC));
-    if ((writes || match.outport >= 0) && (flags & O_CREAT) && !continues) {
+    const bool anew = (flags & (O_EXCL | O_TRUNC)) != 0;
+    if ((writes || match.outport >= 0) && (flags & O_CREAT) && (anew || (match.outport >= 0 && !there))) {
         plan->intent = flags & O_EXCL ? Intent::create_exclusive : flags & O_TRUNC ? Intent::create : Intent::create_missing;
         return 0;
     }

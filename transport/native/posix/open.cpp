@@ -14,6 +14,7 @@
 #include "posix/files.hpp"
 #include "posix/in_set.hpp"
 #include "posix/links.hpp"
+#include "posix/moved.hpp"
 #include "posix/watches.hpp"
 #include "store/disk.hpp"
 
@@ -38,19 +39,6 @@ int stream_flags(const char* mode) {
         if (*at == 'e') flags |= O_CLOEXEC;
     }
     return flags;
-}
-
-FILE* open_stream(const Match& match, const char* mode) {
-    const libc::KeptErrno kept;
-    const int fd = open_match(match, stream_flags(mode), Opener::stream);
-    if (fd < 0) return nullptr;
-    FILE* stream = libc::fdopen(fd, mode);
-    if (stream) return kept(stream);
-    const int error = errno;
-    forget(fd);
-    libc::close(fd);
-    errno = error;
-    return nullptr;
 }
 
 // The stream leads to the step from now on, with a descriptor of its own.
@@ -130,6 +118,36 @@ void note_opened(bool there, const char* path, int flags) {
     if (there && (flags & O_ACCMODE) != O_RDONLY) note_written(path);
 }
 
+// A step that nobody has written is a file that a mere reader makes, by flags of open() that do so.
+bool makes_instead(const Match& match, int flags) { return errno == ENOENT && (flags & O_CREAT) && match.outport < 0; }
+
+// What the call makes on the disk is the task's own. Returns what the call returned.
+template <class Open>
+auto make_own(const Match& match, Open open) {
+    note_made(match.name);
+    const auto opened = open();
+    const int saved = errno;
+    if (descriptor_of(opened) < 0) forget_made(match.name);
+    else begin_anew(descriptor_of(opened));
+    note_opened(descriptor_of(opened) >= 0, match.name, O_WRONLY);
+    errno = saved;
+    return opened;
+}
+
+FILE* open_stream(const Match& match, const char* mode) {
+    const libc::KeptErrno kept;
+    const int fd = open_match(match, stream_flags(mode), Opener::stream);
+    if (fd < 0 && makes_instead(match, stream_flags(mode))) return kept(make_own(match, [&] { return libc::fopen(match.name, mode); }));
+    if (fd < 0) return nullptr;
+    FILE* stream = libc::fdopen(fd, mode);
+    if (stream) return kept(stream);
+    const int error = errno;
+    forget(fd);
+    libc::close(fd);
+    errno = error;
+    return nullptr;
+}
+
 // Opening goes through symbolic links that are there; one that creates does so where they lead to.
 Linked opened(int dirfd, const char* path, int flags, const void* caller) {
     return {dirfd, path, !(flags & (O_CREAT | O_NOFOLLOW)), purpose_of(flags), caller};
@@ -166,7 +184,9 @@ int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* c
     const libc::KeptErrno kept;
     const auto open_step = [=](const Match& step) {
         const disk::Permission permission(mode);
-        return kept(open_match(step, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program));
+        const int fd = open_match(step, flags, is_interpreter(caller) ? Opener::interpreter : Opener::program);
+        if (fd >= 0 || !makes_instead(step, flags)) return kept(fd);
+        return kept(make_own(step, [&] { return libc::openat(AT_FDCWD, step.name, flags, mode); }));
     };
     if (matches(whole, &match, caller, purpose_of(flags))) return open_step(match);
     const auto open_file = [&] {
@@ -176,6 +196,7 @@ int open_name(int dirfd, const char* path, int flags, mode_t mode, const void* c
             begin_anew(fd);
             adopt_duplicate(same, fd);
             note_opened(fd >= 0, path, flags);
+            moved::note_opened(fd, flags);
             return fd;
         });
     };
@@ -286,7 +307,7 @@ WILKINS_INTERPOSE(int, fdatasync, int fd) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, close, int fd) {
-    const int error = find(fd) ? forget(fd) : 0;
+    const int error = find(fd) ? forget(fd) : moved::publish(fd, WILKINS_CALLER);
     if (watches::any()) watches::forget(fd);
     const int result = libc::close(fd);
     sets::note_closed();
