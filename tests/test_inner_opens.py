@@ -318,3 +318,30 @@ def test_a_link_into_the_same_file_while_later_steps_are_there(tmp_path: Path) -
         task(tmp_path, "read", CHECKED, inports=[{"filename": "state.h5"}]),
     )
     assert log(tmp_path, "read") == [str([step] * 3) for step in range(8)]
+
+
+WRITE_ONE_OF_PARTS = PARTS + 'write(1, "")\n'
+READ_ONE_OF_PARTS = PARTS + 'with h5py.File("all.h5") as file:\n    print(read(file))\n'
+
+
+def test_parts_that_lie_beside_the_ports_are_read_from_the_disk(tmp_path: Path) -> None:
+    """The reader's pattern fits them, too; the producer has them in no port."""
+    run(
+        tmp_path,
+        task(tmp_path, "write", WRITE_ONE_OF_PARTS, outports=[{"filename": "all.h5"}]),
+        task(tmp_path, "read", READ_ONE_OF_PARTS, inports=[{"filename": "*.h5"}]),
+    )
+    assert log(tmp_path, "read") == alone(tmp_path / "alone", WRITE_ONE_OF_PARTS + READ_ONE_OF_PARTS)
+
+
+def test_parts_that_no_in_port_takes_end_the_run(tmp_path: Path) -> None:
+    """HDF5 would go on with fill values."""
+    tasks = [
+        task(tmp_path, "write", WRITE_ONE_OF_PARTS, outports=[{"filename": "*.h5"}]),
+        task(tmp_path, "read", READ_ONE_OF_PARTS, inports=[{"filename": "all.h5"}]),
+    ]
+    (tmp_path / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}))
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+    assert ran.code == 1, ran.out
+    assert "give the reader an in-port for such files, as 'filename: \"left.h5\"'" in ran.err
+    assert log(tmp_path, "read") == []

@@ -232,6 +232,7 @@ Opened* open_file(const Hdf5* library, const char* name, unsigned flags, hid_t l
         }
         return file;
     }
+    if (!matched && within && error == ENOENT) error = refuse_untaken_within(name);
     if (library) library->push_cannot_open(name, error, flags);
     delete file;
     return nullptr;

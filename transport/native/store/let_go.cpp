@@ -107,7 +107,9 @@ StepFile* open_gone_within(const Match& match, int* error) {
         }
         if (!queue::was_published(p.board, inport, match.name)) {
             lock.release();
-            return open_step(match, Intent::read, 1, error);  // which says why there is none
+            StepFile* const file = open_step(match, Intent::read, 1, error);  // which says why there is none
+            // It may be a file that its producer writes beside its ports: HDF5 would go on with fill values.
+            return !file && *error == ENOENT && disk::exists(match.name) ? read_disk(match.name, match.name, error) : file;
         }
         if (!in_order(inport)) found = find_stored(p, match, lock);
         if (!found) {
@@ -125,6 +127,25 @@ StepFile* open_gone_within(const Match& match, int* error) {
         }
     }
     return open_stored(match, *found, error);
+}
+
+int refuse_untaken_within(const char* name) {
+    Process& p = process();
+    const int saved = errno;
+    const PortRecord* out = nullptr;
+    Board::Lock lock(p.board);
+    int port = p.first_port;
+    for (; port < p.last_port; ++port)
+        if (p.board.port(port).task == p.context.task && p.board.port(port).direction == Direction::in && (out = published_by(p.board, port, name))) break;
+    errno = saved;
+    if (!out) return ENOENT;
+    fail_run(p,
+             "task '%s' rank %d reads a file that leads to '%s', by a virtual dataset or a link, which task '%s' has written in memory, and no in-port of "
+             "the reader takes it; HDF5 would go on with fill values; give the reader an in-port for such files, as 'filename: \"%s\"', "
+             "or the out-port '%s' of '%s' 'mode: both'",
+             p.task_name(), p.told_rank(), name, p.board.task(out->task).name, last_components(name, 1), out->pattern, p.board.task(out->task).name);
+    stay(p, port, lock);
+    return EIO;
 }
 
 int refuse_own_within(const Match& match) {

@@ -38,6 +38,10 @@ StepFile* open_gone_within(const Match& match, int* error);
 // The same, where memory has steps of it, but not the one that belongs to the file: ends the run. Returns the errno. Call with the lock held.
 int refuse_gone_within(Process& p, const Match& match, Board::Lock& lock);
 
+// A library opens a name of no port by itself, out of a step, and it is not on disk: ends the run if a producer of the task has published it,
+// to others or to nobody. Returns the errno.
+int refuse_untaken_within(const char* name);
+
 // The same for a name of the task's own: ends the run if the task has written it and memory has let go of it. Returns the errno.
 int refuse_own_within(const Match& match);
 

@@ -327,17 +327,6 @@ bool make(const Process& p, const char* name) {
     return true;
 }
 
-// Has a producer of the in-port published this name? Which out-port's task.
-const PortRecord* published_by(const Board& board, int index, const char* name) {
-    const PortRecord& inport = board.port(index);
-    for (int k = 0; k < inport.links; ++k) {
-        const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
-        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
-            if (past::knows(board, board.source(s).names, last_components(name, static_cast<int>(out.components)))) return &out;
-    }
-    return nullptr;
-}
-
 // The program looks for a file of the disk that is called like a step, in another folder than the steps: says so once.
 void explain_elsewhere(const Process& p, int index, const char* name) {
     PortRecord& inport = p.board.port(index);
@@ -400,6 +389,16 @@ int inport_like(const Process& p, const char* name, char (&clean)[kNameMax]) {
 }
 
 }  // namespace
+
+const PortRecord* published_by(const Board& board, int index, const char* name) {
+    const PortRecord& inport = board.port(index);
+    for (int k = 0; k < inport.links; ++k) {
+        const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
+        for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+            if (past::knows(board, board.source(s).names, last_components(name, static_cast<int>(out.components)))) return &out;
+    }
+    return nullptr;
+}
 
 Held holds_for_others(const char* name, bool deep) {
     const Process& p = process();

@@ -55,6 +55,9 @@ Key key_of(const Folder& folder, const char* file = "");
 // Has a task made a file of this name itself, one that is called like a step which it reads?
 bool has_made(const Process& p, int task, const char* name);
 
+// The out-port of which a producer of the in-port has published this name; nullptr if none has. Call with the lock held.
+const PortRecord* published_by(const Board& board, int inport, const char* name);
+
 // For readers on another host: what it is for a folder, as this host knows it, and for those above it if the pattern holds there, too (`deep`).
 Held holds_for_others(const char* folder, bool deep);
 
