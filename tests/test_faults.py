@@ -230,6 +230,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "names.table": (CROWD,),
     "open": (LOOK,),
     "open.mapped": (LOOK, Scene("look", outport=TIGHT.outport)),
+    "stage": (),  # who passes on what it reads gets there (tests/test_stages.py)
     "own": (),  # who changes what it reads gets there (tests/test_annotations.py)
     "publish": (SIM,),
     "publish.dropped": (SLOW_LOOK,),

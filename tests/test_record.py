@@ -297,6 +297,17 @@ class TestRecorded:
         told = must_run(tmp_path, *WILKINS, "record", "--", "ana.py")
         assert told.count("filename") == 1 and 'inports:\n      - filename: "out*.h5"' in told
 
+    def test_what_changes_the_files_of_another_is_a_stage(self, tmp_path: Path) -> None:
+        write_program(tmp_path / "sim.py", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'w')['x'] = n\n")
+        write_program(
+            tmp_path / "tag.py", "import h5py\nfor n in 1, 2: h5py.File(f'out{n}.h5', 'r+').attrs['tag'] = n * 10\n"
+        )
+        write_program(tmp_path / "ana.py", "import h5py\nfor n in 1, 2: print(h5py.File(f'out{n}.h5').attrs['tag'])\n")
+        for name in ("sim.py", "tag.py", "ana.py"):
+            alone = record(tmp_path, "--", name)
+        assert steps(tmp_path) == {"sim": (2, 0), "tag": (2, 2), "ana": (0, 2)}
+        assert log(tmp_path, "ana").split() == alone.split() == ["10", "20"]
+
     def test_the_consumer_first_and_the_file_in_another_folder(self, tmp_path: Path) -> None:
         """Numbers are in the names of folders."""
         text = "import h5py, os\nfor n in 1, 2:\n    os.makedirs(f'plt{n}', exist_ok=True)\n"

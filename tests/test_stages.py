@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hooks import faults
 
 from support import WILKINS, Finished, must_run, run_tree, write_program
 
@@ -176,8 +177,8 @@ def workflow(folder: Path, names: list[str], *keys: str) -> None:
     (folder / "workflow.yaml").write_text("\n".join(lines) + "\n")
 
 
-def coupled(folder: Path, code: int = 0, *words: str) -> Finished:
-    finished = run_tree([*WILKINS, "run", *words, "workflow.yaml"], 100, folder)
+def coupled(folder: Path, code: int = 0, env: dict[str, str] | None = None) -> Finished:
+    finished = run_tree([*WILKINS, "run", "workflow.yaml"], 100, folder, env)
     logs = "\n".join(log.read_text() for log in sorted(folder.glob("wilkins-runs/latest/*.log")))
     assert finished.code == code, finished.err + logs
     return finished
@@ -243,6 +244,16 @@ if k == 2: sys.exit(3)
     workflow(tmp_path, names, "", ", on_failure: continue")
     ran = coupled(tmp_path, 1)
     assert said(tmp_path, "c").count("\n") == 2, ran.err
+
+
+@pytest.mark.parametrize("point", ["stage.copied", "rest.passing", "rest.counted", "create.mapped"])
+def test_a_stage_that_is_killed_has_passed_on_whole_files_only(point: str, tmp_path: Path) -> None:
+    names = programs(tmp_path, MAKE, WAYS["it adds an attribute"], USE)
+    workflow(tmp_path, names)
+    coupled(tmp_path, 1, env=faults(f"task=b,kill={point}:3"))
+    lines = said(tmp_path, "c").splitlines()
+    assert len(lines) < 5
+    assert [line.count("tag") for line in lines] == [1] * len(lines)
 
 
 def test_a_stage_that_is_started_again_goes_on_with_the_step_at_which_it_failed(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ OUT_OF_REACH = {
     "names": "names that go on after others, and thousands of them",
     "let-go": "a reader that removes what it reads",
     "own": "a task that changes what it reads",
+    "stage": "a task that passes on what it reads",
     "publish.again": "a task with `restart:`",
     "reclaim.forgotten": "files on a disk that is full",
     "rename.claimed": "a file that rests and is renamed",

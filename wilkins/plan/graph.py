@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from wilkins.errors import Problem, WorkflowError, suggest
 from wilkins.flow.policy import FlowPolicy, kept_words
-from wilkins.plan import stages
-from wilkins.plan.links import Link, PortRef
-from wilkins.plan.plan import Mode
+from wilkins.plan.plan import Link, Mode, PortRef
 from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
 from wilkins.spec.ensemble import INSTANCE
 from wilkins.spec.load import Document, load, place
@@ -119,7 +117,10 @@ def wire(document: Document, *, files: bool = False) -> Wiring:
             problems += _inport_problems(workflow, writers, reference, found)
     modes, more, notes = _modes(workflow, links, files)
     problems += more
-    problems += stages.problems(workflow, writers.stages, links, modes)
+    if writers.stages or any(port.from_ for task in workflow.tasks for port in task.inports):
+        from wilkins.plan import stages
+
+        problems += stages.problems(workflow, writers.stages, links, modes)
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
     return Wiring(tuple(links), modes, tuple(notes), frozenset(writers.stages))
@@ -133,7 +134,14 @@ class _Writers:
         self.all = [PortRef(n, "out", p) for n, task in enumerate(workflow.tasks) for p in range(len(task.outports))]
         self.index = PatternIndex((_general(self.port(reference)), reference) for reference in self.all)
         self.found: dict[str, list[PortRef]] = {}
-        self.stages = stages.find(workflow, self.matching)
+        self.stages: Mapping[PortRef, PortRef] = {}
+        """Of tasks that pass on what they read: their out-ports, and the in-ports of the same names."""
+        if any(
+            one.filename == other.filename for task in workflow.tasks for one in task.inports for other in task.outports
+        ):
+            from wilkins.plan import stages
+
+            self.stages = stages.find(workflow, self.matching)
 
     def port(self, reference: PortRef) -> OutPort:
         """The out-port itself."""
@@ -146,11 +154,20 @@ class _Writers:
             self.found[pattern] = sorted(self.index.meeting(pattern), key=lambda ref: (ref.task, ref.port))
         return self.found[pattern]
 
+    def sources_of(self, reference: PortRef) -> Sequence[PortRef]:
+        """Out-ports whose files an in-port takes, by their names."""
+        inport = self.workflow.tasks[reference.task].inports[reference.port]
+        if not self.stages and not inport.from_:
+            return self.matching(inport)
+        from wilkins.plan import stages
+
+        return stages.sources(self.workflow, self.stages, reference, self.matching(inport))
+
     def links_to(self, reference: PortRef) -> Iterator[Link]:
         """The links into an in-port."""
         reader = self.workflow.tasks[reference.task]
         inport = reader.inports[reference.port]
-        for outport in stages.sources(self.workflow, self.stages, reference, self.matching(inport)):
+        for outport in self.sources_of(reference):
             if outport.task != reference.task and share_dsets(self.port(outport), inport):
                 writer = self.workflow.tasks[outport.task]
                 yield Link(outport, reference, tuple(_pairs(writer, self.port(outport), reader, inport)))

@@ -67,6 +67,24 @@ class CannotGoBackError(WilkinsError):
 
 
 @dataclass(frozen=True, slots=True)
+class PortRef:
+    """A port of an entry of the workflow file."""
+
+    task: int
+    direction: Literal["in", "out"]
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An out-port and an in-port that are joined, and which of their tasks' instances."""
+
+    outport: PortRef
+    inport: PortRef
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPlan:
     """One task instance, ready to start."""
 

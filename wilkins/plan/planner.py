@@ -18,9 +18,8 @@ from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
 from wilkins.plan.graph import Wiring, closing, instance_name, wire
-from wilkins.plan.links import PortRef
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
-from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortPlan, TaskPlan
+from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortPlan, PortRef, TaskPlan
 from wilkins.plan.program import Program, has_hdf5_inside, inspect
 from wilkins.schema.patterns import intersect
 from wilkins.schema.reading import plain

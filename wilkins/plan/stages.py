@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wilkins.errors import Problem, suggest
-from wilkins.plan.links import Link, PortRef
-from wilkins.plan.plan import Mode
+from wilkins.plan.plan import Link, Mode, PortRef
 from wilkins.schema.patterns import is_wild
 from wilkins.spec.ensemble import INSTANCE
 from wilkins.spec.workflow import InPort, Workflow

@@ -19,6 +19,8 @@ _ADDED_TO = (
     "that opens the file once reads the first of these: if it is to read the last, publish: next"
 )
 
+_PASSED_ON = "it adds to what another task writes, and passes it on: see `wilkins help stages`"
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -59,7 +61,13 @@ def ports_of(
     folded = fold(one.name for one in files if one.is_written)
     written = {pattern: [habits.files[name] for name in names] for pattern, names in folded.items()}
     together = written_together(written)
+    passed_on: dict[str, list[str]] = {}
     for pattern, group in written.items():
+        given = _given(group, written_as)
+        if given and not any(one.closes[0].anew for one in group):
+            passed_on[given] = [one.name for one in group]
+            found.append(Port("out", given, tuple(group), habits.listed(folder_of(group[0].name)), (), (_PASSED_ON,)))
+            continue
         keys, remarks = _publish(group)
         remarks += (together[pattern],) if pattern in together else ()
         found.append(Port("out", pattern, tuple(group), habits.listed(folder_of(group[0].name)), keys, remarks))
@@ -69,11 +77,10 @@ def ports_of(
     for name in reads:
         folder = folder_of(name)
         last_read[folder] = max(last_read.get(folder, -1), habits.files[name].first_read)
-    groups: dict[str, list[str]] = {}
-    joined: set[str] = set()
+    groups: dict[str, list[str]] = {pattern: list(names) for pattern, names in passed_on.items()}
+    joined: set[str] = set(groups)
     for pattern, names in fold(reads).items():
-        known = {written_as(name) if written_as else None for name in names}
-        (given,) = known if len(known) == 1 else (None,)
+        given = _given([habits.files[name] for name in names], written_as)
         groups.setdefault(given or pattern, []).extend(names)
         if given:
             joined.add(given)
@@ -81,11 +88,20 @@ def ports_of(
         group = [habits.files[name] for name in names]
         folder = folder_of(names[0])
         listings = habits.listings.get(folder, [])
+        if pattern in passed_on:
+            found.append(Port("in", pattern, tuple(group), len(listings), ()))
+            continue
         keys = tuple(_reading(pattern, group, _reads_what_it_listed(group, listings, last_read[folder])))
         if not is_alone and pattern not in joined:
             keys = (Key("mode", "file", FROM_DISK),)
         found.append(Port("in", pattern, tuple(group), len(listings), keys))
     return found
+
+
+def _given(files: Sequence[FileHabits], written_as: Callable[[str], str | None] | None) -> str | None:
+    """The one pattern under which another task writes these files; None if there is none."""
+    known = {written_as(one.name) if written_as else None for one in files}
+    return known.pop() if len(known) == 1 else None
 
 
 def _publish(files: Sequence[FileHabits]) -> tuple[tuple[Key, ...], tuple[str, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from wilkins.errors import Problem, WorkflowError
 from wilkins.flow.model import Model, ModelChannel, ModelInPort, ModelOutPort, ModelTask
 from wilkins.plan.graph import Wiring, instance_name
-from wilkins.plan.links import PortRef
+from wilkins.plan.plan import PortRef
 from wilkins.spec.load import Document
 from wilkins.spec.workflow import Task, TaskModel
 

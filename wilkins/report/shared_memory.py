@@ -14,7 +14,7 @@ from wilkins.flow.machine import SPARE_STEPS
 from wilkins.flow.timeline import Timeline
 from wilkins.flow.trace import Event
 from wilkins.plan.graph import Wiring, instance_name
-from wilkins.plan.links import PortRef
+from wilkins.plan.plan import PortRef
 from wilkins.schema.patterns import is_wild
 from wilkins.spec.load import Document
 from wilkins.spec.workflow import InPort, TaskModel

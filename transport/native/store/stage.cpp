@@ -121,7 +121,7 @@ bool bring(Process& p, const Match& match, Purpose purpose) {
     const H5pyUnlocked h5py;
     {
         Board::Lock lock(p.board);
-        pass_on(p);
+        queue::pass_on(p.board, match.outport, p.context.rank, is_done);
     }
     Match in = match, out = match;
     in.outport = out.inport = -1;
