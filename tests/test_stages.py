@@ -129,9 +129,22 @@ def change(k):
 if __name__ == "__main__":
     with multiprocessing.Pool(2) as pool:
         pool.map(change, range(5), chunksize=1)
-        pool.close()
-        pool.join()
 """,
+    "by threads that come back": """#!/usr/bin/env python3
+import concurrent.futures, h5py
+def change(k):
+    h5py.File(f"s{k}.h5").close()
+    with h5py.File(f"s{k}.h5", "r+") as file:
+        file.attrs["tag"] = k
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    list(pool.map(change, range(5)))
+""",
+    "it looks back": by_each(
+        """
+with h5py.File(name, "r+") as file: file.attrs["tag"] = k
+if k: print(h5py.File(f"s{k - 1}.h5").attrs["tag"], flush=True)
+"""
+    ),
 }
 BYTES = {
     "it appends": by_each('with open(name, "ab") as file: file.write(b"tail")'),
@@ -309,6 +322,38 @@ def test_a_name_that_stands_for_one_step_after_the_other(tmp_path: Path) -> None
         )
         for k in range(5)
     ]
+
+
+def test_a_file_that_was_passed_on_is_not_changed_in_silence(tmp_path: Path) -> None:
+    late = by_each('k and h5py.File(f"s{k - 1}.h5", "r+").attrs.update(late=k)')
+    names = programs(tmp_path, MAKE, late, USE)
+    workflow(tmp_path, names)
+    ran = coupled(tmp_path, 1)
+    assert "opens 's0.h5' to change it, but it has passed it on" in ran.err.replace("\nwilkins:  ", "")
+
+
+def test_a_name_that_is_opened_twice_for_each_step(tmp_path: Path) -> None:
+    make = MAKE.replace('f"s{k}.h5"', '"s.h5"')
+    twice = """#!/usr/bin/env python3
+import h5py
+while True:
+    try:
+        with h5py.File("s.h5", "r+") as file: file.attrs["one"] = file["x"][0]
+    except OSError:
+        break
+    with h5py.File("s.h5", "r+") as file: file.attrs["two"] = file.attrs["one"]
+"""
+    programs(tmp_path, make, twice, USE.replace('f"s{k}.h5"', '"s.h5"'))
+    (tmp_path / "workflow.yaml").write_text(
+        """tasks:
+- {name: make, func: ./a.py, outports: [{filename: s.h5}]}
+- {name: tag, func: ./b.py, inports: [{filename: s.h5, opens_per_step: 2}], outports: [{filename: s.h5}]}
+- {name: use, func: ./c.py, inports: [{filename: s.h5}]}
+"""
+    )
+    coupled(tmp_path)
+    lines = said(tmp_path, "use").splitlines()
+    assert [line.count(f"np.int64({k})") for k, line in enumerate(lines)] == [4 if k == 0 else 3 for k in range(5)]
 
 
 def test_it_passes_on_what_it_has_before_it_waits_for_another_file(tmp_path: Path) -> None:

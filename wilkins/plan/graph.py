@@ -120,7 +120,7 @@ def wire(document: Document, *, files: bool = False) -> Wiring:
     if writers.stages or any(port.from_ for task in workflow.tasks for port in task.inports):
         from wilkins.plan import stages
 
-        problems += stages.problems(workflow, writers.stages, links, modes)
+        problems += stages.problems(workflow, writers.stages, links, modes, files)
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
     return Wiring(tuple(links), modes, tuple(notes), frozenset(writers.stages))
@@ -136,9 +136,8 @@ class _Writers:
         self.found: dict[str, list[PortRef]] = {}
         self.stages: Mapping[PortRef, PortRef] = {}
         """Of tasks that pass on what they read: their out-ports, and the in-ports of the same names."""
-        if any(
-            one.filename == other.filename for task in workflow.tasks for one in task.inports for other in task.outports
-        ):
+        names = [{posixpath.normpath(port.filename) for port in task.inports} for task in workflow.tasks]
+        if any(posixpath.normpath(self.port(one).filename) in names[one.task] for one in self.all):
             from wilkins.plan import stages
 
             self.stages = stages.find(workflow, self.matching)

@@ -6,16 +6,22 @@ files. Readers take a stage's files, not those that it was given: of the nearest
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wilkins.errors import Problem, suggest
 from wilkins.plan.plan import Link, Mode, PortRef
 from wilkins.schema.patterns import is_wild
 from wilkins.spec.ensemble import INSTANCE
-from wilkins.spec.workflow import InPort, Workflow
+from wilkins.spec.workflow import InPort, Port, Workflow
 
 Stages = Mapping[PortRef, PortRef]
 """Of each stage: its out-port, and the in-port of the same name."""
+
+
+def is_one(outport: Port, inport: Port) -> bool:
+    """Whether two ports of a task have one name."""
+    return posixpath.normpath(outport.filename) == posixpath.normpath(inport.filename)
 
 
 def find(workflow: Workflow, matching: Callable[[InPort], Sequence[PortRef]]) -> Stages:
@@ -24,7 +30,7 @@ def find(workflow: Workflow, matching: Callable[[InPort], Sequence[PortRef]]) ->
     for number, task in enumerate(workflow.tasks):
         for place, inport in enumerate(task.inports):
             for position, outport in enumerate(task.outports):
-                if outport.filename == inport.filename and inport.as_ is None and not inport.is_set:
+                if is_one(outport, inport) and inport.as_ is None and not inport.is_set:
                     pairs[PortRef(number, "out", position)] = PortRef(number, "in", place)
     return {
         outport: inport
@@ -61,9 +67,9 @@ def _given(workflow: Workflow, stages: Stages, stage: PortRef, writers: Sequence
 
 
 def problems(
-    workflow: Workflow, stages: Stages, links: Sequence[Link], modes: Mapping[PortRef, Mode]
+    workflow: Workflow, stages: Stages, links: Sequence[Link], modes: Mapping[PortRef, Mode], files: bool
 ) -> Iterator[Problem]:
-    """What is wrong with the stages, and with what in-ports say of where their files come from."""
+    """What is wrong with stages, and with what in-ports say of where their files come from. `files`: as in `wire`."""
     names = [str(task.name) for task in workflow.tasks]
     for number, task in enumerate(workflow.tasks):
         for place, inport in enumerate(task.inports):
@@ -83,9 +89,8 @@ def problems(
         if "publish" in port.where:
             yield Problem(port.where.of("publish"), f"{who}, each when it begins the next; leave out 'publish'")
         if modes[outport] not in ("memory", "plain") or modes[given] != "memory":
-            yield Problem(
-                port.where.of("filename"), f"{who}, in memory alone; leave out 'mode' there and at its producers"
-            )
+            cure = "leave out --files" if files else "leave out 'mode' there and at its producers"
+            yield Problem(port.where.of("filename"), f"{who}, in memory alone; {cure}")
         if task.nprocs > 1 and not is_wild(port.filename):
             yield Problem(
                 port.where.of("filename"),

@@ -71,7 +71,12 @@ inline int await_byte(int fd, off_t place) {
     const struct flock byte = byte_of(place);
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &byte));
 }
-// The same, of a file that it only reads; others may, too.
+inline void release_byte(int fd, off_t place) {
+    struct flock byte = byte_of(place);
+    byte.l_type = F_UNLCK;
+    syscall(SYS_fcntl, fd, F_OFD_SETLK, &byte);
+}
+// Takes it of a file that it only reads; others may, too.
 inline int share_byte(int fd, off_t place) {
     struct flock byte = byte_of(place);
     byte.l_type = F_RDLCK;

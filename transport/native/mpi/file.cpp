@@ -12,6 +12,7 @@
 #include "hdf5/hdf5.hpp"
 #include "mpi/wait.hpp"
 #include "mpi/world.hpp"
+#include "store/stage.hpp"
 #include "store/actions.hpp"
 #include "store/first_opens.hpp"
 #include "store/left_open.hpp"
@@ -152,7 +153,7 @@ int File::open(const Abi& mpi, Handle comm, const Match& match, int amode, Handl
     Opened opened{};
     if (file->rank_ == 0) {
         int error = 0;
-        if (ranks > 1 && match.outport < 0 && intent_of(amode) == Intent::update) {
+        if (ranks > 1 && match.outport < 0 && intent_of(amode) == Intent::update && !stage::passes_on(match)) {
             error = ENOTSUP;
             log_line("error: MPI-IO: %d ranks open \"%s\" together for writing, but their task only reads it; open it "
                      "read-only, or let one rank change it by itself (MPI_COMM_SELF)",

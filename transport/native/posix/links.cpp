@@ -36,7 +36,7 @@ template <class Call>
 int link_names(int from_dir, const char* from, int to_dir, const char* to, int flags, const void* caller, Call call) {
     Match source, target;
     const NameAt whole_from(from_dir, from, caller), whole_to(to_dir, to, caller);
-    const bool to_step = matches(whole_to, &target, caller) && target.outport >= 0;
+    const bool to_step = matches(whole_to, &target, caller, Purpose::put) && target.outport >= 0;
     const bool from_step = matches(whole_from, &source, caller, Purpose::read);
     if (from_step && to_step) return succeed_or(publish_step(source, target, Intent::create_exclusive));
     if (from_step && !on_disk(source)) {
@@ -87,7 +87,7 @@ template <class Call>
 int symlink_names(const char* target, int dirfd, const char* path, const void* caller, Call call) {
     Match match;
     const NameAt whole(dirfd, path, caller);
-    if (matches(whole, &match, caller) && match.outport >= 0) return publish_link(target, match, dirfd, path, caller, call);
+    if (matches(whole, &match, caller, Purpose::put) && match.outport >= 0) return publish_link(target, match, dirfd, path, caller, call);
     const int result = call();
     if (result != 0 || !in_run(caller)) return result;
     note_made(whole);

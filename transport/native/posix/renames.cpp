@@ -43,7 +43,7 @@ int publish_below(const char* from, const char* to, const void* caller) {
     for (const Below& file : files) {
         const std::string old = from + file.rest, name = to + file.rest;
         Match source, target;
-        if (!matches(name.c_str(), &target, caller) || target.outport < 0) continue;
+        if (!matches(name.c_str(), &target, caller, Purpose::put) || target.outport < 0) continue;
         if (matches(old.c_str(), &source, caller) && source.outport >= 0) withdraw_step(source);
         if (const int error = publish_file(AT_FDCWD, name.c_str(), target, Intent::create)) return error;
         if (!on_disk(target)) libc::unlinkat(AT_FDCWD, name.c_str(), 0);
@@ -71,7 +71,7 @@ int rename_below(const char* from, const char* to, const void* caller) {
         const std::string name = to + old.substr(strlen(from));
         Match source, target;
         if (!matches(old.c_str(), &source, caller) || source.outport < 0) continue;
-        const bool to_step = matches(name.c_str(), &target, caller) && target.outport >= 0;
+        const bool to_step = matches(name.c_str(), &target, caller, Purpose::put) && target.outport >= 0;
         if (const int error = to_step ? rename_step(source, target) : rename_to_file(source, AT_FDCWD, name.c_str())) return error;
     }
     return 0;
@@ -107,7 +107,7 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     Match source, target;
     const NameAt whole_from(from_dir, from, caller, true), whole_to(to_dir, to, caller, true);
     const bool from_step = matches(whole_from, &source, caller, Purpose::look);
-    const bool to_step = matches(whole_to, &target, caller) && target.outport >= 0;
+    const bool to_step = matches(whole_to, &target, caller, Purpose::put) && target.outport >= 0;
     if (!from_step && !to_step) return rename_other(whole_from, whole_to, caller, call);
     struct stat st;
     const bool exclusive = (flags & 1u) != 0;  // RENAME_NOREPLACE

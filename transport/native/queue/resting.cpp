@@ -48,8 +48,9 @@ int oldest_empty(const Board& board, const SourceRecord& source, uint64_t but_pl
 }
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
-    // (What a folder holds, all processes have written that are in it.)
-    return slot.state == SlotState::resting && !slot.handed_over && !port_of(board, slot).habits.is_set && board.is_over(slot.writer_process);
+    // (What a folder holds, all processes have written that are in it; and what a task passes on is whole without that one.)
+    const Habits& habits = port_of(board, slot).habits;
+    return slot.state == SlotState::resting && !slot.handed_over && !habits.is_set && !habits.passes_on && board.is_over(slot.writer_process);
 }
 
 // Calls `visit` with every resting slot of an out-port.

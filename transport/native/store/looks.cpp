@@ -204,6 +204,7 @@ bool Question::closes_circle(Wait& wait, Board::Lock& lock) {
 
 // No step in memory is the answer; `never`: nor will one be.
 int Question::missing(Board::Lock& lock, bool never, Sight* sight) const {
+    stage::pass_on(p_);
     if (const std::optional<Stored> stored = find_let_go(p_, match_, lock)) {
         const OnDisk& file = stored->file;
         *sight = {{file.size, disk::identity_of(file), file.modified_ns}, -1, stored};

@@ -1,6 +1,8 @@
 // Stages: how the step that is read becomes a file of the task's own, and when that is passed on.
 #include "store/stage.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -19,40 +21,64 @@ namespace wilkins::stage {
 
 namespace {
 
-// Stamps of copies.
+// Stamps of copies, and the thread that has had each last.
 class Copies {
 public:
     void add(uint64_t stamp) {
         std::lock_guard<std::mutex> guard(mutex_);
-        if (find(stamp) == stamps_.end()) stamps_.push_back(stamp);
+        const auto found = find(stamp);
+        if (found != copies_.end()) found->thread = pthread_self();
+        else copies_.push_back({stamp, pthread_self()});
     }
-    bool has(uint64_t stamp) {
+    bool has(uint64_t stamp, bool* others = nullptr) {
         std::lock_guard<std::mutex> guard(mutex_);
-        return find(stamp) != stamps_.end();
+        const auto found = find(stamp);
+        if (others) *others = found != copies_.end() && !pthread_equal(found->thread, pthread_self());
+        return found != copies_.end();
     }
     // False if it was none of them.
     bool remove(uint64_t stamp) {
         std::lock_guard<std::mutex> guard(mutex_);
         const auto found = find(stamp);
-        if (found == stamps_.end()) return false;
-        stamps_.erase(found);
+        if (found == copies_.end()) return false;
+        copies_.erase(found);
         return true;
     }
+    void lock() { mutex_.lock(); }
+    void unlock() { mutex_.unlock(); }
 
 private:
-    std::vector<uint64_t>::iterator find(uint64_t stamp) { return std::find(stamps_.begin(), stamps_.end(), stamp); }
+    struct Copy {
+        uint64_t stamp;
+        pthread_t thread;
+    };
+    std::vector<Copy>::iterator find(uint64_t stamp) {
+        return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& copy) { return copy.stamp == stamp; });
+    }
 
     std::mutex mutex_;
-    std::vector<uint64_t> stamps_;
+    std::vector<Copy> copies_;
 };
 
 Copies unopened;  // that this process has made, and not opened yet
 Copies used;      // that it has found, and not passed on
 
-// Is it one that this process has closed, or has had of others?
+void before_fork() {
+    unopened.lock();
+    used.lock();
+}
+void after_fork() {
+    used.unlock();
+    unopened.unlock();
+}
+__attribute__((constructor)) void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork); }
+
+// Is it one that this thread, or nobody else here, has had last?
 bool is_done(const SlotRecord& slot) {
+    bool others = false;
     if (unopened.has(slot.stamp)) return false;
-    return used.remove(slot.stamp) || slot.writer_process == process().board.joined();
+    if (used.has(slot.stamp, &others)) return !others && used.remove(slot.stamp);
+    return slot.writer_process == process().board.joined();
 }
 
 // The slot of the file of this name that the task has, and that is no step yet; -1: none. Call with the lock held.
@@ -61,24 +87,42 @@ int find_own(const Process& p, const Match& match) {
     return resting >= 0 ? resting : queue::find_written(p.board, match.outport, match.place);
 }
 
-// Is this file what the program means by the name, which is that of one step after the other?
-bool is_meant(const Process& p, const Match& match, int own, Purpose purpose) {
-    const SlotRecord& slot = p.board.slot(own);
-    if (slot.state == SlotState::writing || unopened.has(slot.stamp)) return true;
+// Is this file what the program means by the name, which is that of one step after the other? So if it has not opened it yet, or opens each more
+// than once.
+bool is_meant(const Process& p, const Match& match, int own) {
+    if (unopened.has(p.board.slot(own).stamp)) return true;
     const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
-    if (found.slot < 0 || found.unread) return false;
-    if (purpose != Purpose::look) queue::take(p.board, match.inport, p.context.rank, found);  // one open more of the same step
+    return found.slot >= 0 && !found.unread;
+}
+
+// Is there a step of the name that no rank has had?
+bool is_next(const Process& p, const Match& match) {
+    const queue::Found found = queue::find(p.board, match.inport, p.context.rank, match.name);
+    if (found.slot < 0 || !found.unread) return false;
+    const ChannelRecord& channel = p.board.channel(p.board.link(p.board.port(match.inport), found.link));
+    const SlotRecord& slot = p.board.slot(found.slot);
+    return !queue::is_had(p.board, channel, queue::place_in_port(p.board, p.board.source(slot.source)), slot);
+}
+
+// Has the task a file of the name that the program means? Call with the lock held.
+bool has_own(const Process& p, const Match& match, Purpose purpose) {
+    const bool opens = purpose == Purpose::read || purpose == Purpose::update;
+    const bool fixed = in_order(p.board.port(match.inport));
+    const int own = find_own(p, match);
+    if (own < 0) return !fixed && queue::find_own(p.board, match.outport, match.name, match.place) >= 0 && !is_next(p, match);
+    if (fixed && (opens || purpose == Purpose::look) && !is_meant(p, match, own)) return false;
+    if (!fixed && opens && !unopened.has(p.board.slot(own).stamp) && is_next(p, match)) return false;  // its producer has written the name again
+    if (opens) used.add(p.board.slot(own).stamp);
     return true;
 }
 
-// Call with the lock held.
-bool has_own(const Process& p, const Match& match, Purpose purpose) {
-    const int own = find_own(p, match);
-    if (own < 0) return false;
-    if (purpose != Purpose::ask && purpose != Purpose::look) used.add(p.board.slot(own).stamp);
-    const bool may_be_next = purpose == Purpose::look || purpose == Purpose::read || purpose == Purpose::update;
-    if (!in_order(p.board.port(match.inport)) || !may_be_next) return true;
-    return is_meant(p, match, own, purpose);
+// Has it been passed on? It is too late then to change it.
+bool is_passed_on(const Process& p, const Match& match) {
+    const PortRecord& out = p.board.port(match.outport);
+    if (in_order(p.board.port(match.inport)) || find_own(p, match) >= 0 || is_next(p, match)) return false;
+    for (int s = out.first_source; s < out.first_source + out.sources; ++s)
+        if (queue::in_history(p.board, p.board.source(s), match.name, static_cast<int>(out.components))) return true;
+    return false;
 }
 
 // Copies a step into a file of the out-port, which then rests. Returns 0 or an errno.
@@ -88,6 +132,7 @@ int copy(Process& p, StepFile* from, const Match& match) {
     if (!to) return error;
     const uint64_t size = from->eof();
     unopened.add(to->identity());
+    used.add(to->identity());
     error = to->reserve(size);
     from->prepare_read(0, size);
     if (!error) error = from->settle();
@@ -148,17 +193,41 @@ bool bring(Process& p, const Match& match, Purpose purpose) {
 void decide(Process& p, Match* match, Purpose purpose) {
     place_of(*match);
     const bool opens = purpose == Purpose::read || purpose == Purpose::update;
-    bool own = purpose == Purpose::create;
+    bool own = purpose == Purpose::create || purpose == Purpose::put;
     if (!own) {
         Board::Lock lock(p.board);
         own = has_own(p, *match, purpose);
+        if (opens && is_passed_on(p, *match) && (purpose == Purpose::update || !own)) {
+            fail_run(p,
+                     "task '%s' rank %d opens '%s' %s it has passed it on, which it did as it went on to another file; let it do all that "
+                     "is to be done to a file before it opens the next one",
+                     p.task_name(), p.told_rank(), match->name, purpose == Purpose::update ? "to change it, but" : "again, which is gone since");
+            own = true;
+        }
     }
     if (own || (opens && bring(p, *match, purpose))) match->inport = -1;
     else match->outport = -1;
 }
 
+bool passes_on(const Match& match) {
+    const Process& p = process();
+    for (int i = p.first_port; i < p.last_port && match.inport >= 0; ++i) {
+        const PortRecord& out = p.board.port(i);
+        if (out.task == p.context.task && out.habits.passes_on && strcmp(out.pattern, p.board.port(match.inport).pattern) == 0) return true;
+    }
+    return false;
+}
+
 void note_opened(const Process& p, const Match& match, const StepFile* file) {
-    if (p.board.port(match.outport).habits.passes_on) unopened.remove(file->identity());
+    const PortRecord& port = p.board.port(match.outport);
+    if (!port.habits.passes_on || unopened.remove(file->identity())) return;
+    for (int i = p.first_port; i < p.last_port; ++i) {
+        const PortRecord& inport = p.board.port(i);
+        if (inport.task != p.context.task || inport.direction != Direction::in || !in_order(inport) || strcmp(inport.pattern, port.pattern) != 0) continue;
+        Board::Lock lock(p.board);
+        const queue::Found found = queue::find(p.board, i, p.context.rank, match.name);  // one open more of the same step
+        if (found.slot >= 0 && !found.unread) queue::take(p.board, i, p.context.rank, found);
+    }
 }
 
 void pass_on(const Process& p) {

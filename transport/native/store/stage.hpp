@@ -17,6 +17,9 @@ void decide(Process& p, Match* match, Purpose purpose);
 // The task has opened its copy: the next open of a name that means another step each time is of the next one.
 void note_opened(const Process& p, const Match& match, const StepFile* file);
 
+// Does the task pass on the steps of the in-port? (Then the name has no step any more.)
+bool passes_on(const Match& match);
+
 // A process of the task is about to wait for data: what rests is published. Call with the lock held.
 void pass_on(const Process& p);
 

@@ -106,6 +106,7 @@ enum class Purpose {
     read,    // opens it to read
     update,  // opens it to change it
     create,  // makes it anew
+    put,     // gives the name to another file
 };
 
 // True, and fills `match`, if the name is that of a memory port of this task, where that holds (store/match.cpp). No name costs an
