@@ -1,3 +1,4 @@
+(set! deterministic? true)
 (set! num-bands 2)
 (set! k-points (list (vector3 0.1 0 0) (vector3 0.2 0 0)))
 (set! geometry (list (make cylinder (center 0 0 0) (radius 0.2) (height infinity) (material (make dielectric (epsilon 12))))))
