@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything about GPUs, in at most ten minutes, on a bare machine with one: builds the native layer, runs `pytest -m gpu`,
-# measures, and writes docs/benchmarks/gpu.md. Exits 3 where CUDA finds no device.
+# measures, and writes build/gpu.md. Exits 3 where CUDA finds no device.
 #
 #   benchmarks/gpu.sh              on the machine with the GPU; needs no network
 #   benchmarks/gpu.sh --fetch      beforehand, where there is a network: fills .wheels with what that machine may lack
@@ -54,7 +54,7 @@ if [ "${1:-}" = --stand-in ]; then
     export LD_LIBRARY_PATH="$work${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" WILKINS_GPUS=1 STAND_IN_RUN=$$
     tests="not gpu" out="$work/report.md" size="--steps 6 --mib 4"
 else
-    tests=gpu out="docs/benchmarks/gpu.md" size=""
+    tests=gpu out="build/gpu.md" size=""
 fi
 
 if ! why=$("$python" -c "
@@ -74,6 +74,7 @@ if [ -z "${WILKINS_LIBRARY:-}" ]; then
     export WILKINS_LIBRARY="$work/build/libwilkins.so"
 fi
 
+mkdir -p build
 status=0
 timeout 240 "$python" -m pytest -v --timeout 60 -m "$tests" tests/devices || status=$?
 # shellcheck disable=SC2086

@@ -230,7 +230,7 @@ def test_a_chain(tmp_path: Path) -> None:
 
 
 def test_readers_take_the_nearest_stage_before_them_or_those_they_name(tmp_path: Path) -> None:
-    names = programs(tmp_path, MAKE, USE, WAYS["it adds an attribute"], USE, USE)
+    programs(tmp_path, MAKE, USE, WAYS["it adds an attribute"], USE, USE)
     (tmp_path / "workflow.yaml").write_text(
         """tasks:
 - {name: make, func: ./a.py, outports: [{filename: "s*.h5"}]}
@@ -240,7 +240,6 @@ def test_readers_take_the_nearest_stage_before_them_or_those_they_name(tmp_path:
 - {name: asks, func: ./e.py, inports: [{filename: "s*.h5", from: [make]}]}
 """
     )
-    assert names
     coupled(tmp_path)
     assert "tag" not in said(tmp_path, "before") + said(tmp_path, "asks")
     assert said(tmp_path, "behind").count("tag") == said(tmp_path, "before").count("\n") == 5
@@ -356,6 +355,21 @@ while True:
     assert [line.count(f"np.int64({k})") for k, line in enumerate(lines)] == [4 if k == 0 else 3 for k in range(5)]
 
 
+def test_a_fixed_name_is_closed_before_it_is_opened_again(tmp_path: Path) -> None:
+    keeps = """#!/usr/bin/env python3
+import h5py
+kept = []
+while True:
+    kept.append(h5py.File("s.h5", "r+"))
+"""
+    names = programs(tmp_path, MAKE.replace('f"s{k}.h5"', '"s.h5"'), keeps, USE.replace('f"s{k}.h5"', '"s.h5"'))
+    workflow(tmp_path, names)
+    path = tmp_path / "workflow.yaml"
+    path.write_text(path.read_text().replace("s*.h5", "s.h5"))
+    ran = coupled(tmp_path, 1)
+    assert "before it has closed the last one" in ran.err.replace("\nwilkins:  ", "")
+
+
 def test_it_passes_on_what_it_has_before_it_waits_for_another_file(tmp_path: Path) -> None:
     tag = by_each(
         """
@@ -407,6 +421,19 @@ with h5py.File(f"answer{k}.h5") as file: print(file["x"][()], flush=True)
             "- {func: ./b.py, inports: [{filename: s*.h5}], outports: [{filename: s*.h5}]}\n"
             "- {func: ./c.py, inports: [{filename: s*.h5}]}\n",
             "in memory alone",
+        ),
+        (
+            "- {func: ./a.py, outports: [{filename: s*.d/}]}\n"
+            "- {func: ./b.py, inports: [{filename: s*.d/}], outports: [{filename: s*.d/}]}\n"
+            "- {func: ./c.py, inports: [{filename: s*.d/}]}\n",
+            "not one file each",
+        ),
+        (
+            "- {func: ./a.py, outports: [{filename: s*.h5}]}\n"
+            "- {func: ./b.py, inports: [{filename: s*.h5, device: pinned}],\n"
+            "   outports: [{filename: s*.h5, device: pinned}]}\n"
+            "- {func: ./c.py, inports: [{filename: s*.h5}]}\n",
+            "leave out 'device'",
         ),
         (
             "- {func: ./a.py, outports: [{filename: s.h5}]}\n"

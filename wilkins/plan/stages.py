@@ -30,7 +30,7 @@ def find(workflow: Workflow, matching: Callable[[InPort], Sequence[PortRef]]) ->
     for number, task in enumerate(workflow.tasks):
         for place, inport in enumerate(task.inports):
             for position, outport in enumerate(task.outports):
-                if is_one(outport, inport) and inport.as_ is None and not inport.is_set:
+                if is_one(outport, inport) and inport.as_ is None:
                     pairs[PortRef(number, "out", position)] = PortRef(number, "in", place)
     return {
         outport: inport
@@ -86,6 +86,11 @@ def problems(
         task = workflow.tasks[outport.task]
         port = task.outports[outport.port]
         who = f"{task.label}, outport {port.filename!r}: it passes on the files of the in-port of that name"
+        if port.is_set:
+            yield Problem(port.where.of("filename"), f"{who}, and cannot do so with steps that are not one file each")
+            continue
+        if (port.device or "host") != "host":
+            yield Problem(port.where.of("device"), f"{who}, through the host's memory; leave out 'device'")
         if "publish" in port.where:
             yield Problem(port.where.of("publish"), f"{who}, each when it begins the next; leave out 'publish'")
         if modes[outport] not in ("memory", "plain") or modes[given] != "memory":

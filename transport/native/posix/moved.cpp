@@ -1,3 +1,4 @@
+// What a file that was made exclusively is called when it is closed.
 #include "posix/moved.hpp"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// Which step a file of several names belongs to, by the text that stands for the number.
 #include "store/set_names.hpp"
 
 #include <cstring>

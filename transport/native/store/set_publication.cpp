@@ -1,3 +1,4 @@
+// When a set is complete, for each of the ways to say so.
 #include "store/set_publication.hpp"
 
 #include <string>

@@ -29,6 +29,8 @@ public:
         const auto found = find(stamp);
         if (found != copies_.end()) found->thread = pthread_self();
         else copies_.push_back({stamp, pthread_self()});
+        // (Others may have passed the oldest on: no more rest at once than there are slots.)
+        if (copies_.size() > static_cast<size_t>(process().board.head().slots)) copies_.erase(copies_.begin());
     }
     bool has(uint64_t stamp, bool* others = nullptr) {
         std::lock_guard<std::mutex> guard(mutex_);
@@ -82,7 +84,7 @@ bool is_done(const SlotRecord& slot) {
 }
 
 // The slot of the file of this name that the task has, and that is no step yet; -1: none. Call with the lock held.
-int find_own(const Process& p, const Match& match) {
+int find_unfinished(const Process& p, const Match& match) {
     const int resting = queue::find_resting(p.board, match.outport, match.name, match.place);
     return resting >= 0 ? resting : queue::find_written(p.board, match.outport, match.place);
 }
@@ -108,7 +110,7 @@ bool is_next(const Process& p, const Match& match) {
 bool has_own(const Process& p, const Match& match, Purpose purpose) {
     const bool opens = purpose == Purpose::read || purpose == Purpose::update;
     const bool fixed = in_order(p.board.port(match.inport));
-    const int own = find_own(p, match);
+    const int own = find_unfinished(p, match);
     if (own < 0) return !fixed && queue::find_own(p.board, match.outport, match.name, match.place) >= 0 && !is_next(p, match);
     if (fixed && (opens || purpose == Purpose::look) && !is_meant(p, match, own)) return false;
     if (!fixed && opens && !unopened.has(p.board.slot(own).stamp) && is_next(p, match)) return false;  // its producer has written the name again
@@ -119,10 +121,17 @@ bool has_own(const Process& p, const Match& match, Purpose purpose) {
 // Has it been passed on? It is too late then to change it.
 bool is_passed_on(const Process& p, const Match& match) {
     const PortRecord& out = p.board.port(match.outport);
-    if (in_order(p.board.port(match.inport)) || find_own(p, match) >= 0 || is_next(p, match)) return false;
+    if (in_order(p.board.port(match.inport)) || find_unfinished(p, match) >= 0 || is_next(p, match)) return false;
     for (int s = out.first_source; s < out.first_source + out.sources; ++s)
         if (queue::in_history(p.board, p.board.source(s), match.name, static_cast<int>(out.components))) return true;
     return false;
+}
+
+// Does the program open a name that means the next step each time, and has not closed the last one? To HDF5 that is one file.
+bool is_still_open(const Process& p, const Match& match) {
+    if (!in_order(p.board.port(match.inport))) return false;
+    const int written = queue::find_written(p.board, match.outport, match.place);
+    return written >= 0 && p.board.slot(written).writer_process == p.board.joined();
 }
 
 // Copies a step into a file of the out-port, which then rests. Returns 0 or an errno.
@@ -202,6 +211,13 @@ void decide(Process& p, Match* match, Purpose purpose) {
                      "task '%s' rank %d opens '%s' %s it has passed it on, which it did as it went on to another file; let it do all that "
                      "is to be done to a file before it opens the next one",
                      p.task_name(), p.told_rank(), match->name, purpose == Purpose::update ? "to change it, but" : "again, which is gone since");
+            own = true;
+        }
+        if (opens && !own && is_still_open(p, *match)) {
+            fail_run(p,
+                     "task '%s' rank %d opens the next step of '%s', which it passes on, before it has closed the last one; let it close each "
+                     "first, or its producer number the names",
+                     p.task_name(), p.told_rank(), match->name);
             own = true;
         }
     }
