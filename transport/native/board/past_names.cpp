@@ -39,6 +39,9 @@ uint64_t* place_in(uint64_t* table, uint64_t size, uint64_t entry) {
     return nullptr;
 }
 
+// Is no name in it, nor was one? Most sets stay so: their questions cost nothing.
+bool is_empty(const NameSet& names) { return names.stored == 0; }
+
 uint64_t* find_entry(const Board& board, const NameSet& names, uint64_t entry) {
     for (int k = 0; k < kNameTables; ++k) {
         uint64_t* const table = table_of(board, names, k);
@@ -182,6 +185,7 @@ bool make_room(const Board& board, NameSet& names, uint64_t more) {
 }
 
 bool knows(const Board& board, const NameSet& names, const char* name) {
+    if (is_empty(names)) return false;
     if (find_entry(board, names, entry_of(name))) return true;
     Numbered numbers[kGroups];
     uint64_t place;
@@ -189,6 +193,7 @@ bool knows(const Board& board, const NameSet& names, const char* name) {
 }
 
 bool has(const Board& board, const NameSet& names, const char* name) {
+    if (is_empty(names)) return false;
     if (const uint64_t* entry = find_entry(board, names, entry_of(name))) return *entry & kIsThere;
     Numbered numbers[kGroups];
     uint64_t place;
@@ -220,6 +225,7 @@ void add(const Board& board, NameSet& names, const char* name) {
 }
 
 bool remove(const Board& board, NameSet& names, const char* name) {
+    if (is_empty(names)) return false;
     const uint64_t hash = entry_of(name);
     if (uint64_t* entry = find_entry(board, names, hash)) {
         const bool was_there = *entry & kIsThere;
