@@ -14,6 +14,7 @@ from zlib import crc32
 import pytest
 from hooks import LIBRARY
 from programs.build import NEWER, programs_folder
+from small_workflows import Workflow
 
 from support import OWN_MOUNTS
 
@@ -38,6 +39,12 @@ if os.geteuid() == 0:
 def between_hosts(request: pytest.FixtureRequest) -> bool:
     """Whether every `wilkins run` is one over hosts."""
     return bool(request.config.getoption("--between-hosts"))
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Workflow:
+    """An empty workflow, in a folder of its own."""
+    return Workflow(tmp_path)
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 
 import pytest
 from programs.build import build, serial_c
@@ -19,12 +18,6 @@ for step in range(4):
             f[f"x{k}"] = [step, k]
         f["x"] = [step]
 """
-
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
 
 
 def with_actions(flow: Workflow, actions: str, writer: str = WRITER, pattern: str = "out.h5", **keys: object) -> None:

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from programs.build import build
 from small_workflows import Workflow, out
-
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
 
 
 def ends(flow: Workflow, end: str, publish: object = "close", **keys: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from small_workflows import Workflow
@@ -15,12 +14,6 @@ def get(name):
     with open(name) as file:
         print(file.read(), flush=True)
 """
-
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """A fresh folder."""
-    return Workflow(tmp_path)
 
 
 def writes(flow: Workflow, *names: str, port: str, task: str = "sim", **keys: object) -> None:

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from pathlib import Path
 
 import pytest
 from small_workflows import READ_ALL, Workflow
 
 from support import WAITS, WILKINS, run_tree
-
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
-
 
 LOOP_SIM = """
 import h5py

@@ -84,12 +84,6 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
-
-
 def reader(flow: Workflow, program: str, **port: object) -> None:
     """Add the reader of the steps of `LATE`: a Python script, or one of the shell."""
     if "import" in program:

@@ -11,13 +11,6 @@ from small_workflows import Workflow, out
 from support import WAITS, WILKINS, run_tree, write_program
 from wilkins.flow.trace import read_trace
 
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
-
-
 OPENPMD = """
 import time, h5py
 for step in range(4):

@@ -8,13 +8,6 @@ import pytest
 from programs.build import build, parallel_c
 from small_workflows import Workflow, out
 
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
-
-
 EVERY_RANK = [[10 * step + rank for rank in range(3)] for step in range(4)]
 MPIS = pytest.mark.parametrize(
     "mpi",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from small_workflows import Workflow
 
@@ -55,11 +53,6 @@ LARGE = 3 << 20
 """Bytes: of these, two fit into what a source retains by itself."""
 
 PASSES = [LOOKS, LOOKS_ONLY, COUNTS, LISTS]
-
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    return Workflow(tmp_path)
 
 
 def run(flow: Workflow, reads: str, size: int, **port: object) -> tuple[list[str], str]:

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from small_workflows import Workflow, out
-
-
-@pytest.fixture
-def flow(tmp_path: Path) -> Workflow:
-    """An empty workflow."""
-    return Workflow(tmp_path)
-
 
 TRAJECTORY = """
 import h5py
