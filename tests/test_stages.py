@@ -502,3 +502,18 @@ def test_a_stage_of_ranks_in_a_chain(tmp_path: Path) -> None:
     for k, line in enumerate(lines):
         assert "tag" in line
         assert ", ".join(f"np.int32({10 * k + rank})" for rank in range(3)) in line
+
+
+def test_plans_and_graphs_name_stages(tmp_path: Path) -> None:
+    programs(tmp_path, MAKE, USE, USE)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        "- {func: ./a.py, outports: [{filename: s*.h5}]}\n"
+        "- {func: ./b.py, inports: [{filename: s*.h5}], outports: [{filename: s*.h5}]}\n"
+        "- {func: ./c.py, inports: [{filename: s*.h5}]}\n"
+    )
+    planned = run_tree([*WILKINS, "plan", "workflow.yaml"], 30, tmp_path)
+    assert "b is a stage: it passes on s*.h5, which it reads" in planned.out
+    drawn = run_tree([*WILKINS, "graph", "workflow.yaml"], 30, tmp_path)
+    assert "a (1 rank)\n" in drawn.out
+    assert "b (1 rank, a stage)\n" in drawn.out

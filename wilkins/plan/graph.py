@@ -14,7 +14,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.flow.policy import FlowPolicy, kept_words
 from wilkins.plan.plan import Link, Mode, PortRef
 from wilkins.schema.patterns import PatternIndex, covers, intersect, is_wild
@@ -41,9 +41,10 @@ class Wiring:
 def compile(path: str | Path, overrides: Sequence[str] = (), *, files: bool = False) -> networkx.MultiDiGraph[str]:
     """The task graph of a workflow file.
 
-    Nodes are instance names (``freeze``, or ``freeze[0]`` of an ensemble) with ``task`` (the spec), ``instance`` and
-    ``nprocs``; edges are channels with ``outport`` and ``inport`` (patterns), ``called`` (what the reader calls the
-    files: the pattern, or the name that its ``as`` gives), ``policy`` and ``mode`` (``memory``, ``both`` or ``file``).
+    Nodes are instance names (``freeze``, or ``freeze[0]`` of an ensemble) with ``task`` (the spec), ``instance``,
+    ``nprocs`` and ``stage`` (whether it passes on files that it reads); edges are channels with ``outport`` and
+    ``inport`` (patterns), ``called`` (what the reader calls the files: the pattern, or the name that its ``as`` gives),
+    ``policy`` and ``mode`` (``memory``, ``both`` or ``file``).
 
     Raises:
         WorkflowError: with everything found wrong.
@@ -58,9 +59,11 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
 
     graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph(name=document.workflow.name)
     tasks = document.workflow.tasks
-    for task in tasks:
+    stages = {reference.task for reference in wiring.passing}
+    for number, task in enumerate(tasks):
         for instance in range(task.taskCount):
-            graph.add_node(instance_name(task, instance), task=task, instance=instance, nprocs=task.nprocs)
+            name = instance_name(task, instance)
+            graph.add_node(name, task=task, instance=instance, nprocs=task.nprocs, stage=number in stages)
     for link in wiring.links:
         writer, reader = tasks[link.outport.task], tasks[link.inport.task]
         outport, inport = writer.outports[link.outport.port], reader.inports[link.inport.port]
@@ -76,6 +79,11 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
                 mode=wiring.modes[link.outport],
             )
     return graph
+
+
+def task_words(node: Mapping[str, Any]) -> str:
+    """How large the task of a node is, and whether it is a stage."""
+    return count_of(node["nprocs"], "rank") + (", a stage" if node["stage"] else "")
 
 
 def policy_words(edge: Mapping[str, Any]) -> str:

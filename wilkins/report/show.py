@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
-from wilkins.plan.graph import policy_words
+from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import ChannelPlan, Plan, PortPlan, TaskPlan, started_ready_made
 from wilkins.report.placed import hosts_table, job_lines, ways_table
 from wilkins.schema.kinds import words_of
@@ -88,9 +88,11 @@ def plan_table(plan: Plan, sizes: Mapping[str, int] | None = None) -> str:
 
 
 def _orders(plan: Plan) -> Iterator[str]:
-    """When tasks start that come after others, and what becomes of those that fail."""
+    """Which tasks are stages, when those start that come after others, and what becomes of those that fail."""
     for group in _grouped(plan.tasks, lambda task: _base(plan, task.index)):
         name, task = _members(plan, [task.index for task in group]), group[0]
+        if stage := [port for port in plan.ports if port.passes_on and port.task == task.index]:
+            yield f"{name} is a stage: it passes on {listed([port.pattern for port in stage])}, which it reads"
         if task.after:
             before = dict.fromkeys(_base(plan, other) for other in task.after)
             yield f"{name} starts when {listed(before)} {'has' if len(before) == 1 else 'have'} ended well"
@@ -252,7 +254,7 @@ def graph_text(graph: networkx.MultiDiGraph[str]) -> str:
     """One line per task, one per channel below it."""
     lines = []
     for name, data in graph.nodes(data=True):
-        lines.append(f"{name} ({count_of(data['nprocs'], 'rank')})")
+        lines.append(f"{name} ({task_words(data)})")
         for _, reader, edge in graph.out_edges(name, data=True):
             policy = policy_words(edge)
             how = policy if edge["mode"] == "memory" else f"{policy}, {_MODES[edge['mode']]}"
@@ -264,9 +266,7 @@ def graph_mermaid(graph: networkx.MultiDiGraph[str]) -> str:
     """A Mermaid flowchart."""
     numbers = {name: f"t{number}" for number, name in enumerate(graph)}
     lines = ["flowchart LR"]
-    lines += [
-        f'    {numbers[name]}["{name}<br/>{count_of(data["nprocs"], "rank")}"]' for name, data in graph.nodes(data=True)
-    ]
+    lines += [f'    {numbers[name]}["{name}<br/>{task_words(data)}"]' for name, data in graph.nodes(data=True)]
     for writer, reader, edge in graph.edges(data=True):
         arrow = _ARROWS[edge["mode"]]
         label = _files(edge).replace('"', "#quot;")
@@ -282,8 +282,7 @@ def graph_dot(graph: networkx.MultiDiGraph[str]) -> str:
 
     lines = ["digraph workflow {", "    rankdir=LR;", "    node [shape=box];"]
     lines += [
-        f"    {quoted(name)} [label={quoted(name + ' x' + str(data['nprocs']))}];"
-        for name, data in graph.nodes(data=True)
+        f"    {quoted(name)} [label={quoted(f'{name}, {task_words(data)}')}];" for name, data in graph.nodes(data=True)
     ]
     for writer, reader, edge in graph.edges(data=True):
         style = _STYLES[edge["mode"]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wilkins.errors import count_of
 from wilkins.names import text_of
-from wilkins.plan.graph import policy_words
+from wilkins.plan.graph import policy_words, task_words
 from wilkins.plan.plan import Mode
 from wilkins.report.draw.canvas import BLUE, INK, VERMILION, new_figure, text_width
 from wilkins.report.draw.layout import LINE, Box, Bundle, Layout, Placed, arrange
@@ -65,7 +65,7 @@ def _piled(box: Box) -> bool:
 
 
 def _box(graph: networkx.MultiDiGraph[str], key: str, members: list[str]) -> Box:
-    ranks = count_of(graph.nodes[members[0]]["nprocs"], "rank")
+    ranks = task_words(graph.nodes[members[0]])
     if len(members) == 1:
         width = max(text_width(key, _NAME), text_width(ranks, _SMALL)) + 24
         return Box(key, (members[0],), max(width, 62), 36.0, (18.0,))
@@ -189,7 +189,7 @@ def _towards(here: tuple[float, float], there: tuple[float, float], most: float)
 def _draw_box(ax: Any, graph: networkx.MultiDiGraph[str], box: Box, layout: Layout) -> None:
     left, top = layout.boxes[box.key]
     middle = left + box.width / 2
-    ranks = count_of(graph.nodes[box.members[0]]["nprocs"], "rank")
+    ranks = task_words(graph.nodes[box.members[0]])
     if len(box.members) == 1:
         _frame(ax, left, top, box.width, box.height)
         ax.text(middle, top + 13, text_of(box.key), size=_NAME, ha="center", va="center", weight="bold", zorder=5)
