@@ -1,4 +1,4 @@
-"""Where a pattern holds: an in-port's names are those in its producers' folders and where its task starts."""
+"""Where a pattern holds: where producers put their files, or tasks start; not where others lie on the disk."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from small_workflows import Workflow
 
 from support import WAITS, WILKINS, Finished, run_tree, write_program
 
@@ -470,3 +471,49 @@ def test_a_folder_that_is_made_anew_while_a_reader_waits_for_a_file_in_it(tmp_pa
     write = task(tmp_path, "write", MAKE_ANEW, outports=port("plt*.dat", mode=mode))
     run(tmp_path, write, task(tmp_path, "read", READ_IN_OUT, inports=port("plt*.dat")))
     assert log(tmp_path, "read").splitlines() == ["read 0", "read 1", "read 2"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_files_that_lie_where_a_producer_has_put_none_are_the_disks(flow: Workflow, mode: str) -> None:
+    """What it starts from, and modules of Python, though the out-port's pattern matches them."""
+    (flow.folder / "old").mkdir()
+    (flow.folder / "old" / "step_module.py").write_text("VALUE = 7\n")
+    for name in ("step1.txt", "step2.txt", "step3.txt", "step4.txt"):
+        (flow.folder / "old" / name).write_text(f"old {name}")
+    flow.task(
+        "writer",
+        """
+        import glob, os, sys
+        sys.path.insert(0, "old")
+        import step_module
+        assert sorted(glob.glob("old/step?.txt")) == [f"old/step{k}.txt" for k in (1, 2, 3, 4)]
+        assert os.path.getsize("old/step1.txt") == len("old step1.txt") and not os.path.exists("step1.txt")
+        os.rename("old/step2.txt", "old/kept.txt")
+        os.remove("old/step3.txt")
+        assert sorted(os.listdir("old"))[-3:] == ["step1.txt", "step4.txt", "step_module.py"], os.listdir("old")
+        for k in range(3):
+            with open(f"step{k}.txt", "w") as out, open("old/step1.txt") as start:
+                out.write(f"{start.read()} {step_module.VALUE + k}")
+        os.mkdir("new")
+        with open("new/step9.txt", "w") as out:
+            out.write("new")
+        with open("new/step9.txt") as file:
+            assert file.read() == "new"
+        """,
+        outports=[{"filename": "step*", "mode": mode}],
+    )
+    flow.task(
+        "reader",
+        """
+        import json
+        with open("got.txt", "w") as out:
+            for name in ("step0.txt", "step1.txt", "step2.txt", "new/step9.txt"):
+                with open(name) as file:
+                    print(json.dumps(file.read()), file=out)
+        """,
+        inports=[{"filename": "step*"}],
+    )
+    flow.run()
+    assert flow.got() == [*(f"old step1.txt {7 + k}" for k in range(3)), "new"]
+    left = sorted(path.name for path in (flow.folder / "old").iterdir() if path.is_file())
+    assert left == ["kept.txt", "step1.txt", "step4.txt", "step_module.py"]

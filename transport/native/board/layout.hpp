@@ -289,7 +289,7 @@ struct PortRecord {
     NameSet left;                     // in, undecided: which files on disk an earlier run has left, see left_by_run
     NameSet had;                      // in, unless read in order: names that the task has read (see queue/vain_opens.cpp)
     uint32_t most_opens;              // in, unless read in order: of one step by one rank
-    NameSet folders;                  // in: where its producers have begun files, each above the pattern's own folders
+    NameSet folders;                  // where its producers, or an out-port's task, have begun files, each above the pattern's own folders
     NameSet made_folders;             // in: folders that their programs have made in this run: files may be begun there yet
     std::atomic<uint32_t> elsewhere;  // in: the log says of a name in another folder where its step is
     std::atomic<uint32_t> begun;      // out: files that its programs have begun

@@ -43,7 +43,7 @@ void InSet::find(int dirfd, const char*& path, sets::Use use) {
 
 bool move_into_set(const char* from, const char* to, const void* caller, int* result) {
     Match match;
-    if (!sets::may_be_any() || !in_run(caller) || !sets::any() || !match_set(to, &match, Purpose::ask) || match.outport < 0 || identify(from).none()) return false;
+    if (!sets::may_be_any() || !in_run(caller) || !sets::any() || !match_set(to, &match, Purpose::put) || match.outport < 0 || identify(from).none()) return false;
     if (!disk::is_directory(from)) return false;
     const char* path = to;
     const InSet set(path, sets::Use::make, caller);

@@ -1,5 +1,6 @@
-// Which names are ports'. An out-port's are its task's in any folder. An in-port's are those in a folder where its producers put
-// their files, or in which its task starts; but for files of that name that the task has made itself.
+// Which names are ports'. An out-port's are its task's in any folder, but for files that lie in another one than the task has put any
+// in, or starts in. An in-port's are those in a folder where its producers put their files, or in which its task starts; but for files
+// of that name that the task has made itself.
 #include <sys/stat.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -149,11 +150,12 @@ uint64_t place_of(int inport, const char* folder) {
 
 constexpr int kDeepest = 64;  // folders of a name that are looked at
 
-// Does the in-port hold in the folder? Not yet known while a producer of it may still begin its first file there.
+// Does the port hold in the folder? For an in-port that is not yet known while a producer of it may still begin its first file there.
 Held holds_in(const Process& p, int index, const Folder& folder) {
     const Board& board = p.board;
     const PortRecord& inport = board.port(index);
     if (same(folder, board.task(inport.task).folder) || past::knows(board, inport.folders, key_of(folder).text)) return Held::yes;
+    if (inport.direction == Direction::out) return Held::no;
     bool all_begun = true;
     for (int k = 0; k < inport.links; ++k) {
         const PortRecord& out = board.port(board.channel(board.link(inport, k)).outport);
@@ -285,7 +287,7 @@ bool holds(Process& p, int index, const char* name, bool waits, Purpose purpose 
     if (strlen(folder) + 1 < sizeof(folder)) strcat(folder, "/");
     Board::Lock lock(p.board);
     Held held = holds_below(p, index, where);
-    if (held != Held::yes && was_told(p, index, name)) return true;
+    if (held != Held::yes && inport.direction == Direction::in && was_told(p, index, name)) return true;
     Wait wait(p, WaitFor::data, index, folder);
     while (held == Held::not_yet && waits && may_read(p.board, index, p.context.rank) && !before_first(p, index)) {
         if (wait.is_in_vain(lock) || wait.nap(lock) != 0) break;
@@ -352,6 +354,17 @@ bool makes_own(Process& p, int index, const char* name, bool* made) {
     }
     if (!is_step) *made = make(p, name);
     return !is_step;
+}
+
+// Does the name, which the out-port's pattern matches, mean a file that the disk has, of which the port knows nothing: one that another
+// run has left, or of installed software?
+bool is_foreign(Process& p, int outport, const char* name, Purpose purpose) {
+    if (purpose != Purpose::ask && purpose != Purpose::look && purpose != Purpose::read) return false;
+    if (outport < 0 || holds(p, outport, name, false)) return false;
+    const int saved = errno;
+    const bool there = raw::access(name) == 0;
+    errno = saved;
+    return there;
 }
 
 // Is the name, which the in-port's pattern matches, the in-port's here and now?
@@ -491,6 +504,7 @@ bool match_set(const char* name, Match* match, Purpose purpose) {
     Process& p = process();
     if (passing_through() || !normalise(name, match->name, sizeof(match->name)) || !find_ports(p, true, match)) return false;
     match->place = 0;
+    if (is_foreign(p, match->outport, match->name, purpose)) match->outport = -1;
     if (match->outport >= 0) spell_for_readers(p.board, p.board.port(match->outport), match->name);
     if (match->inport >= 0 && !is_read(p, match->inport, match, purpose)) match->inport = -1;
     return match->outport >= 0 || match->inport >= 0;
@@ -508,6 +522,7 @@ bool match_name(const char* name, Match* match, Purpose purpose) {
         note_unmatched(p, match->name);
         return false;
     }
+    if (is_foreign(p, match->outport, match->name, purpose)) match->outport = -1;
     if (match->outport >= 0) spell_for_readers(p.board, p.board.port(match->outport), match->name);
     const bool passes_on = match->outport >= 0 && match->inport >= 0 && p.board.port(match->outport).habits.passes_on;
     if (match->inport >= 0 && !is_read(p, match->inport, match, purpose)) match->inport = -1;
@@ -576,6 +591,8 @@ void note_begun(const Process& p, int outport, const char* name, const Folder& n
     there[1] = !nearest.none();
     asked[1] = true;
     const auto each = [&](auto visit) {
+        const int own = static_cast<int>(out.components);
+        if (out.pattern[0] != '/' && (own < kDeepest || own == kAllComponents)) visit(outport, own == kAllComponents ? 1 : own);
         for (int k = 0; k < out.links; ++k) {
             const int index = board.channel(board.link(out, k)).inport;
             const PortRecord& inport = board.port(index);
