@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 40;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 41;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -540,6 +540,7 @@ struct SlotRecord {
     std::atomic<uint32_t> opening;       // its lead has yet to say where its bytes are: others that join it wait for that
     std::atomic<uint32_t> in_kernel;     // its bytes are in the kernel's file w<slot> (see store/inherited.hpp),
     std::atomic<uint32_t> shared;        // and have to stay there: other handles read or write them, too
+    std::atomic<uint32_t> copying;       // descriptors that are just writing to its arena
     uint32_t kept_back;                  // resting until its task's actions serve it
     uint64_t set_folder;                 // of a port of folders: stamp of the step whose folder the slot has (see store/sets.hpp); stays when it is cleared
     std::atomic<uint64_t> set_bytes;     // of what is in it

@@ -63,9 +63,8 @@ public:
     // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do the work from now
     // on, unless it was handed over.
     void speed_up(int fd, size_t count);
-    // The file was being written when this description was opened, and by the kernel (see store/inherited.hpp): it gets the right to write only now
-    // that it is about to. Returns 0, or -1 and errno.
-    int join(int fd);
+    // The program is about to write: where something else of the task writes the file, too, both write the same bytes. Returns 0, or -1 and errno.
+    int begin_to_write(int fd);
     // From now on the kernel does the work; `fd` is any of the description's descriptors. Returns 0, or -1 and errno.
     int hand_over(int fd);
     // A process is about to be started that gets the descriptor.
@@ -127,8 +126,13 @@ private:
     bool is_left_to_others(int fd);
     int start_update();
     StepFile* join_written(int* error);
+    int follow(const StepFile* step);
+    bool was_moved();
     void lead_to(int other);
     int take_over(int fd);
+    int copy_to_kernel(int fd);
+    int any_descriptor() const;
+    int fail_changed_twice() const;
     bool leads() const;
     bool give_to_arena();
     int finish_joined(int fd);
@@ -157,6 +161,7 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
+    uint32_t closes_ = 0;  // of the file, when the kernel got a copy of it for a process that may change that
     bool left_ = false;   // to the program that is about to take the process
     bool forked_ = false;  // a fork has got the descriptor
     std::atomic<bool> ordinary_{false};  // it is a file of the disk, with which the layer has nothing more to do

@@ -13,7 +13,7 @@ namespace wilkins::posix {
 
 int OpenStep::hand_over(int fd) {
     if (!writable_) return 0;
-    if (join(fd) != 0) return -1;
+    if (begin_to_write(fd) != 0) return -1;
     const bool already = native(fd);
     file_->handed = true;
     int error = start_update();
@@ -42,6 +42,7 @@ void OpenStep::hand_to_child(int fd) {
         // That others may write to it makes a file no new step yet. The kernel's time of the last write will tell.
         std::lock_guard<std::mutex> lock(file_->changing);
         const struct timespec never[2] = {};
+        if (const int slot = step_.load()->state->slot; slot >= 0) closes_ = process().board.slot(slot).closes;
         if (!file_->takes_all) error = take_over(fd);
         if (!error && libc::futimens(fd, never) != 0) error = errno;
         file_->handed = true;

@@ -59,23 +59,35 @@ ssize_t write_on(OpenStep* step, int fd, const void* buffer, size_t count) {
     return n;
 }
 
-// The step that a write of so many bytes goes to, if that is a copy made here; from some bytes on it may be worth while.
-OpenStep* written(int fd, size_t count) {
+// The step that a write of so many bytes goes to, if that is a copy made here; from some bytes on it may be worth while. *error: 0 or an errno.
+OpenStep* written(int fd, size_t count, int* error) {
     OpenStep* step = find(fd);
-    if (!step || !step->writable() || step->join(fd) != 0) return nullptr;
+    *error = 0;
+    if (!step || !step->writable()) return nullptr;
+    if (count > 0 && step->begin_to_write(fd) != 0) *error = errno;
+    if (*error) return nullptr;
     step->speed_up(fd, count);
     return step->writes_natively(fd) ? nullptr : step;
 }
 
+ssize_t failed(int error) {
+    errno = error;
+    return -1;
+}
+
 ssize_t write_any(int fd, const void* buffer, size_t count) {
-    OpenStep* step = written(fd, count);
+    int error;
+    OpenStep* step = written(fd, count, &error);
+    if (error) return failed(error);
     if (!step) note_late(fd);
     if (!step) return libc::write(fd, buffer, count);
     return step->append() ? append_on(step, fd, buffer, count) : write_on(step, fd, buffer, count);
 }
 
 ssize_t pwrite_any(int fd, const void* buffer, size_t count, off_t offset) {
-    OpenStep* step = written(fd, count);
+    int error;
+    OpenStep* step = written(fd, count, &error);
+    if (error) return failed(error);
     if (!step) note_late(fd);
     return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
 }
@@ -113,7 +125,7 @@ int lengthen(OpenStep* step, off_t offset, off_t count) {
 // The step whose length is set here, or nullptr.
 OpenStep* resized(int fd) {
     OpenStep* const step = find(fd);
-    return step && step->join(fd) == 0 ? copied(fd) : nullptr;
+    return step && step->begin_to_write(fd) == 0 ? copied(fd) : nullptr;
 }
 
 // What copy_file_range would do. Returns as much as it has copied, or -1 and errno.

@@ -5,13 +5,45 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/raw.hpp"
 #include "store/inherited.hpp"
 #include "store/joined.hpp"
 #include "store/parts.hpp"
 #include "store/viewers.hpp"
 
 namespace wilkins::posix {
+
+namespace {
+
+constexpr int kMostTurns = 100;  // of two that begin to write one file at once
+
+// While it lives, our calls write to the arena of a file that others may write, too; unless its bytes have gone to the kernel's file.
+class ToArena {
+public:
+    explicit ToArena(const StepFile::State& state) {
+        if (state.slot < 0 || (state.role != Role::lead && !state.joined)) return;
+        slot_ = &process().board.slot(state.slot);
+        slot_->copying.fetch_add(1);
+        if (!slot_->in_kernel.load()) return;
+        slot_->copying.fetch_sub(1);  // at once: who moves them waits for that
+        slot_ = nullptr;
+        moved_ = true;
+    }
+    ~ToArena() {
+        if (slot_) slot_->copying.fetch_sub(1);
+    }
+    ToArena(const ToArena&) = delete;
+    ToArena& operator=(const ToArena&) = delete;
+    bool is_moved() const { return moved_; }
+
+private:
+    SlotRecord* slot_ = nullptr;
+    bool moved_ = false;
+};
+
+}  // namespace
 
 int reopen_anew(int fd, int flags) {
     char path[32];
@@ -111,8 +143,12 @@ ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
 ssize_t OpenStep::write_at(const void* buffer, size_t count, off_t offset) {
     int error = offset < 0 ? EINVAL : !writable_ ? EBADF : start_update();
     const uint64_t begin = static_cast<uint64_t>(offset);
-    if (!error && count > 0) file_->recent.add(begin, begin + count);
-    if (!error && count > 0) error = step_.load()->write(begin, buffer, count);
+    if (!error && count > 0) {
+        const ToArena writing(*step_.load()->state);
+        if (writing.is_moved()) return was_moved() ? libc::pwrite(any_descriptor(), buffer, count, offset) : -1;
+        file_->recent.add(begin, begin + count);
+        error = step_.load()->write(begin, buffer, count);
+    }
     if (!error) return static_cast<ssize_t>(count);
     errno = error;
     return -1;
@@ -120,24 +156,78 @@ ssize_t OpenStep::write_at(const void* buffer, size_t count, off_t offset) {
 
 int OpenStep::resize(off_t size) {
     int error = size < 0 || !writable_ ? EINVAL : start_update();
-    if (!error) error = step_.load()->set_eof(static_cast<uint64_t>(size));
+    if (!error) {
+        const ToArena writing(*step_.load()->state);
+        if (writing.is_moved()) return was_moved() ? libc::ftruncate(any_descriptor(), size) : -1;
+        error = step_.load()->set_eof(static_cast<uint64_t>(size));
+    }
     if (!error) return 0;
     errno = error;
     return -1;
+}
+
+int OpenStep::any_descriptor() const {
+    for (int fd = 0; fd <= highest; ++fd)
+        if (table[fd] == this) return fd;
+    return -1;
+}
+
+// Two that do not see each other's bytes have changed the file. Returns an errno.
+int OpenStep::fail_changed_twice() const {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    fail_run(p,
+             "task '%s' rank %d: '%s' is changed by two processes at once, and by one of them through a C stream, or by a program that it has "
+             "started, which began before the other one wrote: what one has written would be lost; open it after the other has closed it, or "
+             "write by write, pwrite or a mapping",
+             p.task_name(), p.told_rank(), match_.name);
+    return EIO;
+}
+
+// The kernel's file has the step's bytes, since others have it: all descriptions that share this one's file lead there from now on.
+int OpenStep::follow(const StepFile* step) {
+    for (int fd = 0; fd <= highest; ++fd) {
+        OpenStep* const one = table[fd];
+        if (!one || one->file_ != file_) continue;
+        const int flags = (!one->writable_ ? O_RDONLY : one->readable_ ? O_RDWR : O_WRONLY) | (one->append_ ? O_APPEND : 0) | O_CLOEXEC;
+        const int same = joined::open_kernel_file(step->state, flags);
+        struct stat st;
+        if (same < 0 || raw::fstat(same, &st) != 0) return errno;
+        one->lead_to(same);
+        file_->inode = st.st_ino;
+        libc::close(same);
+    }
+    file_->joint = step->state->role != Role::lead;
+    file_->named = !file_->joint;
+    file_->takes_all = true;
+    return 0;
+}
+
+// Have the bytes of the step gone to the kernel's file, by another handle that writes it?
+bool OpenStep::was_moved() {
+    StepFile* const step = step_;
+    const StepFile::State* const state = step->state;
+    if (pending_ == Pending::update || state->slot < 0 || (state->role != Role::lead && !state->joined)) return false;
+    const SlotRecord& slot = process().board.slot(state->slot);
+    if (!slot.in_kernel.load(std::memory_order_relaxed) || !is_writing(slot, state->identity)) return false;
+    std::lock_guard<std::mutex> lock(file_->changing);
+    if (file_->takes_all) return true;
+    const int before = errno;
+    if (const int error = follow(step)) {
+        log_line("error: '%s' cannot be written any more: %s; another process writes it, too", match_.name, strerror(error));
+        step->state->failed = error;
+    }
+    errno = before;
+    return file_->takes_all;
 }
 
 // Something else of the task has begun to write the file since this description was opened.
 StepFile* OpenStep::join_written(int* error) {
     StepFile* const step = joined::open(match_, error);
     if (!step) return nullptr;
-    const bool by_kernel = process().board.slot(step->state->slot).in_kernel != 0;
-    if (by_kernel && file_->references == 1) {
-        log_line("error: '%s' is being written by another process, and is opened to be changed by this one, which began before: close it, and open it again",
-                 match_.name);
-        *error = EAGAIN;
-    } else {
-        *error = joined::begin_to_write(step->state);
-    }
+    *error = joined::begin_to_write(step->state);
+    if (!*error && file_->handed) *error = fail_changed_twice();
+    if (!*error && process().board.slot(step->state->slot).in_kernel.load() && (*error = follow(step)) == ESTALE) *error = EAGAIN;
     if (!*error) return step;
     if (*error == ESTALE) *error = 0;  // it is whole by now
     close_step(step);
@@ -154,14 +244,26 @@ int OpenStep::start_update() {
         if (!error) pending_ = Pending::nothing;
         if (error != ESTALE) return error;  // else it is whole by now, and what comes makes another step
     }
+    file_->joint = false;
+    Match match = match_;
+    match.by_descriptor = true;
     StepFile* step = join_written(&error);
-    if (!step && !error) step = open_step(match_, Intent::update, 1, &error);
+    for (int turn = 0; !step && !error; ++turn) {
+        step = open_step(match, Intent::update, 1, &error);
+        if (step || error != EAGAIN || turn == kMostTurns) break;
+        step = join_written(&error);  // another one has begun to write in between
+    }
+    if (step && step->state->role == Role::lead && step->state->slot >= 0) process().board.slot(step->state->slot).opening.store(0);
     if (step && step->is_far()) step = borrow_far(step, &error);
+    if (step && file_->handed && step->identity() == step_.load()->identity() && process().board.slot(step->state->slot).closes != closes_) {
+        error = fail_changed_twice();
+        discard_step(step);
+        step = nullptr;
+    }
     if (!step) return error ? error : EIO;
     if (looked_) close_step(looked_);
     looked_ = step_;
     step_ = step;
-    file_->joint = false;
     pending_ = Pending::nothing;
     for (int fd = 0; file_->takes_all && fd <= highest; ++fd) {
         if (table[fd] != this) continue;
@@ -171,18 +273,23 @@ int OpenStep::start_update() {
     return 0;
 }
 
-int OpenStep::join(int fd) {
-    if (!writable_ || !file_->others) return 0;
-    {
+int OpenStep::begin_to_write(int fd) {
+    if (!writable_) return 0;
+    if (file_->others) {
         std::lock_guard<std::mutex> lock(changing_);
-        if (!file_->others) return 0;
-        const int writing = reopen_anew(fd, (readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC);
+        const int writing = file_->others ? reopen_anew(fd, (readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC) : fd;
         if (writing < 0) return -1;
-        lead_to(writing);
-        libc::close(writing);
+        if (writing != fd) {
+            lead_to(writing);
+            libc::close(writing);
+        }
         file_->others = false;
+    } else if (file_->takes_all || pending_ != Pending::update || match_.outport < 0) {
+        return 0;
     }
-    return start_update();
+    const int error = start_update();
+    errno = error;
+    return error ? -1 : 0;
 }
 
 // All descriptors of the description lead where `other` does from now on, with the offset that they have.

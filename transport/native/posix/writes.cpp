@@ -9,6 +9,7 @@
 #include "base/raw.hpp"
 #include "posix/copies.hpp"
 #include "store/inherited.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 #include "store/snapshot.hpp"
 
@@ -20,9 +21,32 @@ constexpr size_t kWorthCopying = 4096;  // of less at once, some must have come 
 
 }  // namespace
 
-// What the arena holds goes to the kernel's file, which is empty or holds what is known to be in the arena, too.
+// The kernel's file has the step's bytes from now on, for all that write it.
 int OpenStep::take_over(int fd) {
     if (is_draft()) return turn_to_own(fd);
+    StepFile* const step = step_;
+    StepFile::State* const state = step->state;
+    const bool may_be_joint = pending_ != Pending::update && state->slot >= 0 && (state->role == Role::lead || state->joined);
+    bool leads = true;
+    if (may_be_joint) {
+        const int error = joined::begin_move(state, &leads);
+        if (error == EAGAIN) return follow(step);
+        if (error) return error;
+    }
+    int error = copy_to_kernel(fd);
+    if (may_be_joint) {
+        const bool named = !error && inherited::name_file(step, fd) == 0;
+        joined::end_move(state, named);
+        if (!error && !named && state->joined) error = EOPNOTSUPP;
+        file_->named = named;
+        file_->joint = !leads;
+    }
+    if (!error) file_->takes_all = true;
+    return error;
+}
+
+// What the arena holds goes to the kernel's file, which is empty or holds what is known to be in the arena, too.
+int OpenStep::copy_to_kernel(int fd) {
     StepFile* step = step_;
     const uint64_t size = step->eof();
     if (size > 0) {
@@ -39,8 +63,6 @@ int OpenStep::take_over(int fd) {
         if (error) return error;
     }
     if (append_) libc::fcntl(fd, F_SETFL, O_APPEND);
-    file_->takes_all = true;
-    note_holder(fd);
     return 0;
 }
 
@@ -133,12 +155,12 @@ bool OpenStep::is_untouched(int fd) const {
 
 bool OpenStep::writes_natively(int fd) {
     if (!writable_) return false;
-    return file_->takes_all || (file_->recent.is_full() && native(fd));
+    return file_->takes_all || was_moved() || (file_->recent.is_full() && native(fd));
 }
 
 bool OpenStep::native(int fd) {
     if (!file_) return false;
-    if (file_->takes_all) return true;
+    if (file_->takes_all || was_moved()) return true;
     return !file_->recent.ask([&] { return is_untouched(fd); }) && was_written_past(fd);
 }
 

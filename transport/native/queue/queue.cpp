@@ -154,6 +154,7 @@ void clear_slot(const Board& board, int index) {
     slot.opening.store(0);
     slot.in_kernel.store(0);
     slot.shared.store(0);
+    slot.copying.store(0);
     slot.removed = 0;
     slot.kept_back = 0;
     slot.set_complete = 0;

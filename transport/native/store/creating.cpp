@@ -32,7 +32,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         if (index < 0) {
             const int written = empty ? -1 : queue::find_written(p.board, match.outport, place);
             *error = written >= 0 ? EAGAIN : ENOENT;
-            if (*error == EAGAIN)
+            if (*error == EAGAIN && !match.by_descriptor)  // (A descriptor joins in.)
                 log_line("error: task '%s' rank %d opens '%s' to add to it, but rank %d has not closed it yet", p.task_name(),
                          p.told_rank(), match.name, p.told_rank(p.board.rank(p.board.slot(written).writer).rank));
             return nullptr;

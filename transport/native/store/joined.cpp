@@ -17,7 +17,8 @@ namespace wilkins::joined {
 
 namespace {
 
-constexpr int kPause = 2;  // ms between looks whether a file is open
+constexpr int kPause = 2;          // ms between looks whether a file is open, or its bytes are elsewhere
+constexpr int kMostLooks = 30000;  // a write that lasts longer hangs
 
 // The slot of the file of this name that the task is writing, or -1; of a name that it also reads, only what this process writes. Call with the
 // lock held.
@@ -100,6 +101,49 @@ int begin_to_write(StepFile::State* state) {
     ++slot.joint_writers;
     state->wrote = true;
     return 0;
+}
+
+int begin_move(const StepFile::State* state, bool* leads) {
+    Process& p = process();
+    SlotRecord& slot = slot_of(state);
+    Board::Lock lock(p.board);
+    while (is_writing(slot, state->identity) && slot.opening.load())
+        if (const int error = nap(p, p.board.source(slot.source).port, lock, kPause)) return error;
+    if (!is_writing(slot, state->identity)) return ESTALE;
+    if (slot.in_kernel.load()) return EAGAIN;
+    slot.opening.store(1);
+    slot.in_kernel.store(1);
+    // What has begun to write to the arena ends soon.
+    for (int looks = 0; slot.copying.load() != 0; ++looks)
+        if (const int error = looks < kMostLooks ? nap(p, p.board.source(slot.source).port, lock, kPause) : EBUSY) {
+            slot.in_kernel.store(0);
+            slot.opening.store(0);
+            return error;
+        }
+    *leads = state->role == Role::lead || slot.lead_left;
+    return 0;
+}
+
+void end_move(const StepFile::State* state, bool moved) {
+    SlotRecord& slot = slot_of(state);
+    Board::Lock lock(process().board);
+    if (!is_writing(slot, state->identity)) return;
+    slot.in_kernel.store(moved);
+    slot.opening.store(0);
+}
+
+int open_kernel_file(const StepFile::State* state, int flags) {
+    Process& p = process();
+    SlotRecord& slot = slot_of(state);
+    {
+        Board::Lock lock(p.board);
+        while (is_writing(slot, state->identity) && slot.opening.load())
+            if ((errno = nap(p, p.board.source(slot.source).port, lock, kPause))) return -1;
+        errno = ESTALE;
+        if (!is_writing(slot, state->identity)) return -1;
+        slot.shared.store(1);
+    }
+    return inherited::open_file(p.board, state->slot, flags);
 }
 
 namespace {

@@ -20,6 +20,14 @@ StepFile* copy(const Match& match, int* error);
 // The handle, which has joined, is about to write for the first time. ESTALE: the file is not being written any more.
 int begin_to_write(StepFile::State* state);
 
+// The handle's bytes are about to go from the arena to the kernel's file, where all who write them find them from `end_move` on. EAGAIN:
+// they are there already, or ESTALE: the file is not being written any more. `leads`: set if the handle is the one that publishes it then.
+int begin_move(const StepFile::State* state, bool* leads);
+void end_move(const StepFile::State* state, bool moved);
+
+// A descriptor of the kernel's file with the bytes, or -1 and errno. They stay there from now on.
+int open_kernel_file(const StepFile::State* state, int flags);
+
 // The lead is about to publish its file. False if handles that have joined and written do so later.
 bool begin_to_publish(const StepFile::State* state);
 
