@@ -165,6 +165,12 @@ held.flush()
 """
     ),
     "it cuts them": by_each("os.truncate(name, 1000 + k)"),
+    "it cuts them unopened": """#!/usr/bin/env python3
+import os
+for k in range(5):
+    os.truncate(f"s{k}.h5", 1000 * k)
+    print(os.path.getsize(f"s{k}.h5"), flush=True)
+""",
 }
 BYTES = {way: text.replace("h5py.File(name).close()", 'open(name, "rb").close()') for way, text in BYTES.items()}
 

@@ -356,6 +356,6 @@ WILKINS_INTERPOSE(int, remove, const char* path) {
 WILKINS_INTERPOSE(int, truncate, const char* path, off_t size) {
     WILKINS_IN_SET(-1, change, path);
     Match match;
-    return matches(path, &match, WILKINS_CALLER) ? truncate_match(match, size) : libc::truncate(path, size);
+    return matches(path, &match, WILKINS_CALLER, Purpose::update) ? truncate_match(match, size) : libc::truncate(path, size);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(truncate64, truncate);
