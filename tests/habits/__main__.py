@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
+from conftest import missing
 from habits import known, rig
 from habits.every import HABITS
 
@@ -31,7 +31,7 @@ class Outcomes:
 def outcomes(name: str, folder: Path, asked: argparse.Namespace) -> Outcomes:
     """Run a habit in all the ways that are asked for."""
     habit, found = HABITS[name], Outcomes(name)
-    if absent := [thing for thing in habit.needs if not shutil.which(thing)]:
+    if absent := [thing for thing in habit.needs if missing(thing)]:
         found.lines.append(f"{name} is left out: it needs {', '.join(absent)}: same")
         return found
     try:

@@ -215,6 +215,35 @@ for name in NAMES5[:3]:
     c_left("c-quick-exit", "quick_exit(0)"),
     c_left("c-exit-by-number", "syscall(SYS_exit_group, 0)"),
     c_left("c-duplicate-left", "_exit(0)", "dup(fd); close(fd);"),
+    c_left("c-exec", 'execl("/bin/true", "true", NULL)'),
+    c_left("c-exec-that-closes-by-its-end", 'execl("/bin/sleep", "sleep", "0.05", NULL)'),
+    c_left(
+        "c-exec-that-writes-on",
+        'execl("/bin/sh", "sh", "-c", "cat part >&9", NULL)',
+        'ftruncate(fd, 1000); lseek(fd, 1000, SEEK_SET); int part = open("part", O_WRONLY | O_CREAT | O_TRUNC, 0644);'
+        "write(part, content + 1000, length - 1000); close(part); dup2(fd, 9);",
+    ),
+    c_left(
+        "c-vfork-that-writes-on",
+        "_exit(0)",
+        'ftruncate(fd, 0); lseek(fd, 0, SEEK_SET); int part = open("part", O_WRONLY | O_CREAT | O_TRUNC, 0644);'
+        "write(part, content, length); close(part); if (vfork() == 0) { dup2(fd, 1);"
+        'execl("/bin/cat", "cat", "part", NULL); }'
+        "close(fd); wait(NULL);",
+    ),
+    Habit(
+        "program-execs-with-the-last-left-open",
+        c("""
+    for (int k = 0; k < N; k++) {
+        make(k);
+        int fd = open(name_of(k), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        must(write(fd, content, length) == (long)length, "write");
+        if (k < N - 1) close(fd);
+    }
+    execl("/bin/true", "true", NULL);
+"""),
+        READS,
+    ),
     Habit(
         "c-stream-exit-now",
         c("""

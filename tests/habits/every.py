@@ -18,6 +18,8 @@ from habits import (
     polls,
     processes,
     redirections,
+    sets,
+    stages,
     threads,
 )
 from habits.rig import Habit
@@ -43,5 +45,7 @@ FAMILIES = {
     "life": lifetimes.HABITS,
     "exit": exits.HABITS,
     "annotate": annotated.HABITS,
+    "stage": stages.HABITS,
+    "set": sets.HABITS,
 }
 HABITS: dict[str, Habit] = {f"{family}-{habit.name}": habit for family, habits in FAMILIES.items() for habit in habits}

