@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
-from support import WILKINS, must_run, run_tree
+from support import WILKINS, Finished, must_run, run_tree
 
 PROGRAMS = Path(__file__).parent / "foreign"
 BUILT = Path(__file__).parent.parent / "build" / "foreign"
@@ -42,15 +42,15 @@ def put(folder: Path, words: list[str], flags: list[str]) -> list[str]:
     return words
 
 
-def lay_out(folder: Path, case: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The commands that write and read, ready in a folder of their own."""
+def lay_out(folder: Path, case: Mapping[str, Any]) -> list[list[str]]:
+    """The commands that write, pass on and read, ready in a folder of their own."""
     folder.mkdir()
     if "folder" in case:
         (folder / case["folder"]).mkdir()
     if "link" in case:
         (folder / case["link"]).symlink_to(BUILT / case["link"])
     flags = case.get("flags", [])
-    return put(folder, case["writes"], flags), put(folder, case["reads"], flags)
+    return [put(folder, words, flags) for words in (case["writes"], *case.get("stages", ()), case["reads"])]
 
 
 def values(file: IO[bytes] | Path) -> dict[str, Any]:
@@ -74,54 +74,90 @@ def content(path: Path) -> list[dict[str, Any]]:
         return [values(BytesIO(member.read())) for one in archive if (member := archive.extractfile(one))]
 
 
+def ports_of(case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keys of the ports."""
+    return case.get("ports") or [{"filename": case.get("files", "plt*.h5")}]
+
+
+def alone(folder: Path, case: Mapping[str, Any]) -> str:
+    """Run the programs one after the other on files; returns what the reader says."""
+    said = ""
+    launcher = [*OPEN_MPI, "-n", str(case["ranks"])] if "ranks" in case else []
+    for words in lay_out(folder, case):
+        python = [sys.executable] if words[0].endswith(".py") else []
+        ran = run_tree([*launcher, *python, *words], 120, folder, case.get("env"))
+        assert ran.code == 0, f"alone: {ran.out}{ran.err}"
+        said, launcher = ran.out, []
+    return said
+
+
+def coupled(folder: Path, case: Mapping[str, Any], mode: str) -> Finished:
+    """Run the programs as a workflow."""
+    writes, *stages, reads = lay_out(folder, case)
+    ports = ports_of(case)
+    outports = [{"mode": mode} | port | case.get("outport", {}) for port in ports]
+    inports = [{"mode": mode, "filename": port["filename"]} | case.get("inport", {}) for port in ports]
+    passed = {"inports": ports, "outports": ports}
+    job: dict[str, Any] = {"nprocs": case["ranks"], "mpiexec": OPEN_MPI} if "ranks" in case else {}
+    tasks = [
+        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": outports} | job,
+        *({"name": f"stage{n}", "func": words[0], "args": words[1:]} | passed for n, words in enumerate(stages)),
+        {"name": "reader", "func": reads[0], "args": reads[1:], "inports": inports},
+    ]
+    (folder / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
+    return run_tree([*WILKINS, "run", "--timeout", "90", "workflow.yaml"], 120, folder, case.get("env"))
+
+
+def must_say(folder: Path, ran: Finished, said: str) -> None:
+    """The run was well, and the reader has said this."""
+    (records,) = folder.glob("wilkins-runs/workflow-*")
+    log = records / "layer.log"
+    told = ran.out + ran.err + (log.read_text() if log.exists() else "")
+    assert ran.code == 0, told
+    lines = said.splitlines()
+    assert [line for line in (records / "reader.log").read_text().splitlines() if line in lines] == lines, told
+
+
 @pytest.mark.parametrize(
     ("mode", "name"),
     [
         pytest.param(mode, name, id=f"{mode}, {name}", marks=pytest.mark.needs(*case.get("needs", [])))
         for mode in ("memory", "both", "file")
         for name, case in CASES.items()
+        if mode == "memory" or "stages" not in case
     ],
 )
 @pytest.mark.usual("memory, cp", "both, a Pool reads")
 def test_reads_of_steps_what_it_reads_of_files(tmp_path: Path, mode: str, name: str) -> None:
     case = CASES[name]
-    alone, coupled = tmp_path / "alone", tmp_path / "coupled"
-    said = ""
-    ranks = case.get("ranks", 1)
-    launchers = [[*OPEN_MPI, "-n", str(ranks)] if ranks > 1 else [], []]
-    for words, launcher in zip(lay_out(alone, case), launchers, strict=True):
-        python = [sys.executable] if words[0].endswith(".py") else []
-        ran = run_tree([*launcher, *python, *words], 120, alone, case.get("env"))
-        assert ran.code == 0, f"alone: {ran.out}{ran.err}"
-        said = ran.out
-    writes, reads = lay_out(coupled, case)
-    ports = case.get("ports", [{"filename": case.get("files", "plt*.h5")}])
-    outports = [{"mode": mode} | port | case.get("outport", {}) for port in ports]
-    inports = [{"mode": mode, "filename": port["filename"]} | case.get("inport", {}) for port in ports]
-    job: dict[str, Any] = {"nprocs": ranks, "mpiexec": OPEN_MPI} if ranks > 1 else {}
-    tasks = [
-        {"name": "writer", "func": writes[0], "args": writes[1:], "outports": outports} | job,
-        {"name": "reader", "func": reads[0], "args": reads[1:], "inports": inports},
-    ]
-    (coupled / "workflow.yaml").write_text(json.dumps({"tasks": tasks}))
-    ran = run_tree([*WILKINS, "run", "--timeout", "90", "workflow.yaml"], 120, coupled, case.get("env"))
-    (records,) = coupled.glob("wilkins-runs/workflow-*")
-    log = records / "layer.log"
-    told = ran.out + ran.err + (log.read_text() if log.exists() else "")
-    assert ran.code == 0, told
-    if not case.get("made"):
-        assert [line for line in (records / "reader.log").read_text().splitlines() if line in said.splitlines()] == (
-            said.splitlines()
-        ), told
-        assert said
+    files, steps = tmp_path / "alone", tmp_path / "coupled"
+    said = alone(files, case)
+    ran = coupled(steps, case, mode)
+    must_say(steps, ran, "" if case.get("made") else said)
+    assert said or case.get("made")
     if mode != "memory":  # what the writer makes lies on the disk, whole
-        listed = [[port["filename"]] if isinstance(port["filename"], str) else port["filename"] for port in ports]
-        names = {path.relative_to(alone) for names in listed for name in names for path in alone.glob(name)}
+        listed = [
+            [port["filename"]] if isinstance(port["filename"], str) else port["filename"] for port in ports_of(case)
+        ]
+        names = {path.relative_to(files) for names in listed for name in names for path in files.glob(name)}
         assert names
-        assert not [name for name in names if not (coupled / name).exists() or not (coupled / name).stat().st_size]
+        assert not [name for name in names if not (steps / name).exists() or not (steps / name).stat().st_size]
     for made in case.get("made", []):
-        found, expected = content(coupled / made), content(alone / made)
+        found, expected = content(steps / made), content(files / made)
         assert expected
         assert expected[0]
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_equal(one, other)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.needs(*case["needs"])) for name, case in CASES.items() if "rounds" in case],
+)
+def test_reads_the_same_in_every_round(tmp_path: Path, name: str) -> None:
+    case = CASES[name]
+    said = alone(tmp_path / "alone", case)
+    for number in range(case["rounds"]):
+        folder = tmp_path / str(number)
+        must_say(folder, coupled(folder, case, "memory"), said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from habits.common import BYTES, HDF5, READS
-from habits.rig import Habit, Program, Stage, py, sh
+from habits.rig import Habit, Program, Stage, c, py, sh
 
 from support import MPIEXEC
 
@@ -316,9 +316,74 @@ for name in NAMES5:
         "bytes-replaced-unread",
         'if name in NAMES[::2]:\n    get(name)\nelse:\n    put("draft", 9)\n    os.replace("draft", name)',
     ),
+    of_bytes(
+        "bytes-removed-and-made",
+        'with open(name, "rb") as file:\n    held = file.read()\nos.remove(name)\n'
+        'with open(name, "wb") as file:\n    file.write(held[:500])',
+    ),
+    of_bytes("bytes-made-unread", "if name in NAMES[::2]:\n    get(name)\nelse:\n    put(name, 9)"),
+    of_bytes(
+        "bytes-opened-or-made",
+        "fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)\nos.pwrite(fd, b'XYZ', 100)\nos.close(fd)",
+    ),
+    Habit(
+        "c-stream",
+        BYTES,
+        READS,
+        stages=(
+            Stage(
+                c("""
+    for (int k = 0; k < N; k++) {
+        FILE* file = fopen(name_of(k), "r+");
+        must(file != NULL, "fopen");
+        char line[64];
+        must(fgets(line, sizeof(line), file) != NULL, "fgets");
+        printf("= %s %s", name_of(k), line);
+        fseek(file, 0, SEEK_END);
+        fputs("more", file);
+        fclose(file);
+    }
+""")
+            ),
+        ),
+    ),
+    Habit(
+        "database",
+        py("""
+import sqlite3
+for k in range(N):
+    base = sqlite3.connect(f"plt{k:04d}.dat")
+    base.execute("create table numbers(x)")
+    base.executemany("insert into numbers values(?)", [(k * x,) for x in range(100)])
+    base.commit()
+    base.close()
+"""),
+        each(
+            "base = sqlite3.connect(name)\ntell(name, *base.execute('select sum(x), sum(y) from numbers'))",
+            "NAMES",
+            "import sqlite3",
+        ),
+        out={"publish": "next"},
+        stages=(
+            Stage(
+                each(
+                    """
+base = sqlite3.connect(name)
+base.execute("alter table numbers add column y")
+base.execute("update numbers set y = x + 1")
+base.commit()
+base.close()
+""",
+                    "NAMES",
+                    "import sqlite3",
+                )
+            ),
+        ),
+    ),
     of_bytes("bytes-emptied", "os.truncate(name, 0)"),
     in_shell("shell-appends", "    echo more >> $file"),
     in_shell("shell-edits", "    sed -i 's/^9/nine/' $file"),
+    in_shell("shell-writes-back", "    tail -n 5 $file > part && cat part > $file && rm part"),
     in_shell("shell-sorts", "    sort -o $file $file"),
     in_shell("shell-moves-back", "    mv $file mine && tr 1 2 < mine > $file && rm mine"),
 ]
