@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hooks import faults
 
-from support import WILKINS, Finished, must_run, run_tree, write_program
+from support import MPIEXEC, WILKINS, Finished, must_run, run_tree, write_program
 
 MAKE = """#!/usr/bin/env python3
 import h5py
@@ -523,3 +523,30 @@ def test_plans_and_graphs_name_stages(tmp_path: Path) -> None:
     drawn = run_tree([*WILKINS, "graph", "workflow.yaml"], 30, tmp_path)
     assert "a (1 rank)\n" in drawn.out
     assert "b (1 rank, a stage)\n" in drawn.out
+
+
+ALL_READ = """#!/usr/bin/env python3
+import os, sys
+for k in range(5):
+    name = f"s{k}.h5"
+    assert os.path.getsize(name) >= 2048, os.path.getsize(name)
+    READ
+"""
+
+
+@pytest.mark.needs("hooks")
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("make", "read", "use"),
+    [
+        (MAKE, "import h5py; file = h5py.File(name); assert list(file['x']) == [k, 2 * k]; file.close()", USE),
+        (MAKE_BYTES, "assert open(name, 'rb').read() == b'%d' % k * 5000", USE_BYTES),
+    ],
+    ids=["HDF5", "bytes"],
+)
+def test_ranks_that_all_read_find_whole_files(make: str, read: str, use: str, tmp_path: Path) -> None:
+    """Also while another rank copies what it takes."""
+    names = programs(tmp_path, make, ALL_READ.replace("READ", read), use)
+    workflow(tmp_path, names, "", f", nprocs: 2, mpiexec: {MPIEXEC}, rerun: never")
+    coupled(tmp_path, env=faults("task=b,seed=1,delay=20ms,chance=1"))
+    assert said(tmp_path, "c").count("\n") == 5

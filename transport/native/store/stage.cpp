@@ -170,6 +170,19 @@ bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
     return true;
 }
 
+// One process, and thread, at a time makes the copy of a name.
+uint64_t turn_of(const Match& match) { return hash_text(match.name, match.place + static_cast<uint64_t>(match.outport)); }
+
+// Waits until a copy that another process, or thread, of the task is making of the step has all its bytes.
+void await_copy(const Process& p, const Match& match) {
+    {
+        Board::Lock lock(p.board);
+        if (queue::find_written(p.board, match.outport, match.place) < 0) return;
+    }
+    const H5pyUnlocked h5py;
+    const Turn turn(p.board.folder(), turn_of(match));
+}
+
 // Takes the next step that the name means, if there is one, and makes the task's copy of it.
 bool bring(Process& p, const Match& match, Purpose purpose) {
     const H5pyUnlocked h5py;
@@ -180,7 +193,7 @@ bool bring(Process& p, const Match& match, Purpose purpose) {
     Match in = match, out = match;
     in.outport = out.inport = -1;
     if (!await(p, in, match, purpose)) return false;
-    const Turn turn(p.board.folder(), hash_text(match.name, match.place + static_cast<uint64_t>(match.outport)));
+    const Turn turn(p.board.folder(), turn_of(match));
     {
         Board::Lock lock(p.board);
         if (has_own(p, match, purpose)) return true;  // another process has made it meanwhile
@@ -204,6 +217,7 @@ void decide(Process& p, Match* match, Purpose purpose) {
     const bool opens = purpose == Purpose::read || purpose == Purpose::update;
     bool own = purpose == Purpose::create || purpose == Purpose::put;
     if (!own) {
+        await_copy(p, *match);
         Board::Lock lock(p.board);
         own = has_own(p, *match, purpose);
         if (opens && is_passed_on(p, *match) && (purpose == Purpose::update || !own)) {
