@@ -1,7 +1,8 @@
-"""Random habits, made from a seed: what ranks of a producer and a consumer do with files, one call after another.
+"""Random habits, made from a seed: what ranks of a producer, of stages and of a consumer do with files, call by call.
 
-What each rank read under a workflow is compared with what it reads from files after the producer. A habit that is
-known to be read wrongly (`known.yaml`) is left out; so these programs do more, the less is known to be wrong.
+What each rank read under a workflow is compared with what it reads from files, where one program runs after the other.
+A habit that is known to be read wrongly (`known.yaml`) is left out; so these programs do more, the less is known to be
+wrong.
 """
 
 from __future__ import annotations
@@ -10,137 +11,17 @@ import json
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import yaml
 from habits import known, rig
+from habits.random_programs import READS, STAGES, WRITES
 from hooks import LIBRARY, faults
 
 from support import MPIEXEC, WILKINS
-
-PROGRAM = """
-import glob, json, mmap, os, shutil, subprocess, time
-rank = int(os.environ.get("PMI_RANK", "0"))
-case = json.load(open(os.environ["HABITS_CASE"]))
-def name_of(k):
-    return case["name"] % k
-"""
-
-WRITES = (
-    PROGRAM
-    + """
-def plain(name, k):
-    with open(name, "wb") as file:
-        file.write(text(k)[:700])
-        file.write(text(k)[700:])
-def hdf5(name, k):
-    put5(name, k)
-def rename(name, k):
-    put(f"draft{rank}", k)
-    os.replace(f"draft{rank}", name)
-def mapped(name, k):
-    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.ftruncate(fd, len(text(k)))
-    with mmap.mmap(fd, len(text(k))) as memory:
-        memory[:] = text(k)
-    os.close(fd)
-def duplicated(name, k):
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    other = os.dup(fd)
-    os.write(fd, text(k)[:99])
-    os.close(fd)
-    os.write(other, text(k)[99:])
-    os.close(other)
-def backwards(name, k):
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.pwrite(fd, text(k)[1000:], 1000)
-    os.pwrite(fd, text(k)[:1000], 0)
-    os.close(fd)
-def child(name, k):
-    with open(name, "wb") as file:
-        subprocess.run(["seq", str(k), str(k + 999)], stdout=file, check=True)
-def redirected(name, k):
-    subprocess.run(["sh", "-c", f"seq {k} {k + 999} > {name}"], check=True)
-def copied(name, k):
-    put(f"draft{rank}", k)
-    subprocess.run(["cp", f"draft{rank}", name], check=True)
-    os.remove(f"draft{rank}")
-def linked(name, k):
-    put(f"draft{rank}", k)
-    os.link(f"draft{rank}", name)
-    os.remove(f"draft{rank}")
-for way, k, pause in case["writers"][rank]:
-    time.sleep(pause)
-    globals()[way](name_of(k), k)
-"""
-)
-
-READS = (
-    PROGRAM
-    + """
-out = open(os.path.join(os.environ["HABITS_OUT"], str(rank)), "a")
-def told(*words):
-    print(*words, file=out, flush=True)
-def shown(name, data):
-    told(name, cksum(data))
-def plain(name):
-    with open(name, "rb") as file:
-        shown(name, file.read())
-def hdf5(name):
-    import h5py
-    with h5py.File(name) as file:
-        shown(name, "".join(f"{number}\\n" for number in file["x"][()]).encode())
-def mapped(name):
-    with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as memory:
-        shown(name, memory[:])
-def positioned(name):
-    fd = os.open(name, os.O_RDONLY)
-    size = os.fstat(fd).st_size
-    shown(name, os.pread(fd, 500, 0) + os.pread(fd, size, 500))
-    os.close(fd)
-def cat(name):
-    shown(name, subprocess.run(["cat", name], capture_output=True, check=True).stdout)
-def stdin(name):
-    with open(name, "rb") as file:
-        shown(name, subprocess.run(["cat"], stdin=file, capture_output=True, check=True).stdout)
-def copied(name):
-    subprocess.run(["cp", name, f"mine{rank}"], check=True)
-    with open(f"mine{rank}", "rb") as file:
-        shown(name, file.read())
-    os.remove(f"mine{rank}")
-def exists(name):
-    told(name, os.path.exists(name))
-def access(name):
-    told(name, os.access(name, os.R_OK))
-def size(name):
-    told(name, os.stat(name).st_size > 0)
-def poll(name):
-    while not os.path.exists(name):
-        time.sleep(0.005)
-    told(name, "is there")
-def missing(name):
-    try:
-        open(name, "rb").close()
-        told(name, "is there")
-    except FileNotFoundError:
-        told(name, "is missing")
-for operation in case["readers"][rank]:
-    if operation[0] == "pause":
-        time.sleep(operation[1])
-    elif operation[0] == "rest":
-        left = {name_of(k) for k in operation[2]}
-        while left:
-            for name in sorted(left & set(glob.glob(case["pattern"]))):
-                globals()[operation[1]](name)
-                left.remove(name)
-            time.sleep(0.005)
-    else:
-        globals()[operation[0]](name_of(operation[1]))
-"""
-)
 
 WRITTEN = {
     "plain": "order-as-written",
@@ -153,6 +34,24 @@ WRITTEN = {
     "copied": "redirect-write-cp",
     "linked": "link-write-os-link",
 }
+WRITTEN5 = {"hdf5": "look-exists-h5"}
+LEFT = {
+    "left_by_exit_now": "end-descriptor-exit-now",
+    "left_by_failure": "end-descriptor-exit-now-in-failure",
+    "left_by_exit": "end-descriptor-exit",
+    "left_by_exec": "end-descriptor-exec",
+    "left_by_process": "end-flushed-in-multiprocessing",
+    "left_by_worker": "end-flushed-in-pool-that-is-terminated",
+}
+"""By a child, which ends with the file open."""
+LEFT5 = LEFT | {"left_by_kill": "end-flushed-kill"}
+ENDS = {
+    "return": "end-descriptor-exit",
+    "exit": "end-descriptor-exit",
+    "exit now": "end-descriptor-exit-now",
+    "exec": "end-program-execs-with-the-last-left-open",
+}
+"""Of a rank, with its last file open."""
 READ = {
     "plain": "order-as-written",
     "mapped": "descriptor-read-mmap",
@@ -160,6 +59,40 @@ READ = {
     "cat": "process-check-output-cat",
     "stdin": "process-child-reads-stdin",
     "copied": "redirect-read-cp",
+}
+READ5 = {"hdf5": "look-exists-h5"}
+LATE = {
+    "map_kept": "life-map-kept",
+    "map_in_a_fork": "life-map-in-a-fork",
+    "descriptor_in_a_fork": "life-descriptor-in-a-fork",
+    "sent": "life-sendfile-to-a-socket",
+    "spliced": "life-splice-to-a-pipe",
+    "passed": "life-fork-before-the-open",
+}
+"""Seen only after further calls."""
+LATE5 = {"handle_in_a_fork": "life-handle-in-a-fork", "handle_mapped": "life-handle-mapped"}
+STAGED = {
+    "looked": "stage-bytes-read",
+    "appended": "stage-bytes-appended",
+    "patched": "stage-bytes-changed",
+    "cut": "stage-bytes-cut",
+    "mapped": "stage-bytes-mapped",
+    "replaced": "stage-bytes-replaced",
+    "renewed": "stage-makes-anew",
+}
+STAGED5 = {
+    "looked": "stage-only-reads",
+    "tagged": "stage-r-plus",
+    "added": "stage-append",
+    "overwritten": "stage-overwrites",
+    "replaced": "stage-replaces",
+    "renewed": "stage-makes-anew",
+}
+SHAPES = {
+    "one process": "stage-r-plus",
+    "ranks": "stage-by-ranks",
+    "threads": "stage-by-threads",
+    "children": "stage-by-a-fork",
 }
 LOOKED = {
     "exists": "look-isfile-bytes",
@@ -189,46 +122,110 @@ class Case:
     faults: str
     writers: list[list[list[Any]]] = field(default_factory=list)
     """By rank: the way in which it writes, the step, and the seconds before."""
+    ends: list[str] = field(default_factory=list)
+    """By rank: how it ends with its last file open, if it does."""
+    shapes: list[str] = field(default_factory=list)
+    stages: list[list[list[list[Any]]]] = field(default_factory=list)
+    """By stage and rank: what it does to a step, or how it looks at it, the step, and the seconds before."""
+    before: list[list[list[Any]]] = field(default_factory=list)
+    """As for the readers, of a task that reads what the producer has written, before the stages."""
     readers: list[list[list[Any]]] = field(default_factory=list)
-    """By rank: a way to look or to read, and a step; or ``rest``, a way, and steps to read as listings show them."""
+    """By rank: a way to look or to read, a step, and after how many further calls what was read is looked at; or
+    ``rest``, a way, and steps to read as listings show them."""
 
     @property
     def pattern(self) -> str:
         return "plt*.h5" if self.hdf5 else "plt*.dat"
 
+    def kinds(self) -> set[str]:
+        """What is in it, in words."""
+        found = {f"write {call[0]}" for calls in self.writers for call in calls}
+        found |= {f"end {end}" for end in self.ends if end}
+        found |= {f"stage {call[0]}" for stage in self.stages for calls in stage for call in calls}
+        found |= {f"shape {shape}" for shape in self.shapes}
+        calls = [call for calls in self.before + self.readers for call in calls]
+        found |= {f"read {call[1] if call[0] == 'rest' else call[0]}" for call in calls}
+        found |= {"before" for _ in self.before}
+        return found | {f"{len(self.stages)} stages", self.mode}
+
+
+KINDS = {
+    *(f"write {way}" for way in WRITTEN | WRITTEN5 | LEFT5 | {"leave": ""}),
+    *(f"end {end}" for end in ENDS),
+    *(f"stage {way}" for way in STAGED | STAGED5 | {"exists": "", "size": ""}),
+    *(f"shape {shape}" for shape in SHAPES),
+    *(f"read {way}" for way in READ | READ5 | LATE | LATE5 | LOOKED | {"pause": ""}),
+    *(f"{number} stages" for number in range(4)),
+    "before",
+    *rig.MODES,
+}
+"""All that is drawn, as `Case.kinds` says it."""
+
 
 def make(seed: int) -> Case:
     """The case of a seed."""
     draw = random.Random(seed)
-    mode = draw.choice(rig.MODES)
     wrong = known.load()
 
     def right(kinds: dict[str, str]) -> list[str]:
         return [kind for kind, habit in kinds.items() if habit not in wrong]
 
-    case = Case(seed, mode, draw.random() < 0.3, draw.randint(2, 12), "")
+    stages = draw.choice((0, 0, 0, 0, 1, 1, 2, 3)) if right(SHAPES) else 0
+    mode = "memory" if stages else draw.choice(rig.MODES)  # stages pass files on in memory alone
+    case = Case(seed, mode, draw.random() < 0.4, draw.randint(2, 12), "")
     if draw.random() < 0.5:
         case.faults = f"seed={seed},delay={draw.choice((1, 5, 20))}ms,chance=0.3"
     writers, readers = draw.choice((1, 1, 2, 3)), draw.choice((1, 1, 2, 3))
     readers = readers if right(SHARES) else 1
-    written = ["hdf5"] if case.hdf5 else right(WRITTEN)
-    read = ["hdf5"] if case.hdf5 else right(READ)
-    case.writers = [
-        [[draw.choice(written), k, pause(draw)] for k in range(rank, case.steps, writers)] for rank in range(writers)
-    ]
+    written, left = (right(WRITTEN5), right(LEFT5)) if case.hdf5 else (right(WRITTEN), right(LEFT))
+    read, late = (right(READ5), right(LATE5)) if case.hdf5 else (right(READ), right(LATE))
+    for rank in range(writers):
+        ways = [
+            draw.choice(left if left and draw.random() < 0.2 else written) for _ in range(rank, case.steps, writers)
+        ]
+        end = draw.choice(right(ENDS)) if ways and right(ENDS) and draw.random() < 0.3 else ""
+        ways[-1:] = ["leave"] if end else ways[-1:]
+        case.writers.append([[way, rank + n * writers, pause(draw)] for n, way in enumerate(ways)])
+        case.ends.append(end)
     steps = list(range(case.steps))
+    for _ in range(stages):
+        add_stage(draw, case, right(SHAPES), right(STAGED5 if case.hdf5 else STAGED), right(ORDERS))
     shares = [steps] * readers
     if readers > 1 and draw.choice(right(SHARES)) == "each its own":
         shares = [steps[rank::readers] for rank in range(readers)]
-    order = draw.choice(right(ORDERS)) if writers == 1 else "as written"
+    order = draw.choice(right(ORDERS)) if in_row(case) else "as written"
     passes = 2 if right({"two": "pass-two"}) and draw.random() < 0.2 else 1
     state = draw.getstate()
     for share in shares:
         if shares[0] is shares[-1]:
             draw.setstate(state)  # ranks that read all do the same
         asked = in_order(draw, share, order) * passes
-        case.readers.append(operations(draw, asked, read, right(LOOKED), case, "reversed" in right(ORDERS)))
+        case.readers.append(operations(draw, asked, read, late, right(LOOKED), case, "reversed" in right(ORDERS)))
+    if stages and draw.random() < 0.3:
+        case.before = [operations(draw, steps, read, late, right(LOOKED), case, "reversed" in right(ORDERS))]
     return case
+
+
+def in_row(case: Case) -> bool:
+    """Whether one process, and one thread of it, brings the steps: others may come late with theirs."""
+    return len(case.writers) == 1 and all(shape == "one process" for shape in case.shapes)
+
+
+def add_stage(draw: random.Random, case: Case, shapes: list[str], ways: list[str], orders: list[str]) -> None:
+    """A stage that opens each of the steps, on one of its ranks."""
+    steps = in_order(draw, range(case.steps), draw.choice(orders) if in_row(case) and draw.random() < 0.3 else "")
+    shape = draw.choice(shapes)
+    ranks = draw.choice((2, 3)) if shape == "ranks" else 1
+    case.shapes.append(shape)
+    some = draw.sample(ways, draw.randint(1, len(ways)))
+    case.stages.append([])
+    for rank in range(ranks):
+        calls: list[list[Any]] = []
+        for k in steps[rank::ranks]:
+            if draw.random() < 0.2:
+                calls.append([draw.choice(("exists", "size")), k, pause(draw)])
+            calls.append([draw.choice(some), k, pause(draw)])
+        case.stages[-1].append(calls)
 
 
 def pause(draw: random.Random) -> float:
@@ -250,11 +247,17 @@ def in_order(draw: random.Random, steps: Sequence[int], order: str) -> list[int]
 
 
 def operations(
-    draw: random.Random, steps: list[int], read: list[str], looked: list[str], case: Case, wide: bool
+    draw: random.Random, steps: list[int], read: list[str], late: list[str], looked: list[str], case: Case, wide: bool
 ) -> list[list[Any]]:
     """What a rank does to read steps in this order; `wide`: may it wait for what comes only when it has read more?"""
     found: list[list[Any]] = []
     rest: list[int] = []
+
+    def reads(k: int) -> list[Any]:
+        if late and draw.random() < 0.3:
+            return [draw.choice(late), k, draw.choice((1, 2, 3, 5, 99))]
+        return [draw.choice(read), k]
+
     if "poll" in looked and draw.random() < 0.2 and len(set(steps)) == len(steps):
         cut = draw.randrange(len(steps) + 1)
         steps, rest = steps[:cut], steps[cut:]
@@ -267,11 +270,11 @@ def operations(
                 found.append([look, k])
             elif wide or k == steps[-1]:  # it waits for the producer's end
                 found.append([look, case.steps + draw.randrange(3)])
-        found.append([draw.choice(read), k])
+        found.append(reads(k))
         if draw.random() < 0.1:
-            found.append([draw.choice(read), k])
+            found.append(reads(k))
     if rest:
-        found.append(["rest", draw.choice(read), sorted(rest)])
+        found.append(["rest", reads(0)[0], sorted(rest)])
     return found
 
 
@@ -279,29 +282,35 @@ def run(case: Case, folder: Path) -> dict[str, str]:
     """Run a case on files and under a workflow; returns the ranks that read something else, with both."""
     files, flow = folder / "files", folder / "flow"
     told = {place: prepare(case, place) for place in (files, flow)}
-    for role, ranks in (("write", case.writers), ("read", case.readers)):
+    programs = {
+        "producer": ("write", case.writers),
+        **({"before": ("read", case.before)} if case.before else {}),
+        **{f"stage{number}": ("stage", ranks) for number, ranks in enumerate(case.stages)},
+        "consumer": ("read", case.readers),
+    }
+    for task, (role, ranks) in programs.items():
         for rank in range(len(ranks)):
-            argv = [sys.executable, str(files / f"{role}.py")]
+            argv = [sys.executable, str(files / f"{role}.py"), task]
             ran = rig.execute(files, "work", argv, env={**told[files], "PMI_RANK": str(rank)})
-            assert ran.code == 0, f"seed {case.seed}: rank {rank} of {role} alone\n{ran.told}"
-    task = {"cwd": "work", "mpiexec": MPIEXEC}
+            assert ran.code == 0, f"seed {case.seed}: rank {rank} of {task} alone\n{ran.told}"
     modes = {} if case.mode == "memory" else {"mode": case.mode}
     tasks = [
-        {"name": "producer", "func": str(flow / "write.py"), "nprocs": len(case.writers)}
-        | task
-        | {"outports": [{"filename": case.pattern, **modes}]},
-        {"name": "consumer", "func": str(flow / "read.py"), "nprocs": len(case.readers), "rerun": "never"}
-        | task
-        | {"inports": [{"filename": case.pattern}]},
+        {"name": task, "func": str(flow / f"{role}.py"), "args": [task], "nprocs": len(ranks)}
+        | {"cwd": "work", "mpiexec": MPIEXEC}
+        | ({} if role == "write" else {"inports": [{"filename": case.pattern}], "rerun": "never"})
+        | ({} if role == "read" else {"outports": [{"filename": case.pattern, **modes}]})
+        for task, (role, ranks) in programs.items()
     ]
     (flow / "workflow.yaml").write_text(yaml.safe_dump({"tasks": tasks}, sort_keys=False))
     env = {**told[flow], **(faults(case.faults) if case.faults and LIBRARY.exists() else {})}
     ran = rig.execute(flow, ".", [*WILKINS, "run", "--timeout", f"{rig.LIMIT / 2:g}", "workflow.yaml"], env=env)
     wrong = {}
-    for rank, calls in enumerate(case.readers):
-        one, other = (read_by(place, rank, calls) for place in (files, flow))
-        if one != other:
-            wrong[f"rank {rank}"] = f"read {other}\non files {one}"
+    for task, (role, ranks) in programs.items():
+        for rank, calls in enumerate(ranks if role != "write" else ()):
+            in_turn = 0 if role == "stage" else sum(call[0] not in ("pause", "rest") for call in calls)
+            one, other = (read_by(place / "got" / f"{task}{rank}", in_turn) for place in (files, flow))
+            if one != other:
+                wrong[f"rank {rank} of {task}"] = f"read {other}\non files {one}"
     wanted, lies = rig.on_disk(files), dict(ran.disk)
     if case.mode == "memory":
         wanted = {name: what for name, what in wanted.items() if not fnmatch(name, case.pattern)}
@@ -318,21 +327,14 @@ def prepare(case: Case, place: Path) -> dict[str, str]:
     """Lay out the programs in a new folder; returns the environment that tells them what to do."""
     (place / "work").mkdir(parents=True)
     (place / "got").mkdir()
-    for role, program in (("write", WRITES), ("read", READS)):
+    for role, program in (("write", WRITES), ("stage", STAGES), ("read", READS)):
         rig.build(rig.py(program), role, place)
-    text = {
-        "name": case.pattern.replace("*", "%04d"),
-        "pattern": case.pattern,
-        "writers": case.writers,
-        "readers": case.readers,
-    }
-    (place / "case.json").write_text(json.dumps(text))
+    names = {"name": case.pattern.replace("*", "%04d"), "pattern": case.pattern}
+    (place / "case.json").write_text(json.dumps(asdict(case) | names))
     return {"HABITS_CASE": str(place / "case.json"), "HABITS_OUT": str(place / "got")}
 
 
-def read_by(place: Path, rank: int, calls: Sequence[Sequence[Any]]) -> list[str]:
-    """What a rank read, in words; what listings showed it comes last, in the order of names."""
-    told = place / "got" / str(rank)
+def read_by(told: Path, in_turn: int) -> list[str]:
+    """What a rank read, in words: so much in its order, and then what came by listings, or threads, by name."""
     lines = [rig.in_words(f"= {line}") for line in told.read_text().splitlines()] if told.exists() else []
-    before = sum(call[0] not in ("pause", "rest") for call in calls)
-    return lines[:before] + sorted(lines[before:])
+    return lines[:in_turn] + sorted(lines[in_turn:])

@@ -295,6 +295,22 @@ for name in NAMES5:
     of_bytes("bytes-appended", 'with open(name, "ab") as file:\n    file.write(b"tail")'),
     of_bytes("bytes-changed", 'with open(name, "r+b") as file:\n    file.seek(3)\n    file.write(b"xyz")'),
     of_bytes("bytes-read", "get(name)"),
+    Habit(
+        "bytes-read-by-ranks-all",
+        BYTES,
+        READS,
+        stages=(
+            Stage(
+                each(
+                    "assert os.path.getsize(name) > 3800\nwith open(name, 'rb') as file:\n"
+                    "    assert len(file.read()) > 3800",
+                    "NAMES",
+                ),
+                RANKS,
+            ),
+        ),
+        needs=MPI,
+    ),
     of_bytes("bytes-cut", "os.truncate(name, 1000)"),
     of_bytes(
         "bytes-mapped",
