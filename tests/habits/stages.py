@@ -133,6 +133,7 @@ HABITS = [
         "looks-first",
         f"while not os.path.exists(name):\n    time.sleep(0.01)\nassert os.path.getsize(name) > 0\n{TAG}",
     ),
+    one("asks-whether-it-is-hdf5", f"assert h5py.is_hdf5(name)\n{TAG}"),
     chain("lists", Stage(each(TAG, "sorted(glob.glob('plt*.h5'))"), into={"listing": "end"})),
     one(
         "lists-as-they-come",
