@@ -91,6 +91,7 @@ STAGED5 = {
 SHAPES = {
     "one process": "stage-r-plus",
     "ranks": "stage-by-ranks",
+    "ranks that all read": "stage-by-ranks-that-all-read",
     "threads": "stage-by-threads",
     "children": "stage-by-a-fork",
 }
@@ -212,16 +213,17 @@ def in_row(case: Case) -> bool:
 
 
 def add_stage(draw: random.Random, case: Case, shapes: list[str], ways: list[str], orders: list[str]) -> None:
-    """A stage that opens each of the steps, on one of its ranks."""
+    """A stage that opens each of the steps, on one of its ranks, or on all, which then change none."""
     steps = in_order(draw, range(case.steps), draw.choice(orders) if in_row(case) and draw.random() < 0.3 else "")
     shape = draw.choice(shapes)
-    ranks = draw.choice((2, 3)) if shape == "ranks" else 1
+    ranks = draw.choice((2, 3)) if shape.startswith("ranks") else 1
+    all_read = shape == "ranks that all read"
     case.shapes.append(shape)
-    some = draw.sample(ways, draw.randint(1, len(ways)))
+    some = ["looked"] if all_read else draw.sample(ways, draw.randint(1, len(ways)))
     case.stages.append([])
     for rank in range(ranks):
         calls: list[list[Any]] = []
-        for k in steps[rank::ranks]:
+        for k in steps if all_read else steps[rank::ranks]:
             if draw.random() < 0.2:
                 calls.append([draw.choice(("exists", "size")), k, pause(draw)])
             calls.append([draw.choice(some), k, pause(draw)])

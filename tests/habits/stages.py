@@ -312,6 +312,29 @@ for name in NAMES5:
         ),
         needs=MPI,
     ),
+    Habit(
+        "bytes-read-by-processes-all",
+        BYTES,
+        READS,
+        stages=(
+            Stage(
+                py("""
+import os
+children = []
+for _ in range(2):
+    children.append(os.fork())
+    if children[-1] == 0:
+        for name in NAMES:
+            assert os.path.getsize(name) > 3800
+            with open(name, "rb") as file:
+                assert len(file.read()) > 3800
+        os._exit(0)
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0
+""")
+            ),
+        ),
+    ),
     of_bytes("bytes-cut", "os.truncate(name, 1000)"),
     of_bytes(
         "bytes-mapped",

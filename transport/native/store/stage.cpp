@@ -173,12 +173,8 @@ bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
 // One process, and thread, at a time makes the copy of a name.
 uint64_t turn_of(const Match& match) { return hash_text(match.name, match.place + static_cast<uint64_t>(match.outport)); }
 
-// Waits until a copy that another process, or thread, of the task is making of the step has all its bytes.
+// Waits until the copy that another process, or thread, of the task may be making has all its bytes.
 void await_copy(const Process& p, const Match& match) {
-    {
-        Board::Lock lock(p.board);
-        if (queue::find_written(p.board, match.outport, match.place) < 0) return;
-    }
     const H5pyUnlocked h5py;
     const Turn turn(p.board.folder(), turn_of(match));
 }
@@ -216,10 +212,11 @@ void decide(Process& p, Match* match, Purpose purpose) {
     place_of(*match);
     const bool opens = purpose == Purpose::read || purpose == Purpose::update;
     bool own = purpose == Purpose::create || purpose == Purpose::put;
+    bool written = false;
     if (!own) {
-        await_copy(p, *match);
         Board::Lock lock(p.board);
         own = has_own(p, *match, purpose);
+        written = own && queue::find_written(p.board, match->outport, match->place) >= 0;
         if (opens && is_passed_on(p, *match) && (purpose == Purpose::update || !own)) {
             fail_run(p,
                      "task '%s' rank %d opens '%s' %s it has passed it on, which it did as it went on to another file; let it do all that "
@@ -235,6 +232,7 @@ void decide(Process& p, Match* match, Purpose purpose) {
             own = true;
         }
     }
+    if (written) await_copy(p, *match);
     if (own || (opens && bring(p, *match, purpose))) match->inport = -1;
     else match->outport = -1;
 }
