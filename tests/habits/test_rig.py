@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from habits import common, known, rig
 from habits.prelude import cksum, text
-from habits.rig import Habit, Ran, Refusal, py
+from habits.rig import Habit, Ran, Refusal, Stage, py
 
 pytestmark = pytest.mark.rig
 HABIT = Habit("any", common.BYTES, common.READS)
@@ -107,5 +107,14 @@ def test_programs_in_every_language_make_and_tell_the_same(tmp_path: Path) -> No
 
 
 def test_a_program_that_fails_on_files_is_no_habit(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="the consumer alone"):
+    with pytest.raises(AssertionError, match="read alone"):
         rig.Bench.of(Habit("any", common.BYTES, py("sys.exit(3)\n")), tmp_path).after()
+
+
+def test_stages_tell_as_well_and_are_refused_on_disk(tmp_path: Path) -> None:
+    tells = py("for k in range(N):\n    tell('stage', k)\n")
+    habit = replace(HABIT, stages=(Stage(tells), Stage(tells, passes_on=False)))
+    lines = rig.Bench.of(habit, tmp_path).after().lines
+    assert lines == (*(f"stage {k}" for _ in range(2) for k in range(6)), *(f"plt{k:04d}.dat=#{k}" for k in range(6)))
+    refused = replace(FLOW, code=2, lines=(), told="a stage, in memory alone")
+    assert [rig.judge(habit, ALONE, refused, mode).split()[0] for mode in rig.MODES] == ["exit", "refused", "refused"]
