@@ -21,7 +21,10 @@ What follows may cost something, so all processes of the ranks in the circle mus
 4. A look or a listing of the circle finds nothing: that costs no data. Not a look that is a poll: nobody would gain.
 5. If nobody in the circle polls by listings, a step is let go from a full channel of a wildcard port: the oldest that
    no rank has had, or, where there are fewer than the channel may hold, the oldest that some rank has not had.
-6. The run is stopped.
+6. The run is stopped. If somebody waits for memory that is full of steps which programs can see, it is said who does.
+
+Who waits for memory waits for those that have the port's steps to read, or to write, or can see them; to let a step go
+is of use to it, too.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from wilkins.flow.machine import Wait
-from wilkins.flow.store import Call, Listed, Missing, Process, Rank, Slot, Step, Store
+from wilkins.flow.records import Call, Listed, Missing, Process, Rank, Slot, Step
+from wilkins.flow.store import Store
 
 
 class Stretched(NamedTuple):
@@ -60,13 +64,20 @@ class LetGo(NamedTuple):
     waits: tuple[tuple[Process, Call], ...]
 
 
+class Filled(NamedTuple):
+    """The memory of the out-port is full of steps that these processes can see: the run is stopped."""
+
+    outport: int
+    views: tuple[tuple[Process, Step], ...]
+
+
 class Stopped(NamedTuple):
     """Nothing can end these waits."""
 
     waits: tuple[tuple[Process, Call], ...]
 
 
-Relief = Stretched | Settled | Divided | Missing | Listed | LetGo | Stopped
+Relief = Stretched | Settled | Divided | Missing | Listed | LetGo | Filled | Stopped
 
 
 def relieve(store: Store, who: Process) -> Relief | None:
@@ -78,8 +89,8 @@ def relieve(store: Store, who: Process) -> Relief | None:
     if not circle:
         return None
     full = [(channel, process) for process in _waiting(store, circle) for channel in _full(store, process)]
-    for channel, _ in full:
-        if store.bound(channel) < store.limit(channel):
+    for channel, process in full:
+        if store.bound(channel) < store.limit(channel) and not _lacks_memory(store, process):
             store.states[channel].stretch += 1
             return Stretched(channel, store.bound(channel))
     circle = find_circle(store, who, known=True)
@@ -105,7 +116,7 @@ def relieve(store: Store, who: Process) -> Relief | None:
         return None
     candidates = [(slot, channel) for channel, process in full for slot in _least_wanted(store, channel, process)]
     if not candidates:
-        return Stopped(waits)
+        return next((_filled(store, process) for process, _ in waits if _sees_any(store, process)), Stopped(waits))
     slot, channel = min(candidates, key=lambda one: one[0].stamp)
     slot.on[channel] = "let go"
     return LetGo(channel, slot.step, waits)
@@ -185,9 +196,52 @@ def _needs(store: Store, known: bool) -> dict[Rank, list[Groups]]:
 
 def _groups(store: Store, who: Process) -> Groups:
     call = store.waits[who]
-    if call.kind == "create":
-        return [_readers(store, channel) for channel in store.blocking(who, call)]
-    return [_producers(store, call.port)] if isinstance(store.decide(who, call), Wait) else []
+    match store.decide(who, call):
+        case Wait("room"):
+            return [_readers(store, channel) for channel in store.blocking(who, call)]
+        case Wait("memory"):
+            return [_users_of_memory(store, who)]
+        case Wait():
+            return [_producers(store, call.port)]
+    return []
+
+
+def _port(store: Store, who: Process) -> int:
+    """The out-port of which the process waits to begin a file."""
+    port = store.writes(store.waits[who])
+    assert port is not None
+    return port
+
+
+def _lacks_memory(store: Store, who: Process) -> bool:
+    """Whether a process that waits for room would have no memory for the file either."""
+    return store.lacks_memory(_port(store, who))
+
+
+def _users_of_memory(store: Store, who: Process) -> set[Rank]:
+    """Ranks that may have to do with it that there is no memory for the file: who can see others of the port, has them
+    open, may yet read them, or writes them."""
+    outport = _port(store, who)
+    found: set[Rank] = set()
+    for channel in store.writing_to[outport]:
+        if any(store.needed(channel, source) for source in store.sources if source.outport == outport):
+            found |= _readers(store, channel)
+    for source in store.sources:
+        if source.outport == outport:
+            found |= {process.of for slot in source.present for process in (*slot.views, *slot.holds)}
+            found |= {process.of for file in source.writing for process in (*file.openers, file.used_by)}
+    return found
+
+
+def _sees_any(store: Store, who: Process) -> bool:
+    """Whether the process waits for memory, and its port has steps that somebody sees."""
+    return store.decide(who, store.waits[who]) == Wait("memory") and bool(store.seen(_port(store, who)))
+
+
+def _filled(store: Store, who: Process) -> Filled:
+    outport = _port(store, who)
+    views = [(process, slot.step) for slot in store.seen(outport) for process in sorted(slot.views)]
+    return Filled(outport, tuple(views))
 
 
 def _reach(start: Rank, others: dict[Rank, set[Rank]]) -> set[Rank]:
@@ -206,8 +260,14 @@ def _waiting(store: Store, ranks: set[Rank]) -> list[Process]:
 
 
 def _full(store: Store, who: Process) -> list[int]:
+    """The channels that keep the process from beginning a file: of its port, all that take memory, if it lacks that."""
     call = store.waits[who]
-    return store.blocking(who, call) if call.kind == "create" else []
+    match store.decide(who, call) if store.writes(call) is not None else None:
+        case Wait("room"):
+            return store.blocking(who, call)
+        case Wait("memory"):
+            return list(store.writing_to[_port(store, who)])
+    return []
 
 
 def _readers(store: Store, channel: int) -> set[Rank]:
@@ -221,7 +281,7 @@ def _producers(store: Store, inport: int) -> set[Rank]:
 
 def _divides(store: Store, channel: int, who: Process) -> bool:
     """Whether the producer lacks room for steps that some rank has had."""
-    source = store.source(store.waits[who].port, who.rank)
+    source = store.source(_port(store, who), who.rank)
     return len(store.unhad(channel, source)) < store.bound(channel)
 
 
@@ -230,7 +290,8 @@ def _least_wanted(store: Store, channel: int, who: Process) -> Iterator[Slot]:
     port = store.inports[store.channels[channel].inport]
     if port.in_order or port.listing == "end":
         return
-    source = store.source(store.waits[who].port, who.rank)
+    source = store.source(_port(store, who), who.rank)
     unhad = store.unhad(channel, source)
     slots = unhad if len(unhad) >= store.bound(channel) else store.needed(channel, source)
-    yield from [slot for slot in slots if not slot.holds[store.channels[channel].inport]][:1]
+    in_vain = store.lacks_memory(source.outport)  # to let go of what programs see
+    yield from [slot for slot in slots if not slot.is_open(port.task) and not (in_vain and store.is_seen(slot))][:1]

@@ -21,9 +21,10 @@ class Go(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The caller waits until another event changes the state: for ``room`` or for ``data``."""
+    """The caller waits until another event changes the state: for ``room``, for ``data``, or for ``memory``, which the
+    queue of one channel knows nothing of."""
 
-    what: Literal["room", "data"]
+    what: Literal["room", "data", "memory"]
 
 
 class Kept(NamedTuple):

@@ -25,290 +25,45 @@ the set of steps that it has opened. The rules for wildcard ports:
   For listings that are polls, full channels stretch, and nothing is given up (`wilkins.flow.circles.relieve_poll`); a
   look that is one waits as an open does, also where others would not, once all who write wait for room. A task of which
   all ranks poll, and for which nothing more will come, may be ended, if it writes nothing.
-- A step that a process has lent to another one stays as if it were open.
+- A step that some process can still see is not replaced: by a mapping that it has kept, or from its parent. It takes
+  memory of its port. If that is full, whoever begins a file waits; in a circle of waits the run ends, and names who
+  sees steps (`wilkins.flow.circles.Filled`).
+- A file is published when all that have it open have closed it. The end of a process closes its files, or, if that
+  leaves them torn, takes them away: then the name may be begun again (`Store.exit`). A fork that has but inherited a
+  file, and sleeps, does not hold it.
+- A stage is a task with one pattern among its in-ports and out-ports. Each step that it opens is a file of its own from
+  then on, for which it waits for room as any writer does. It passes each on once, changed or not: when the process that
+  has had it opens another one, waits for data, or ends; or when the task ends, unless that has failed.
 - Ranks that make the same calls of a port, one by one, get the same answers (`InPortState.log`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Literal, NamedTuple
 
-from wilkins.flow.machine import SPARE_STEPS, Go, Wait
-from wilkins.flow.policy import FlowPolicy
-
-DEFAULT_REORDER = 16
-"""Steps up to which a channel is stretched where calls would wait for each other."""
-
-AGAIN = 3
-"""Asking so often in vain is polling. (Of looks, the native layer asks for `poll_end`; here is no time.)"""
-
-Rank = tuple[int, int]
-"""Task, and rank within it."""
-
-
-class Process(NamedTuple):
-    """A process of a task's rank. A rank begins with its process 0."""
-
-    task: int
-    rank: int = 0
-    number: int = 0
-
-    @property
-    def of(self) -> Rank:
-        """The rank that it belongs to."""
-        return self.task, self.rank
-
-
-@dataclass(frozen=True, slots=True)
-class OutPort:
-    """Files that a task writes."""
-
-    task: int
-    pattern: str
-    retained: int = 1
-    """Steps of one source that fit into the memory which is kept for those that were had."""
-
-
-@dataclass(frozen=True, slots=True)
-class InPort:
-    """Files that a task reads. A pattern without wildcards, or `fixed`, makes it in order."""
-
-    task: int
-    pattern: str
-    readers: int = 1
-    """Ranks that read it, the first ones."""
-    reorder: int = DEFAULT_REORDER
-    looks: Literal["wait", "now"] = "wait"
-    listing: Literal["now", "end"] = "now"
-    memory: int | None = None
-    """Steps of one source that fit into the memory that its channels may be stretched to; None: any number."""
-    fixed: bool = False
-
-    @property
-    def in_order(self) -> bool:
-        """Whether each open is the next step, whatever its name."""
-        return self.fixed or not any(sign in self.pattern for sign in "*?[")
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """An edge from an out-port to an in-port, by their indices."""
-
-    outport: int
-    inport: int
-    policy: FlowPolicy = FlowPolicy()
-
-
-class Step(NamedTuple):
-    """The file that a source has published as its `sequence`-th, from 0."""
-
-    outport: int
-    rank: int
-    sequence: int
-    name: str
-
-
-class Call(NamedTuple):
-    """What a process asks for: of a port, by its index."""
-
-    kind: Literal["create", "open", "look", "list", "poll"]
-    """``poll``: nothing that it is answered; it has listed so often that it is as if it waited."""
-    port: int
-    name: str
-
-
-class Published(NamedTuple):
-    """The file is a step. `kept`: the channels it goes to; `dropped`: what these gave up for it."""
-
-    step: Step
-    kept: tuple[int, ...]
-    dropped: tuple[tuple[int, Step], ...] = ()
-
-
-class Opened(NamedTuple):
-    """The process reads this step now."""
-
-    step: Step
-
-
-class Seen(NamedTuple):
-    """The file is there: an open would be this step."""
-
-    step: Step
-
-
-class Listed(NamedTuple):
-    """Names that an open would find, in the order of publication."""
-
-    names: tuple[str, ...]
-    steps: tuple[Step, ...]
-
-
-class Missing(NamedTuple):
-    """There is no such file: its producers have ended, it is gone for good, or the look may not wait (``now``: as the
-    port says; ``circle``: all would wait for each other)."""
-
-    why: Literal["ended", "passed", "now", "circle"]
-
-
-Answer = Go | Wait | Opened | Seen | Listed | Missing
-
-
-class Account(NamedTuple):
-    """What became of the files of an out-port on a channel, in numbers of steps."""
-
-    published: int
-    read: int
-    """Had by some rank."""
-    skipped: int
-    dropped: int
-    let_go: int
-    unread: int
-
-
-Fate = Literal["kept", "skipped", "dropped", "let go"]
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """A published step and where it went."""
-
-    step: Step
-    stamp: int
-    """Order of publication over all sources."""
-    on: dict[int, Fate]
-    """By channel."""
-    had: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Ranks that have had it, by in-port."""
-    gone: set[int] = field(default_factory=set)
-    """In-ports whose task has had it before it was started again."""
-    there: bool = True
-    """Not replaced by a later step."""
-    holds: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """How often it is open, by in-port."""
-    used: int = 0
-    """When it was opened last."""
-
-    def had_by(self, inport: int, rank: int) -> bool:
-        """Whether the rank has had it, in this start of its task or before."""
-        return rank in self.had[inport] or inport in self.gone
-
-
-@dataclass(slots=True, eq=False)
-class Source:
-    """A rank that writes an out-port."""
-
-    outport: int
-    rank: Rank
-    slots: list[Slot] = field(default_factory=list)
-    """Of all steps, by number."""
-    present: list[Slot] = field(default_factory=list)
-    """Of those that were not replaced."""
-    names: dict[str, list[Slot]] = field(default_factory=lambda: defaultdict(list))
-    writing: list[tuple[Process, str, int]] = field(default_factory=list)
-    """Files that are begun: by whom, their names, and when."""
-    rewrites: bool = False
-    """It has published one name twice."""
-    renames: bool = False
-    """It has published two names one after the other."""
-
-
-@dataclass(slots=True, eq=False)
-class ChannelState:
-    """What changes of a channel."""
-
-    stretch: int = 0
-    offered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Steps published so far that match the in-port, by source."""
-
-
-@dataclass(slots=True, eq=False)
-class InPortState:
-    """How far the ranks of a task are with an in-port."""
-
-    latest: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """By rank: the highest stamp that it has had."""
-    last: dict[tuple[int, int, int], Slot] = field(default_factory=dict)
-    """By rank, out-port and rank of the source: what it opened last."""
-    shared: bool = False
-    """Two ranks have had the same step."""
-    log: list[tuple[Call, Answer]] = field(default_factory=list)
-    """Calls and their answers, as the first rank to make each got it."""
-    position: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """By rank: how far it has come in the log."""
-    apart: set[int] = field(default_factory=set)
-    """Ranks whose calls were other ones than the log's."""
-    delivered: list[Slot] = field(default_factory=list)
-    """Of a port in order: its steps as they are handed out, the same to all ranks."""
-    settled: dict[int, str] = field(default_factory=dict)
-    """By rank: a name that is taken to mean the step that it has had, until it opens one."""
-    started_for: Slot | None = None
-    """The step for which the task's program, which runs, was started."""
-
-
-@dataclass(slots=True)
-class Vain:
-    """What a rank has asked for in vain since it has begun or opened a file."""
-
-    times: int = 0
-    over: int = 0
-    """So many of these times nothing more could come on any in-port of its task."""
-    name: str = ""
-    """Of the last look."""
-    lists: int | None = None
-    """The in-port, if it was a listing."""
-    shown: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """The highest stamp that a listing has shown, by in-port."""
-
-
-class Found(NamedTuple):
-    """What a name means: a step, or none (`passed`: and it will not come)."""
-
-    slot: Slot | None
-    passed: bool = False
-
-
-class Store:
-    """All tasks of a run. `tasks` are their numbers of ranks."""
-
-    def __init__(
-        self, tasks: Sequence[int], outports: Sequence[OutPort], inports: Sequence[InPort], channels: Sequence[Channel]
-    ) -> None:
-        self.tasks = list(tasks)
-        self.outports = list(outports)
-        self.inports = list(inports)
-        self.channels = list(channels)
-        self.sources = [
-            Source(index, (port.task, rank)) for index, port in enumerate(outports) for rank in range(tasks[port.task])
-        ]
-        self.states = [ChannelState() for _ in channels]
-        self.ports = [InPortState() for _ in inports]
-        self.writing_to = [
-            [k for k, one in enumerate(channels) if one.outport == port] for port in range(len(outports))
-        ]
-        self.reading_from = [
-            [
-                (k, source)
-                for k, channel in enumerate(channels)
-                if channel.inport == port
-                for source in self.sources
-                if source.outport == channel.outport
-            ]
-            for port in range(len(inports))
-        ]
-        self.living = {Process(task, rank) for task, ranks in enumerate(tasks) for rank in range(ranks)}
-        self.ended: set[int] = set()
-        self.waits: dict[Process, Call] = {}
-        self.resting: set[Process] = set()
-        """Processes or threads that sleep until another one of their rank wakes them, or another rank of their task."""
-        self.insisting: set[Process] = set()
-        """Processes whose look is a poll."""
-        self.vain: dict[Rank, Vain] = defaultdict(Vain)
-        self.clock = 0
+from wilkins.flow.machine import Wait
+from wilkins.flow.records import (
+    AGAIN,
+    Answer,
+    Call,
+    End,
+    File,
+    InPortState,
+    Listed,
+    Missing,
+    Opened,
+    Process,
+    Published,
+    Slot,
+    Source,
+    Step,
+    Vain,
+)
+from wilkins.flow.rules import Rules
+
+
+class Store(Rules):
+    """What happens to the tasks of a run."""
 
     # Events.
 
@@ -316,19 +71,33 @@ class Store:
         """The process begins a file."""
         return self._ask(who, Call("create", self._port(self.outports, who, name), name))
 
-    def publish(self, who: Process, name: str) -> Published:
-        """The process has closed a file that it began: it is the source's next step."""
-        port = self._port(self.outports, who, name)
-        source = self.source(port, who.rank)
-        source.writing.remove(next(one for one in source.writing if one[:2] == (who, name)))
+    def write(self, who: Process, name: str) -> None:
+        """The process writes to a file that it has open."""
+        _, file = self.file(who, name)
+        file.openers[who] = True
+        file.flushed = False
+
+    def flush(self, who: Process, name: str) -> None:
+        """HDF5 has flushed a file that the process has open."""
+        self.file(who, name)[1].flushed = True
+
+    def publish(self, who: Process, name: str) -> Published | None:
+        """The process closes a file that it has written: if nobody else has it open, it is the source's next step."""
+        before = len(self.published)
+        self._leave(*self.file(who, name), who, whole=True)
+        return self.published[-1] if len(self.published) > before else None
+
+    def _publish(self, source: Source, file: File) -> None:
+        port, name = source.outport, file.name
+        source.writing.remove(file)
         self.clock += 1
-        slot = Slot(Step(port, who.rank, len(source.slots), name), self.clock, {})
+        slot = Slot(Step(port, source.rank[1], len(source.slots), name), self.clock, {})
         kept = []
         dropped: list[tuple[int, Step]] = []
         for index in self._offers(port, name):
             channel = self.channels[index]
-            before = self.states[index].offered[who.rank]
-            self.states[index].offered[who.rank] = before + 1
+            before = self.states[index].offered[source.rank[1]]
+            self.states[index].offered[source.rank[1]] = before + 1
             waiting = self.droppable(index, source)
             full = channel.policy.when_full == "drop-newest" and len(waiting) >= channel.policy.queue
             if not channel.policy.keeps(before):
@@ -349,7 +118,7 @@ class Store:
         source.slots.append(slot)
         source.present.append(slot)
         source.names[name].append(slot)
-        return Published(slot.step, tuple(kept), tuple(dropped))
+        self.published.append(Published(slot.step, tuple(kept), tuple(dropped)))
 
     def open(self, who: Process, name: str) -> Answer:
         """The process opens a file to read it."""
@@ -368,34 +137,68 @@ class Store:
 
     def close(self, who: Process, step: Step) -> None:
         """A process has closed a step that it opened."""
-        self.slot(step).holds[self._port(self.inports, who, step.name)] -= 1
+        slot = self.slot(step)
+        for source in self.sources:
+            for file in source.writing:
+                if file.copy_of is slot and who in file.openers:
+                    return self._leave(source, file, who, whole=True)
+        slot.holds[who] -= 1
+        if not slot.holds[who]:
+            del slot.holds[who]
+        return None
 
-    def lend(self, who: Process, step: Step) -> None:
-        """Another process has the descriptor of a step that this one has open, too, and closes it by itself."""
-        self.slot(step).holds[self._port(self.inports, who, step.name)] += 1
+    def keep(self, who: Process, step: Step) -> None:
+        """The process can see a step that it has open, also when it has closed it: by a mapping, say."""
+        self.slot(step).views.add(who)
+
+    def forget(self, who: Process, step: Step) -> None:
+        """It can no longer."""
+        self.slot(step).views.discard(who)
 
     def rest(self, who: Process) -> None:
-        """The process sleeps until another one of its rank wakes it, or another rank of its task."""
+        """The process sleeps until another one of its rank wakes it, or another rank of its task. A file that it has
+        merely inherited it does not hold."""
         self.resting.add(who)
+        for source, file in self.files(who):
+            self._settle(source, file)
 
     def wake(self, who: Process) -> None:
         """The process goes on."""
         self.resting.discard(who)
 
-    def fork(self, who: Process) -> None:
-        """A further process of a rank begins."""
+    def fork(self, who: Process, parent: Process | None = None) -> None:
+        """A further process of a rank begins. What its parent has open to write, it has, too; it sees the steps that
+        its parent does."""
         self.living.add(who)
+        if parent is None:
+            return
+        for _, file in self.files(parent):
+            file.openers[who] = False
+        for slot in self.visible(parent):
+            slot.views.add(who)
 
-    def exit(self, who: Process) -> list[Published]:
-        """The process is over. The files that it has left open are published in the order in which it began them."""
-        left = [(begun, name) for source in self.sources for process, name, begun in source.writing if process == who]
-        published = [self.publish(who, name) for _, name in sorted(left)]
+    def exit(self, who: Process, end: End = "return") -> list[Published]:
+        """The process is over. What it has left open is closed by a return; so are bytes by any end but a signal. HDF5
+        that was flushed, and not written since, is whole, too. Other files of which it is the last writer are none."""
+        before = len(self.published)
+        for source, file in self.files(who):
+            raw = self.outports[source.outport].raw
+            closed = end == "return" or (end == "_exit" and raw)
+            self._leave(source, file, who, whole=closed or (file.flushed and not raw))
+        for slot in self.visible(who):
+            slot.holds.pop(who, None)
+            slot.views.discard(who)
+        if end != "signal":
+            self._pass_on(who)
         self.living.discard(who)
         self.resting.discard(who)
-        return published
+        return self.published[before:]
 
-    def end(self, task: int) -> None:
-        """The task is over: no file of it will come, and it is done with all files."""
+    def end(self, task: int, failed: bool = False) -> None:
+        """The task is over: no file of it will come, and it is done with all files. What a stage has not passed on, it
+        does now, unless it has failed."""
+        for source, file in [] if failed else self.copies(task):
+            self._publish(source, file)
         self.ended.add(task)
         for source in self.sources:
             if source.rank[0] == task:
@@ -432,154 +235,15 @@ class Store:
         """The process, which waits, looks again whether it may go on."""
         return self._ask(who, self.waits[who])
 
-    # What is so.
-
-    def source(self, outport: int, rank: int) -> Source:
-        """A rank's source of an out-port."""
-        return next(one for one in self.sources if one.outport == outport and one.rank[1] == rank)
-
-    def slot(self, step: Step) -> Slot:
-        """Where a step is, or was."""
-        return self.source(step.outport, step.rank).slots[step.sequence]
-
-    def bound(self, channel: int) -> int:
-        """Steps of a source that may wait on the channel, as far as it is stretched now."""
-        return self.channels[channel].policy.queue + self.states[channel].stretch
-
-    def limit(self, channel: int) -> float:
-        """Steps up to which the channel may be stretched."""
-        port = self.inports[self.channels[channel].inport]
-        memory = float("inf") if port.memory is None else port.memory
-        if port.listing == "end":
-            return memory
-        return min(max(port.reorder, self.channels[channel].policy.queue), memory)
-
-    def unhad(self, channel: int, source: Source) -> list[Slot]:
-        """Steps of the source that wait on the channel: that no rank of the task has had; in order, not all."""
-        inport = self.channels[channel].inport
-        enough = self.inports[inport].readers if self.inports[inport].in_order else 1
-        return [
-            slot for slot in self._kept(channel, source) if inport not in slot.gone and len(slot.had[inport]) < enough
-        ]
-
-    def droppable(self, channel: int, source: Source) -> list[Slot]:
-        """Of these, those that are given up for later ones: not the step whose name the task's program was told."""
-        inport = self.channels[channel].inport
-        told = None if self.inports[inport].in_order else self.ports[inport].started_for
-        return [slot for slot in self.unhad(channel, source) if slot is not told]
-
-    def needed(self, channel: int, source: Source) -> list[Slot]:
-        """Steps of the source that some rank may still open from the channel, or has open."""
-        inport = self.channels[channel].inport
-        return [slot for slot in self._kept(channel, source) if slot.holds[inport] or self._wanted(inport, slot)]
-
-    def gives_up(self, inport: int, rank: int, slot: Slot) -> bool:
-        """Whether the rank has left the step, which it has not had, to another rank that has."""
-        state = self.ports[inport]
-        if state.shared or self.inports[inport].in_order or not slot.had[inport]:
-            return False
-        return state.latest[rank] > slot.stamp
-
-    def blocking(self, who: Process, call: Call) -> list[int]:
-        """The channels that keep the process from creating the file."""
-        source = self.source(call.port, who.rank)
-        return [index for index in self._offers(call.port, call.name) if self._full(index, source)]
-
-    def can_produce(self, inport: int) -> bool:
-        """Whether a further step may come."""
-        return any(source.rank[0] not in self.ended for _, source in self.reading_from[inport])
-
-    def polls(self, rank: Rank) -> bool:
-        """Whether the rank does nothing but ask, and is shown nothing new."""
-        return self.vain[rank].times >= AGAIN
-
-    def polls_in_vain(self, task: int) -> bool:
-        """Whether the task does nothing but ask for what will not come, so that it may be ended."""
-        if any(port.task == task for port in self.outports):
-            return False
-        return all(self.vain[task, rank].over >= AGAIN for rank in range(self.tasks[task]))
-
-    def next_step(self, task: int) -> Step | None:
-        """The oldest step that no rank of the task has had: for which its program is started again."""
-        slot = self._next_slot([inport for inport, port in enumerate(self.inports) if port.task == task])
-        return slot.step if slot else None
-
-    def account(self, index: int) -> Account:
-        """What became of all steps that were published for the channel."""
-        inport = self.channels[index].inport
-        count: dict[str, int] = defaultdict(int)
-        for channel, source in self.reading_from[inport]:
-            for slot in source.slots:
-                if channel == index and index in slot.on:
-                    count["read" if inport in slot.gone or slot.had[inport] else slot.on[index]] += 1
-        parts = [count[fate] for fate in ("read", "skipped", "dropped", "let go", "kept")]
-        return Account(sum(parts), *parts)
-
-    def decide(self, who: Process, call: Call) -> Answer:
-        """What the process is answered now. Changes nothing."""
-        if call.kind == "create":
-            return Wait("room") if self.blocking(who, call) else Go()
-        if call.kind == "poll":
-            return Wait("data") if self.can_produce(call.port) else Listed((), ())
-        state = self.ports[call.port]
-        if (place := self._place(call.port, who.rank)) is not None and place < len(state.log):
-            known, answer = state.log[place]
-            if known == call:
-                return answer
-        if call.kind == "list":
-            return self._list(call.port, who.rank)
-        found = self.find(call.port, who.rank, call.name)
-        if call.kind == "look":
-            if found.slot is None and (had := self._had(call.port, who.rank, call.name)):
-                found = Found(had)
-            if found.slot is not None:
-                return Seen(found.slot.step)
-            waits = who in self.insisting and self._wait_for_room(call.port)
-            if self._may_not_wait(call.port) and not waits and not found.passed and self.can_produce(call.port):
-                return Missing("now")
-        elif found.slot is not None:
-            return Opened(found.slot.step)
-        if found.passed:
-            return Missing("passed")
-        if not self.can_produce(call.port):
-            return Missing("ended")
-        return Wait("data")
-
-    def find(self, inport: int, rank: int, name: str) -> Found:
-        """The step that the rank gets if it opens the name now."""
-        if self.inports[inport].in_order:
-            return Found(self._next_in_order(inport, rank))
-        unread: list[Slot] = []
-        again: list[Slot] = []
-        passed = False
-        for channel, source in self.reading_from[inport]:
-            named = source.names.get(name, [])
-            had = max((slot.step.sequence for slot in named if slot.had_by(inport, rank)), default=-1)
-            own = [
-                slot
-                for slot in named
-                if slot.there
-                and slot.on.get(channel) == "kept"
-                and slot.step.sequence > had
-                and not (source.rewrites and self.gives_up(inport, rank, slot))
-            ]
-            if own:
-                unread.append(own[0])
-            elif not named or source.rewrites or not self._is_settled(inport, rank, source, name):
-                continue
-            elif had >= 0 and source.slots[had].there and inport not in source.slots[had].gone:
-                again.append(source.slots[had])
-            else:
-                passed = True
-        best = min(unread or again, key=lambda slot: slot.stamp, default=None)
-        return Found(best, best is None and passed)
-
     # How it comes about.
 
     def _ask(self, who: Process, call: Call) -> Answer:
+        if self.turns(who, call):
+            self._pass_on(who)
         answer = self.decide(who, call)
         if isinstance(answer, Wait):
             self.waits[who] = call
+            (self.for_room.discard if answer.what == "data" else self.for_room.add)(who)
         else:
             self.answer(who, call, answer)
         return answer
@@ -590,10 +254,7 @@ class Store:
         self.insisting.discard(who)
         self._note_vain(who, call, answer)
         if call.kind == "create":
-            source = self.source(call.port, who.rank)
-            self._replace_one(source)
-            self.clock += 1
-            source.writing.append((who, call.name, self.clock))
+            self._begin(who, call, None)
             return
         state = self.ports[call.port]
         if (place := self._place(call.port, who.rank)) is not None:
@@ -604,7 +265,52 @@ class Store:
             else:
                 state.apart.add(who.rank)
         if isinstance(answer, Opened):
-            self._take(call.port, who.rank, self.slot(answer.step))
+            self._open(who, call, self.slot(answer.step))
+
+    def _open(self, who: Process, call: Call, slot: Slot) -> None:
+        if call.port in self.stages:
+            if self.own(call) is None:
+                self._take(call.port, who.rank, slot)
+                self._begin(who, call, slot)
+            if (found := self.copy(call)) is not None:
+                found[1].used_by = who
+                found[1].openers[who] = True
+                return
+        else:
+            self._take(call.port, who.rank, slot)
+        slot.holds[who] = slot.holds.get(who, 0) + 1
+
+    def _begin(self, who: Process, call: Call, copy_of: Slot | None) -> None:
+        source = self.source(self.stages[call.port] if copy_of else call.port, who.rank)
+        self._make_room(source)
+        self.clock += 1
+        source.writing.append(File(call.name, self.clock, who, copy_of, {who: True}))
+
+    def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
+        """The process has the file no longer open. `whole`: it is what the process wanted it to be."""
+        wrote = file.openers.pop(who)
+        if wrote and not whole and not any(file.openers.values()):
+            source.writing.remove(file)
+        else:
+            self._settle(source, file)
+
+    def _settle(self, source: Source, file: File) -> None:
+        """Publish a file that nobody has open who has written to it, or may yet."""
+        held = any(wrote or who not in self.resting for who, wrote in file.openers.items())
+        if not held and file.copy_of is None:
+            self._publish(source, file)
+
+    def turns(self, who: Process, call: Call) -> bool:
+        """Whether the process turns from the files that it has had to another one, or waits for one."""
+        if call.kind in ("create", "poll") or call.port not in self.stages:
+            return False
+        return self.own(call) is None if call.kind == "open" else self.decide(who, call) == Wait("data")
+
+    def _pass_on(self, who: Process) -> None:
+        """Publish what the process, of a stage, has had last and closed, and what those have that are over."""
+        for source, file in self.copies(who.task):
+            if file.used_by == who or (file.used_by not in self.living and source.rank == who.of):
+                self._publish(source, file)
 
     def _note_vain(self, who: Process, call: Call, answer: Answer) -> None:
         vain = self.vain[who.of]
@@ -625,195 +331,37 @@ class Store:
         state = self.ports[inport]
         if self.inports[inport].in_order and slot not in state.delivered:
             state.delivered.append(slot)
-        slot.had[inport].add(rank)
-        state.shared |= len(slot.had[inport]) > 1
+        slot.had[inport].update(range(self.inports[inport].readers) if inport in self.stages else [rank])
+        state.shared |= len(slot.had[inport]) > 1 and inport not in self.stages
         state.latest[rank] = max(state.latest[rank], slot.stamp)
         state.settled.pop(rank, None)
         state.last[rank, slot.step.outport, slot.step.rank] = slot
         self.clock += 1
         slot.used = self.clock
-        slot.holds[inport] += 1
 
-    def _list(self, inport: int, rank: int) -> Answer:
-        slots = [
-            slot
-            for channel, source in self.reading_from[inport]
-            for slot in self._kept(channel, source)
-            if self.find(inport, rank, slot.step.name).slot is slot or self._stays_had(inport, rank, source, slot)
-        ]
-        slots.sort(key=lambda slot: slot.stamp)
-        listed = Listed(tuple(slot.step.name for slot in slots), tuple(slot.step for slot in slots))
-        whole = self.inports[inport].listing == "end"
-        began = bool(slots or self.ports[inport].latest[rank]) and not whole
-        if began or not self.can_produce(inport) or (self._may_not_wait(inport) and not whole):
-            return listed
-        return Wait("data")
+    def _make_room(self, source: Source) -> None:
+        """Steps that all ranks are done with, and no process sees, are replaced: one of the source's, if as many are
+        there as are retained, and of any of its port's, if that has no more memory."""
+        port = self.outports[source.outport]
+        if len(source.present) >= port.retained:
+            self._replace(self.free(source))
+        others = [one for one in self.sources if one.outport == source.outport]
+        while port.memory is not None and self.in_memory(source.outport) >= port.memory:
+            if not self._replace([slot for one in others for slot in self.free(one, pressed=True)]):
+                return
 
-    def _may_not_wait(self, inport: int) -> bool:
-        """Whether a look at a file that is not there is answered at once."""
-        if self.inports[inport].looks == "now":
-            return True
-        for channel, source in self.reading_from[inport]:
-            if self.channels[channel].policy.when_full != "block" and any(channel in slot.on for slot in source.slots):
-                return True
-        return False
-
-    def _wait_for_room(self, inport: int) -> bool:
-        """Whether all wait for room that could write for the in-port."""
-        writers = {source.rank for _, source in self.reading_from[inport]}
-        processes = [who for who in self.living if who.of in writers and who not in self.resting]
-        resting = any(who.of in writers for who in self.resting)
-        full = [who for who in processes if who in self.waits and self.waits[who].kind == "create"]
-        return full == processes and (bool(full) or not resting)
-
-    def _had(self, inport: int, rank: int, name: str) -> Slot | None:
-        """The step of the name that the rank has had, if it is retained."""
-        any_name = self.inports[inport].in_order
-        named = [
-            slot
-            for channel, source in self.reading_from[inport]
-            for slot in self._kept(channel, source)
-            if rank in slot.had[inport] and (any_name or slot.step.name == name)
-        ]
-        return max(named, key=lambda slot: slot.stamp, default=None)
-
-    def _stays_had(self, inport: int, rank: int, source: Source, slot: Slot) -> bool:
-        """Whether the rank has had the step, and it is there, even if an open of its name may yet mean a later one."""
-        if self.inports[inport].in_order or source.rewrites:
-            return False
-        return slot.there and inport not in slot.gone and rank in slot.had[inport]
-
-    def _is_settled(self, inport: int, rank: int, source: Source, name: str) -> bool:
-        """Whether the source does not begin the name anew, which it has published, as far as the rank may know."""
-        begun = self._begun(source)
-        latest = next((slot for slot in reversed(source.slots) if slot.had_by(inport, rank)), None)
-        if latest is None:
-            return name not in begun
-        if latest.step.name == name and inport not in latest.gone and source.renames:
-            return True
-        if name in begun:
-            return False
-        if begun or source.slots[-1] is not latest or source.rank[0] in self.ended:
-            return True
-        if self.ports[inport].settled.get(rank) == name:
-            return True
-        processes = [who for who in self.living if who.of == source.rank]
-        return all(who in self.waits and self.waits[who].kind != "create" for who in processes)
-
-    def may_settle(self, who: Process) -> bool:
-        """Whether the process waits to open a name again of which its rank has had a step, in case another comes."""
-        call = self.waits[who]
-        if call.kind != "open" or self.inports[call.port].in_order:
-            return False
-        if self.ports[call.port].settled.get(who.rank) == call.name:
-            return False
-        named = [(source, source.names.get(call.name, ())) for _, source in self.reading_from[call.port]]
-        return any(
-            not source.rewrites and slot.had_by(call.port, who.rank) for source, slots in named for slot in slots
-        )
-
-    def _begun(self, source: Source) -> set[str]:
-        """Names of files that the source has begun, or waits to begin."""
-        waiting = {
-            call.name
-            for who, call in self.waits.items()
-            if call.kind == "create" and call.port == source.outport and who.of == source.rank
-        }
-        return waiting | {name for _, name, _ in source.writing}
-
-    def _next_in_order(self, inport: int, rank: int) -> Slot | None:
-        state = self.ports[inport]
-        for slot in state.delivered:
-            if not slot.had_by(inport, rank):
-                return slot
-        fresh = [
-            slot
-            for channel, source in self.reading_from[inport]
-            for slot in self._kept(channel, source)
-            if slot not in state.delivered
-        ]
-        return min(fresh, key=lambda slot: slot.stamp, default=None)
-
-    def _full(self, channel: int, source: Source) -> bool:
-        port = self.inports[self.channels[channel].inport]
-        policy = self.channels[channel].policy
-        if port.task in self.ended:
-            return False
-        begun = len(source.writing)
-        if len(self.needed(channel, source)) + begun >= self.bound(channel) + SPARE_STEPS:
-            return True
-        if policy.when_full != "block" or not policy.keeps(self.states[channel].offered[source.rank[1]]):
-            return False
-        return len(self.unhad(channel, source)) >= self.bound(channel)
-
-    def _wanted(self, inport: int, slot: Slot) -> bool:
-        """Whether some rank may still open the step, which is on a channel to the in-port."""
-        port, had = self.inports[inport], slot.had[inport]
-        if port.task in self.ended or inport in slot.gone or len(had) == port.readers:
-            return False
-        return any(rank not in had and not self.gives_up(inport, rank, slot) for rank in range(port.readers))
-
-    def _replace_one(self, source: Source) -> None:
-        """Takes the place of a step that all ranks are done with, if as many are there as are retained."""
-        channels = self.writing_to[source.outport]
-        ports = [self.channels[index].inport for index in channels]
-        whole = any(self.inports[port].listing == "end" for port in ports)
-        if len(source.present) < self.outports[source.outport].retained or whole:
-            return
-        kept = {slot for index in channels for slot in self.needed(index, source)}
-        for port in ports:
-            kept.update(self.ports[port].last.values())
-            kept.update(self._logged(port))
-        if free := [slot for slot in source.present if slot not in kept]:
+    def _replace(self, free: list[Slot]) -> bool:
+        if free:
             oldest = min(free, key=lambda slot: (slot.used, slot.stamp))
             oldest.there = False
-            source.present.remove(oldest)
-
-    def _logged(self, inport: int) -> Iterator[Slot]:
-        """Steps that ranks were given, or shown, which others have yet to ask for."""
-        state, readers = self.ports[inport], self.inports[inport].readers
-        ranks = [state.position[rank] for rank in range(readers) if rank not in state.apart]
-        if readers < 2 or not ranks:
-            return
-        for _, answer in state.log[min(ranks) :]:
-            if isinstance(answer, Opened | Seen):
-                yield self.slot(answer.step)
-            elif isinstance(answer, Listed):
-                yield from map(self.slot, answer.steps)
-
-    def _place(self, inport: int, rank: int) -> int | None:
-        """How far the rank has come in the log of the in-port, while it makes the same calls as others."""
-        state = self.ports[inport]
-        if self.inports[inport].in_order or self.inports[inport].readers < 2 or rank in state.apart:
-            return None
-        return state.position[rank]
-
-    def _next_slot(self, inports: Sequence[int]) -> Slot | None:
-        """The oldest step on these in-ports that no rank of their task has had."""
-        slots = [
-            slot
-            for inport in inports
-            for channel, source in self.reading_from[inport]
-            for slot in self._kept(channel, source)
-            if inport not in slot.gone and not slot.had[inport]
-        ]
-        return min(slots, key=lambda slot: slot.stamp, default=None)
-
-    def _offered_to(self, inport: int) -> Iterator[Slot]:
-        """All steps of the in-port's producers."""
-        return (slot for _, source in self.reading_from[inport] for slot in source.slots)
-
-    def _kept(self, channel: int, source: Source) -> Iterator[Slot]:
-        return (slot for slot in source.present if slot.on.get(channel) == "kept")
-
-    def _offers(self, outport: int, name: str) -> list[int]:
-        """The channels that a file of this name is published for."""
-        return [k for k in self.writing_to[outport] if fnmatchcase(name, self.inports[self.channels[k].inport].pattern)]
-
-    def _port(self, ports: Sequence[OutPort | InPort], who: Process, name: str) -> int:
-        return next(k for k, port in enumerate(ports) if port.task == who.task and fnmatchcase(name, port.pattern))
+            self.source(oldest.step.outport, oldest.step.rank).present.remove(oldest)
+        return bool(free)
 
     def _forget_processes(self, task: int) -> None:
+        for source in self.sources:
+            for slot in source.present:
+                slot.holds = {who: times for who, times in slot.holds.items() if who.task != task}
+                slot.views = {who for who in slot.views if who.task != task}
         self.living = {who for who in self.living if who.task != task}
         self.resting &= self.living
         self.waits = {who: call for who, call in self.waits.items() if who.task != task}

@@ -1,372 +1,66 @@
 """Random habits of programs, run against the reference machine of the step store, and what must then hold.
 
-A scenario says which files producers write, and in which order and by which calls readers ask for them. Its programs
-are generators of calls; a scheduler lets one of them move at a time, chosen at random. `Run` keeps books of its own
-from what the machine answered and told, and compares them with the files.
+A scenario (`flow_scenarios.py`) says which files producers write, and how readers ask for them. Its programs
+(`flow_programs.py`) are generators of calls; a scheduler lets one of them move at a time, chosen at random. `Run` keeps
+books of its own from what the machine answered and told, and compares them with the files.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import product
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
-from hypothesis import strategies as st
+from flow_programs import (
+    MORE,
+    RESTS,
+    WORKERS,
+    Broken,
+    Got,
+    Program,
+    pass_on,
+    read,
+    read_after,
+    read_by_children,
+    read_in_pool,
+    read_listed,
+    read_when_counted,
+    read_when_there,
+    write,
+    write_by_workers,
+)
+from flow_scenarios import FOR_EVER, LEFT_OPEN, POLLS, Scenario, Stage
 
-from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import LetGo, Relief, Stopped, relieve, relieve_poll
+from wilkins.flow.circles import Filled, LetGo, Relief, Stopped, relieve, relieve_poll
 from wilkins.flow.machine import SPARE_STEPS, Wait
-from wilkins.flow.store import Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen, Step, Store
+from wilkins.flow.records import Channel, End, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen, Step
+from wilkins.flow.store import Store
 
-Program = Generator[tuple[Any, ...], Any, None]
-"""Yields calls, and is sent their answers: ``("create", name)``, ``("publish", name)``, ``("open", name)``,
-``("look", name)``, ``("list", inport)``, ``("close", step)``, ``("lend", step)``, ``("use", step)``, ``("pause",)``,
-``("fork", programs)``, ``("join",)``, ``("meet",)``: all ranks of its task, ``("sleep",)``: whether it makes sense to
-go on."""
-
-Order = Literal["written", "reversed", "window", "by name", "ports", "shuffled"]
-Spread = Literal["all", "own order", "divided", "pool"]
-Habit = Literal[
-    "open", "look", "optional", "again", "twice", "two passes", "list", "each step", "count", "more", "until", "child"
-]
-Second = Literal["none", "in order", "after"]
-
-POLLS: tuple[Habit, ...] = ("count", "more", "until")
 PATIENCE = 12
 """So often those that poll are let go on while nothing else moves."""
-MORE = "one more"
-"""A name that nobody writes."""
-RESTS = ("join", "meet")
-WORKERS = 3
-LEFT_OPEN = 2
-"""Files that a producer which leaves some open to its end leaves."""
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """Programs and ports."""
+@dataclass
+class Written:
+    """A file that is begun."""
 
-    files: tuple[tuple[tuple[tuple[int, str], ...], ...], ...]
-    """Of each producing task and rank: an out-port and a name, in the order in which it writes them."""
-    patterns: tuple[str, ...]
-    """Of the out-ports that every producing task has."""
-    inports: tuple[str, ...]
-    """Patterns of the reader's in-ports."""
-    readers: int
-    """Ranks of the reader."""
-    order: Order
-    spread: Spread
-    """Whether the reader's ranks read all files, or divide them, or processes of a rank do."""
-    habit: Habit
-    left_out: int
-    """The first name of so many is not read; 0: all are."""
-    second: Second
-    """Another task reads the files in order; ``after``: each file after one that the reader made of some file."""
-    policy: FlowPolicy
-    reorder: int
-    retained: int
-    looks: Literal["wait", "now"]
-    leaves_open: bool
-    """Producers leave their last two files open to their end."""
-    meets: bool
-    """Ranks of a producer meet after each file, as in a barrier."""
-    seed: int
-    """Of what programs and scheduler choose."""
-
-    def sources(self) -> list[tuple[tuple[int, str], ...]]:
-        """Files of each producing rank."""
-        return [files for task in self.files for files in task]
-
-    def distinct(self) -> bool:
-        """Whether no name is published twice."""
-        names = [name for files in self.sources() for _, name in files]
-        return len(set(names)) == len(names)
-
-    def written(self) -> list[tuple[int, str]]:
-        """Files of all producers that match an in-port, in the order in which they come if all are equally fast."""
-        sources = self.sources()
-        turns = range(max(map(len, sources)))
-        merged = [files[turn] for turn in turns for files in sources if turn < len(files)]
-        return [file for file in merged if any(fnmatchcase(file[1], pattern) for pattern in self.inports)]
-
-    def in_turns(self) -> list[str]:
-        """Files of all ports, as the second reader reads them."""
-        sources = self.sources()
-        return [files[turn][1] for turn in range(max(map(len, sources))) for files in sources if turn < len(files)]
-
-    def names(self) -> list[list[str]]:
-        """What each rank of the reader asks for, in its order."""
-        rng = random.Random(self.seed)
-
-        def ordered() -> list[str]:
-            names = [name for _, name in self.written()]
-            match self.order:
-                case "reversed":
-                    names = [name for group in _groups(names, 3) for name in reversed(group)]
-                case "window":
-                    names = [name for group in _groups(names, 6) for name in rng.sample(group, len(group))]
-                case "by name":
-                    names.sort()
-                case "ports":
-                    names = [name for _, name in sorted(self.written(), key=lambda file: -file[0])]
-                case "shuffled":
-                    rng.shuffle(names)
-            return [name for k, name in enumerate(names) if not self.left_out or k % self.left_out]
-
-        first = ordered()
-        match self.spread:
-            case "own order":
-                others = [ordered() for _ in range(1, self.readers)]
-                for names in others:
-                    if self.seed % 2:  # all begin with the same file
-                        names.sort(key=lambda name: name != first[0])
-                return [first, *others]
-            case "divided":
-                return [first[rank :: self.readers] for rank in range(self.readers)]
-        return [first] * self.readers
-
-    def is_exact(self) -> bool:
-        """Whether each rank must get what it would read of files: all that it asks for, in the order of each name."""
-        limit = max(self.reorder, self.policy.queue)
-        if self.second != "none":  # the queue of its own channels
-            limit = min(limit, max(self.reorder, FlowPolicy().queue))
-        if self.second == "after" and self._left_to_second() > limit:
-            return False
-        most = max(map(len, self.sources()))
-        keeps_all = self.retained > most
-        if self.policy.every > 1 or self.policy.when_full != "block" or self.looks == "now":
-            return False
-        if self.spread in ("own order", "pool") and self.habit in ("again", "two passes") and not keeps_all:
-            return False
-        if self.habit == "two passes" and not keeps_all:
-            return False
-        if self.habit in ("count", "more"):  # all files must be there before any is read
-            return self.distinct() and len(self.names()) == self.readers and most <= limit
-        if self.habit == "optional" and self.spread != "all":
-            return False  # of two looks in one circle, either may be the one that finds nothing
-        if not self.distinct() and (self.order != "written" or self.spread != "all" or self.left_out):
-            return False
-        if not self.distinct() and self.habit not in ("open", "look", "optional"):
-            return False
-        if self.spread == "own order" and not keeps_all and len({names[0] for names in self.names() if names}) > 1:
-            return False
-        unread = [self._unread(names) for names in self.names()]
-        return (sum(unread) if self.spread in ("divided", "own order") else unread[0]) <= limit
-
-    def _unread(self, names: list[str]) -> int:
-        """Most files of one out-port of a rank that lie before one which is asked for, and are asked for later."""
-        if not self.distinct():
-            return 1
-        places = {name: place for place, name in enumerate(names)}
-        others = {name for names in self.names() for name in names if name not in places}
-        most = 0
-        for files in self.sources():
-            # A second reader makes producers that are ahead wait for those that are not; so do ranks that meet.
-            beside = self.sources() if self.second != "none" or self.meets else [files]
-            for end, (_, awaited) in enumerate(files):
-                if awaited not in places:
-                    continue
-                for one, port in product(beside, range(len(self.patterns))):
-                    before = [
-                        name
-                        for of, name in one[: self._reach(files, end)]
-                        if of == port and name not in others and places.get(name, len(names)) >= places[awaited]
-                    ]
-                    most = max(most, len(before))
-        return most
-
-    def _reach(self, files: Sequence[tuple[int, str]], place: int) -> int:
-        """How many files a source has begun by the time that the one at this place is published."""
-        return len(files) if self.leaves_open and place >= len(files) - LEFT_OPEN else place + 1
-
-    def _left_to_second(self) -> int:
-        """Most files of one out-port that the second reader has not come to when the first one waits for a file."""
-        order, asked = self.in_turns(), self.names()[0]
-        most = 0
-        for files in self.sources():
-            for end, (_, awaited) in enumerate(files):
-                if awaited not in asked:
-                    continue
-                had = order[: asked.index(awaited) + 1]
-                for one, port in product(self.sources(), range(len(self.patterns))):
-                    left = [name for of, name in one[: self._reach(files, end)] if of == port and name not in had]
-                    most = max(most, len(left))
-        return most
+    of: tuple[int, int]
+    """The rank that writes it."""
+    name: str
+    openers: dict[Process, bool]
+    """Who has it open, and whether it has written to it."""
+    flushed: bool = False
 
 
-def _groups(names: list[str], size: int) -> Iterator[list[str]]:
-    return (names[k : k + size] for k in range(0, len(names), size))
+@dataclass
+class Passed:
+    """A file that a stage has opened, and not passed on."""
 
-
-@st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
-    """Any scenario."""
-    ports = draw(st.integers(1, 2))
-    layout = draw(st.sampled_from(["plain", "plain", "unpadded", "restart", "blocks"]))
-    count = draw(st.one_of(st.integers(1, 7), st.integers(8, 20))) // ports + 1
-    cycle = draw(st.integers(1, 3))
-    ranks = draw(st.sampled_from([(1,), (1,), (2,), (1, 1), (2, 1)]))
-    first = draw(st.permutations(range(ports)))
-
-    def source(tag: str) -> tuple[tuple[int, str], ...]:
-        def name(port: int, k: int) -> str:
-            number = {"unpadded": f"{k}", "restart": f"{k % cycle}"}.get(layout, f"{k:03}")
-            return f"{'mesh' if port == 0 else 'part'}-{tag}-{number}"
-
-        files = [(port, name(port, k)) for k in range(count) for port in first]
-        return tuple(sorted(files, key=lambda file: first.index(file[0])) if layout == "blocks" else files)
-
-    spread: Spread = draw(st.sampled_from(["all", "all", "own order", "divided", "pool"]))
-    habits: list[Habit] = ["open", "open", "look", "optional", "again", "twice", "two passes", "list", "each step"]
-    habits += [*POLLS, "child"]
-    habit = draw(st.sampled_from(habits))
-    if habit in ("list", "each step", *POLLS):
-        spread = "all"
-    return Scenario(
-        files=tuple(tuple(source(f"{task}.{rank}") for rank in range(n)) for task, n in enumerate(ranks)),
-        patterns=("mesh-*", "part-*")[:ports],
-        inports=draw(st.sampled_from([("*",), ("mesh-*", "part-*")[:ports], ("mesh-*",)])),
-        readers=1 if spread == "pool" else draw(st.integers(1, 3)),
-        order=draw(st.sampled_from(["written", "reversed", "window", "by name", "ports", "shuffled"])),
-        spread=spread,
-        habit=habit,
-        left_out=draw(st.sampled_from([0, 0, 0, 2, 5])),
-        second=draw(st.sampled_from(["none", "none", "in order", "after"]))
-        if habit in ("open", "look", "again") and spread == "all"
-        else "none",
-        policy=draw(
-            st.sampled_from(
-                [
-                    FlowPolicy(),
-                    FlowPolicy(),
-                    FlowPolicy(queue=1),
-                    FlowPolicy(queue=4),
-                    FlowPolicy(2),
-                    FlowPolicy(2, offset=1),
-                    FlowPolicy(queue=1, when_full="drop-oldest"),
-                    FlowPolicy(queue=3, when_full="drop-newest"),
-                ]
-            )
-        ),
-        reorder=draw(st.sampled_from([16, 16, 1, 4, 8])),
-        retained=draw(st.sampled_from([1, 1, 3, 8, 100])),
-        looks=draw(st.sampled_from(["wait", "wait", "wait", "now"])),
-        leaves_open=draw(st.sampled_from([False, False, True])),
-        meets=draw(st.sampled_from([False, False, True])) and max(ranks) > 1,
-        seed=draw(st.integers(0, 2**32)),
-    )
-
-
-Got = list[tuple[str, Step | None]]
-"""What a program asked for, and which step it was, or None."""
-
-
-def write(files: Sequence[tuple[int, str]], leaves_open: bool, meets: bool) -> Program:
-    """Writes the files one by one."""
-    for number, (_, name) in enumerate(files):
-        yield ("create", name)
-        if not leaves_open or number < len(files) - LEFT_OPEN:
-            yield ("publish", name)
-        if meets:
-            yield ("meet",)
-
-
-def read(names: Iterable[str], habit: Habit, got: Got, makes: str = "") -> Program:
-    """Reads files by name, and notes which steps they were. `makes`: how the name of a file made of each begins."""
-    for number, name in enumerate(names):
-        if habit == "optional":
-            yield ("look", f"{name}.lock")
-        seen = (yield ("look", name)) if habit in ("look", "optional") else None
-        answer = None if isinstance(seen, Missing) else (yield ("open", name))
-        step = answer.step if isinstance(answer, Opened) else None
-        got.append((name, step))
-        if step and habit == "twice":
-            yield from read([name], "open", got)
-        if step:
-            yield ("close", step)
-        if step and habit == "again":
-            yield from read([name], "open", got)
-        if makes:
-            yield ("create", f"{makes}{number}")
-            yield ("publish", f"{makes}{number}")
-
-
-def read_listed(inports: int, got: Got) -> Program:
-    """Lists, reads what it has not read yet, and ends once a listing shows nothing new."""
-    known: set[str] = set()
-    for port in range(inports):
-        while True:
-            listed = yield ("list", port)
-            fresh = [name for name in listed.names if name not in known]
-            if not fresh:
-                break
-            known.update(fresh)
-            yield from read(fresh, "open", got)
-
-
-def read_when_counted(names: Sequence[str], wanted: Sequence[str], inports: int, got: Got) -> Program:
-    """Lists again and again until all that it wants is there, then reads. Notes when it does without."""
-    missing = set(wanted)
-    while missing:
-        shown: set[str] = set()
-        for port in range(inports):
-            listed = yield ("list", port)
-            shown.update(listed.names)
-        missing = set(wanted) - shown
-        if missing and not (yield ("sleep",)):
-            got.append((MORE, None))
-            break
-    yield from read(names, "open", got)
-
-
-def read_when_there(names: Iterable[str], got: Got) -> Program:
-    """Looks for each file again and again until it is there, or gone, and opens it."""
-    for name in names:
-        while isinstance(seen := (yield ("look", name)), Missing) and seen.why != "passed":
-            if not (yield ("sleep",)):
-                raise Broken(f"{name} is asked for again and again ({seen.why}), and nothing comes of it")
-        yield from read([name], "open", got)
-
-
-def read_by_children(names: Iterable[str], got: Got) -> Program:
-    """A child reads each file, whose descriptor it has from its parent, which closes it at once."""
-    for name in names:
-        answer = yield ("open", name)
-        step = answer.step if isinstance(answer, Opened) else None
-        got.append((name, step))
-        if step:
-            yield ("lend", step)
-            yield ("fork", [read_inherited(step)])
-            yield ("close", step)
-
-
-def read_inherited(step: Step) -> Program:
-    """Takes its time, reads the step that it has inherited, and closes it."""
-    for _ in range(3):
-        yield ("pause",)
-    yield ("use", step)
-    yield ("close", step)
-
-
-def read_in_pool(names: Iterable[str], habit: Habit, got: Got) -> Program:
-    """Workers take names from one list; their parent waits for them, which nobody is told."""
-    queue = iter(names)
-    yield ("fork", [read(queue, habit, got) for _ in range(WORKERS)])
-    yield ("join",)
-
-
-def read_after(names: Iterable[str], made: str, got: Got) -> Program:
-    """Reads the files in order, and after each one that was made of some file."""
-    for number, name in enumerate(names):
-        yield from read([name], "open", got)
-        yield from read([f"{made}{number}"], "open", got)
-
-
-class Broken(AssertionError):
-    """A rule does not hold."""
+    openers: list[Process]
+    last: Process
+    """Who has opened it last."""
 
 
 class Run:
@@ -378,21 +72,33 @@ class Run:
         self.relieve_poll = relieve_poll
         self.rng = random.Random(scenario.seed)
         producers = len(scenario.files)
-        self.reader, self.other = producers, producers + 1
+        self.reader, self.other = producers, producers + 1 if scenario.second != "none" else -1
+        self.stages = dict(enumerate(scenario.stages, producers + 1))
         outports = [
-            OutPort(task, pattern, scenario.retained) for task in range(producers) for pattern in scenario.patterns
+            OutPort(task, pattern, scenario.retained, scenario.memory, scenario.raw)
+            for task in range(producers)
+            for pattern in scenario.patterns
         ]
         inports = [
             InPort(self.reader, pattern, scenario.readers, scenario.reorder, scenario.looks)
             for pattern in scenario.inports
         ]
-        channels = [
-            Channel(out, into, scenario.policy)
-            for out, port in enumerate(outports)
-            for into in range(len(inports))
-            if inports[into].pattern in ("*", port.pattern)
-        ]
         tasks = [*map(len, scenario.files), scenario.readers]
+        channels: list[Channel] = []
+        nearest = range(len(outports))
+        for task, stage in self.stages.items():
+            tasks.append(stage.ranks)
+            first = len(inports)
+            inports += [InPort(task, pattern, stage.ranks, scenario.reorder) for pattern in scenario.patterns]
+            channels += [Channel(out, first + scenario.patterns.index(outports[out].pattern)) for out in nearest]
+            nearest = range(len(outports), len(outports) + len(scenario.patterns))
+            outports += [OutPort(task, pattern, scenario.retained, scenario.memory) for pattern in scenario.patterns]
+        channels += [
+            Channel(out, into, scenario.policy)
+            for out in nearest
+            for into in range(len(scenario.inports))
+            if inports[into].pattern in ("*", outports[out].pattern)
+        ]
         if scenario.second != "none":
             tasks.append(1)
             inports += [InPort(self.other, pattern, 1, scenario.reorder) for pattern in scenario.patterns]
@@ -414,6 +120,9 @@ class Run:
         self.polled = False
         """The reader was ended, since it did nothing but poll."""
         self.children = 0
+        self.filled = False
+        """The run was ended for want of memory."""
+        self.noted = 0
         self.published: list[Step] = []
         self.away: dict[tuple[int, Step], str] = {}
         """What became of steps that a channel did not keep."""
@@ -422,6 +131,13 @@ class Run:
         self.gone: list[set[Step]] = [set() for _ in inports]
         self.passed: dict[tuple[int, str], set[int]] = {}
         """Ranks that were told that a name of an in-port is gone."""
+        self.writing: list[Written] = []
+        """Files that are begun, and no steps yet."""
+        self.passing: dict[tuple[int, str], Passed] = {}
+        """Files that stages have opened, in that order, by task and name."""
+        self.failed: set[int] = set()
+        self.views: dict[Process, list[Step]] = {}
+        """Steps that processes have open, or can see."""
         for task in range(len(tasks)):
             self.start(task)
 
@@ -430,8 +146,13 @@ class Run:
         scenario = self.scenario
         for rank in range(self.store.tasks[task]):
             got = self.got[task, rank]
-            if task < self.reader:
+            if task < self.reader and scenario.workers == "none":
                 program = write(scenario.files[task][rank], scenario.leaves_open, scenario.meets)
+            elif task < self.reader:
+                rng = random.Random(scenario.seed + rank)
+                program = write_by_workers(scenario.files[task][rank], scenario.workers, scenario.raw, rng)
+            elif stage := self.stages.get(task):
+                program = self.passes_on(stage, rank, got)
             elif task == self.other:
                 names = scenario.in_turns()
                 after = scenario.second == "after"
@@ -448,15 +169,23 @@ class Run:
             elif scenario.habit == "until":
                 program = read_when_there(scenario.names()[rank], got)
             elif scenario.habit == "child":
-                program = read_by_children(scenario.names()[rank], got)
+                program = read_by_children(scenario.names()[rank], got, stay=scenario.keeps == FOR_EVER)
             elif scenario.spread == "pool":
                 twice = 2 if scenario.habit == "two passes" else 1
-                program = read_in_pool(scenario.names()[0] * twice, scenario.habit, got)
+                worker = partial(read, habit=scenario.habit, got=got, keeps=scenario.keeps)
+                program = read_in_pool(worker, scenario.names()[0] * twice)
             else:
                 twice = 2 if scenario.habit == "two passes" else 1
                 makes = "made-" if scenario.second == "after" and rank == 0 else ""
-                program = read(scenario.names()[rank] * twice, scenario.habit, got, makes)
+                program = read(scenario.names()[rank] * twice, scenario.habit, got, makes, scenario.keeps)
             self.begin(Process(task, rank), program)
+
+    def passes_on(self, stage: Stage, rank: int, got: Got) -> Program:
+        """The program of a rank of a stage."""
+        names = [name for _, name in self.scenario.in_order()]
+        if stage.spread == "pool":
+            return read_in_pool(partial(pass_on, stage=stage, got=got), names)
+        return pass_on(names[rank :: stage.ranks] if stage.spread == "divided" else names, stage, got)
 
     def made(self) -> int:
         """How many files the reader makes."""
@@ -471,23 +200,58 @@ class Run:
         """The process gets its answer and makes its next call, or ends."""
         try:
             self.calls[who] = self.programs[who].send(answer)
-            (self.store.rest if self.calls[who][0] in RESTS else self.store.wake)(who)
         except StopIteration:
-            del self.programs[who]
-            self.calls.pop(who, None)
-            for published in self.store.exit(who):
-                self.note_published(published)
-            if not any(other.task == who.task for other in self.programs):
-                self.over(who.task)
+            self.calls[who] = ("end", "return")
+        if self.calls[who][0] == "end":
+            self.leave(who, self.calls[who][1])
+        else:
+            (self.store.rest if self.calls[who][0] in RESTS else self.store.wake)(who)
+            self.wake_parent(who)
+            self.check_files()
+
+    def leave(self, who: Process, end: End) -> None:
+        """The process ends so, and with its last one its task; a rank that fails takes the others with it."""
+        del self.programs[who], self.calls[who]
+        self.store.exit(who, end)
+        self.views.pop(who, None)
+        for file in list(self.writing):
+            if who in file.openers:
+                wrote = file.openers.pop(who)
+                closed = end == "return" or (end == "_exit" if self.scenario.raw else file.flushed)
+                if wrote and not closed and not any(file.openers.values()):
+                    self.writing.remove(file)
+        for taken, copy in list(self.passing.items()):
+            if who in copy.openers:
+                copy.openers.remove(who)
+                if end == "signal" and not copy.openers:
+                    del self.passing[taken]
+        self.check_files(turned=who if end != "signal" else None)
+        self.check_torn()
+        self.wake_parent(who)
+        others = [other for other in self.programs if other.task == who.task]
+        if end == "signal" and who.number == 0:
+            self.failed.add(who.task)
+        if not others:
+            self.over(who.task)
+        elif who.task in self.failed:
+            self.leave(others[0], "signal")
 
     def over(self, task: int) -> None:
         """All programs of a task have ended."""
         one_step = task == self.reader and self.scenario.habit in ("list", "each step")
         if not one_step or (not self.may_come() and self.store.next_step(task) is None):
-            self.store.end(task)
+            failed = task in self.failed
+            self.passing = {key: copy for key, copy in self.passing.items() if key[0] != task or not failed}
+            self.store.end(task, failed)
+            self.check_files()
+            if left := [name for of, name in self.passing if of == task]:
+                raise Broken(f"stage {task} has not passed on {left}")
 
     def may_come(self) -> bool:
-        return any(task not in self.store.ended for task in range(self.reader))
+        """Whether a further file may come to the reader."""
+        return any(
+            self.store.can_produce(port) for port, one in enumerate(self.store.inports) if one.task == self.reader
+        )
 
     def run(self) -> None:
         """Until all tasks have ended.
@@ -497,6 +261,8 @@ class Run:
         """
         still: set[Process] = set()
         for _ in range(20000):
+            if self.filled:
+                return None
             if len(self.store.ended) == len(self.store.tasks):
                 return self.check_end()
             if self.start_again() or self.met():
@@ -547,11 +313,27 @@ class Run:
 
     def joined(self) -> bool:
         """Let parents of pools whose workers have ended go on."""
-        parents = [who for who, call in self.calls.items() if call[0] == "join"]
-        free = [who for who in parents if not any(one.of == who.of for one in self.programs if one != who)]
+        free = [who for who, call in self.calls.items() if call[0] == "join" and self.is_joined(who)]
         for who in free:
-            self.go_on(who, None)
+            for one in self.others(who):
+                self.go_on(one, None)
+            if not self.others(who):
+                self.go_on(who, None)
         return bool(free)
+
+    def others(self, who: Process) -> list[Process]:
+        """The other processes of its rank."""
+        return [one for one in self.programs if one.of == who.of and one != who]
+
+    def is_joined(self, who: Process) -> bool:
+        """Whether those that the process waits for have ended, or wait for it."""
+        return all(self.calls[one][0] == "idle" for one in self.others(who))
+
+    def wake_parent(self, child: Process) -> None:
+        """Its parent may go on at once if it waits for what has happened."""
+        parent = Process(*child.of)
+        if self.calls.get(parent, ("",))[0] == "join" and self.is_joined(parent):
+            self.store.wake(parent)
 
     def met(self) -> bool:
         """Let ranks go on that have met."""
@@ -591,18 +373,20 @@ class Run:
             for program in what[0]:
                 self.children += 1
                 worker = Process(who.task, who.rank, self.children)
-                self.store.fork(worker)
+                self.store.fork(worker, who)
+                self.views[worker] = list(self.views.get(who, ()))
+                for file in self.writing:
+                    if who in file.openers:
+                        file.openers[worker] = False
                 self.begin(worker, program)
-        elif kind in ("close", "lend"):
+        elif kind in ("close", "keep", "forget"):
             getattr(self.store, kind)(who, what[0])
-        elif kind == "use":
-            if not self.store.slot(what[0]).there:
-                raise Broken(f"{who} reads {what[0]}, whose memory is that of another step")
-        elif kind == "pause":
+            self.note_view(who, kind, what[0])
+        elif kind in ("use", "pause"):
             pass
-        elif kind == "publish":
-            answer = self.store.publish(who, what[0])
-            self.note_published(answer)
+        elif kind in ("write", "flush", "publish"):
+            getattr(self.store, kind)(who, what[0])
+            self.note_written(who, kind, what[0])
         elif kind == "list":
             answer = self.store.list_steps(who, what[0])
             if isinstance(answer, Listed) and (relief := self.relieve_poll(self.store, who, what[0])):
@@ -610,12 +394,22 @@ class Run:
                 self.idle = 0
         else:
             answer = getattr(self.store, kind)(who, what[0])
+        self.check_files(turned=self.turned(who, answer))
         if isinstance(answer, Wait):
             self.check_wait(who)
             return self.rng.random() < 0.3 and self.relieve(who)
         self.check_answer(who, answer)
+        self.check_memory()
         self.go_on(who, answer)
         return True
+
+    def turned(self, who: Process, answer: Any) -> Process | None:
+        """The process, if it is one of a stage that turns to another file, or waits for one."""
+        kind, *what = self.calls[who]
+        if kind == "open" and (who.task, what[0]) not in self.passing:
+            passed = [one for one in self.published if self.store.outports[one.outport].task == who.task]
+            return None if any(one.name == what[0] for one in passed) else who
+        return who if kind == "look" and answer == Wait("data") else None
 
     def relieve(self, who: Process) -> bool:
         """Let a waiting process look whether it waits in a circle. False if nothing came of it."""
@@ -630,6 +424,9 @@ class Run:
         if isinstance(relief, LetGo):
             self.check_let_go(relief)
             self.away[relief.channel, relief.step] = "let go"
+        elif isinstance(relief, Filled):
+            self.check_filled(relief)
+            self.filled = True
         elif isinstance(relief, Stopped):
             raise Broken(f"stopped: {relief}")
         elif isinstance(relief, Missing | Listed):
@@ -637,6 +434,23 @@ class Run:
         return True
 
     # Books.
+
+    def note_view(self, who: Process, kind: str, step: Step) -> None:
+        views = self.views.setdefault(who, [])
+        if kind == "keep":
+            views.append(step)
+        elif step in views:
+            views.remove(step)
+        else:
+            self.passing[who.task, step.name].openers.remove(who)
+
+    def note_written(self, who: Process, kind: str, name: str) -> None:
+        file = next(one for one in self.writing if one.name == name and who in one.openers)
+        if kind == "publish":
+            del file.openers[who]
+        else:
+            file.flushed = kind == "flush"
+            file.openers[who] = True
 
     def note_published(self, published: Published) -> None:
         step = published.step
@@ -661,6 +475,8 @@ class Run:
             unread = [one for one in self.kept(index) if one[:2] == step[:2] and not self.was_had(channel.inport, one)]
             bound = self.store.limit(index) if policy.when_full == "block" else policy.queue + 1 + SPARE_STEPS
             bound = max(bound, policy.queue) + (LEFT_OPEN if self.scenario.leaves_open else 0)
+            if self.store.outports[step.outport].task in self.stages:  # Its processes may each have one to pass on.
+                bound += WORKERS
             if len(unread) > bound and self.store.inports[channel.inport].task not in self.store.ended:
                 raise Broken(f"{len(unread)} steps wait on channel {index}")
         for index, step in published.dropped:
@@ -690,16 +506,123 @@ class Run:
 
     # Rules.
 
+    def note_taken(self, who: Process, inport: int, step: Step) -> None:
+        """A process of a stage has opened a step: the first to do so makes it a file of the stage's."""
+        key = who.task, step.name
+        if key in self.passing:
+            self.passing[key].openers.append(who)
+            self.passing[key].last = who
+        elif self.store.outports[step.outport].task == who.task:  # It was passed on, and is read again.
+            self.views.setdefault(who, []).append(step)
+        else:
+            self.check_step(inport, who.rank, step.name, step)
+            if self.was_had(inport, step):
+                raise Broken(f"stage {who.task} is given {step} twice")
+            for steps in self.had[inport].values():
+                steps.append(step)
+            self.passing[key] = Passed([who], who)
+
+    def check_files(self, turned: Process | None = None) -> None:
+        """What was published is what nobody writes any more; of a stage, what those have had that turn to another file
+        or end. All of that was."""
+        news = self.store.published[self.noted :]
+        self.noted = len(self.store.published)
+        placed = {key: place for place, key in enumerate(self.passing)}
+        places: list[tuple[Process, int]] = []
+        for published in news:
+            step = published.step
+            task = self.store.outports[step.outport].task
+            if task in self.stages:
+                copy = self.passing.pop((task, step.name), None)
+                if copy is None or copy.openers or task in self.failed:
+                    raise Broken(f"{step} is passed on twice, or while it is open, or by a stage that has failed")
+                if copy.last in self.programs and copy.last != turned:
+                    raise Broken(f"{step} is passed on before {copy.last} is done with it")
+                places.append((copy.last, placed[task, step.name]))
+            else:
+                named = [one for one in self.writing if one.of == (task, step.rank) and one.name == step.name]
+                file = next((one for one in named if not self.is_held(one)), None)
+                if file is None:
+                    raise Broken(f"{step} is published, and is torn or still open")
+                self.writing.remove(file)
+            self.note_published(published)
+        if places != sorted(places, key=lambda one: one[1]) and len({who for who, _ in places}) == 1:
+            raise Broken(f"{news} are not passed on in the order in which they were opened")
+        if turned and (left := [k for k, one in self.passing.items() if one.last == turned and not one.openers]):
+            raise Broken(f"{turned} goes on, and {left} is not passed on")
+        if done := [file for file in self.writing if not self.is_held(file)]:
+            raise Broken(f"{done} is not published")
+
+    def check_torn(self) -> None:
+        """Nothing is left of files whose writers have ended."""
+        begun = {(*source.rank, file.name) for source in self.store.sources for file in source.writing}
+        known = {(*file.of, file.name) for file in self.writing}
+        known.update((task, rank, name) for task, name in self.passing for rank in (0, 1))
+        if torn := begun - known:
+            raise Broken(f"{torn} is left of processes that have ended")
+
+    def is_held(self, file: Written) -> bool:
+        """Whether somebody writes the file, or may yet."""
+        return any(wrote or self.calls[who][0] not in RESTS for who, wrote in file.openers.items())
+
+    def seen(self) -> set[Step]:
+        """What programs have open, or can see."""
+        return {step for steps in self.views.values() for step in steps}
+
+    def check_memory(self) -> None:
+        """What a program can see is there, and no port takes more memory than it has."""
+        seen = self.seen()
+        if gone := [step for step in seen if not self.store.slot(step).there]:
+            raise Broken(f"{gone} can be seen, and the memory is that of other steps")
+        if self.scenario.memory is None:
+            return
+        for outport, port in enumerate(self.store.outports):
+            begun = [(file.of[0], file.name) for file in self.writing] + list(self.passing)
+            begun = [one for one in begun if one[0] == port.task and fnmatchcase(one[1], port.pattern)]
+            if port.memory and len(begun) + sum(step.outport == outport for step in seen) > port.memory:
+                raise Broken(f"port {outport} takes more memory than it has")
+
+    def check_filled(self, filled: Filled) -> None:
+        """The run may end: the memory is full of what is needed, or seen by those that wait."""
+        seen = {step for step in self.seen() if step.outport == filled.outport}
+        if self.scenario.fits() or not seen.issuperset(step for _, step in filled.views) or not filled.views:
+            raise Broken(f"{filled}, and they see {seen}")
+        for who, step in filled.views:
+            if step not in self.views.get(who, ()):
+                raise Broken(f"{who} does not see {step}")
+            if who not in self.store.waits and self.calls[who][0] not in RESTS:
+                raise Broken(f"{who} may yet be done with {step}")
+        for source in self.store.sources:
+            for slot in source.present if source.outport == filled.outport else ():
+                if slot.step not in seen and not self.is_wanted(slot.step):
+                    raise Broken(f"{slot.step} takes memory, and nobody needs it")
+
+    def is_wanted(self, step: Step) -> bool:
+        """Whether some rank has not had the step, and a channel has it."""
+        return any(
+            channel.outport == step.outport
+            and fnmatchcase(step.name, self.store.inports[channel.inport].pattern)
+            and (index, step) not in self.away
+            and any(step not in had for had in self.had[channel.inport].values())
+            for index, channel in enumerate(self.store.channels)
+        )
+
     def check_answer(self, who: Process, answer: Any) -> None:
         """The answer is right, by what was published, had and told so far."""
         kind, what = self.calls[who][0], (*self.calls[who], None)[1]
+        if kind == "create":
+            self.writing.append(Written(who.of, what, {who: True}))
         if kind not in ("open", "look", "list"):
             return
         inport = what if kind == "list" else self.inport(who, what)
         if isinstance(answer, Opened):
             self.idle = 0
+            if who.task in self.stages:
+                self.note_taken(who, inport, answer.step)
+                return
             self.check_step(inport, who.rank, what, answer.step)
             self.had[inport][who.rank].append(answer.step)
+            self.views.setdefault(who, []).append(answer.step)
         elif isinstance(answer, Seen):
             if answer.step.name != what or answer.step not in self.published:
                 raise Broken(f"{who} looks at {what} and sees {answer.step}")
@@ -752,7 +675,8 @@ class Run:
             return
         if missing.why == "ended" and may_come:
             raise Broken(f"{who} is told that no {name} will come")
-        steps = [step for step in self.published if step.name == name]
+        linked = {channel.outport for channel in self.store.channels if channel.inport == inport}
+        steps = [step for step in self.published if step.name == name and step.outport in linked]
         if missing.why == "passed" and not steps:
             raise Broken(f"{who} is told that {name} was there")
         self.passed.setdefault((inport, name), set()).add(who.rank)
@@ -774,14 +698,17 @@ class Run:
         if kind not in ("open", "look") or not self.scenario.distinct():
             return
         inport = self.inport(who, name)
+        linked = {channel.outport for channel in self.store.channels if channel.inport == inport}
         for step in self.published:
+            if step.outport not in linked:
+                continue
             read = any(one[:2] == step[:2] for one in [*self.had[inport][who.rank], *self.gone[inport]])
             if step.name == name and not read and (self.channel(inport, step), step) in self.away:
                 raise Broken(f"{who} waits for {step}, which is gone")
 
     def check_let_go(self, relief: LetGo) -> None:
         """A step may be let go from a channel that is stretched to its end."""
-        if self.store.bound(relief.channel) < self.store.limit(relief.channel):
+        if self.store.bound(relief.channel) < self.store.limit(relief.channel) and self.scenario.memory is None:
             raise Broken(f"{relief.step} is let go before the channel is stretched")
         if self.away.get((relief.channel, relief.step)):
             raise Broken(f"{relief.step} is let go twice")
@@ -798,10 +725,14 @@ class Run:
             books = [len(offered), len(had), *(fates.count(fate) for fate in ("skipped", "dropped", "let go", "kept"))]
             if list(self.store.account(index)) != books:
                 raise Broken(f"the account of channel {index} is {self.store.account(index)}, not {books}")
-        if len(self.published) != sum(map(len, self.scenario.sources())) + self.made() * (
-            self.scenario.second == "after"
-        ):
+        written = sum(map(len, self.scenario.sources())) + self.made() * (self.scenario.second == "after")
+        if sum(self.store.outports[step.outport].task not in self.stages for step in self.published) != written:
             raise Broken("a file was not published")
+        if self.stages and self.scenario.passes_all():
+            names = [name for _, name in self.scenario.written()]
+            for rank in range(self.scenario.readers):
+                if sorted({name for name, step in self.got[self.reader, rank] if step}) != sorted(names):
+                    raise Broken(f"behind stages, rank {rank} has read {self.got[self.reader, rank]}")
         if self.scenario.is_exact():
             self.check_exact()
 

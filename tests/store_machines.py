@@ -10,19 +10,8 @@ from typing import Any
 from wilkins.flow import FlowPolicy
 from wilkins.flow.circles import Divided, LetGo, Relief, Settled, Stretched, relieve
 from wilkins.flow.machine import Go, Wait
-from wilkins.flow.store import (
-    Answer,
-    Channel,
-    InPort,
-    Listed,
-    Missing,
-    Opened,
-    OutPort,
-    Process,
-    Published,
-    Seen,
-    Store,
-)
+from wilkins.flow.records import Answer, Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen
+from wilkins.flow.store import Store
 
 TABLE = Path(__file__).with_name("store_cases.json")
 
@@ -114,7 +103,9 @@ class ReferenceStore:
         return next(step for step in steps if step.name == name and step.sequence == number)
 
 
-def _published(published: Published) -> str:
+def _published(published: Published | None) -> str:
+    if published is None:
+        return "-"
     number = published.step.sequence
     dropped = "".join(f", dropped {step.sequence}" for _, step in published.dropped)
     return f"kept {number}{dropped}" if published.kept else f"skipped {number}"

@@ -13,12 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from flow_habits import Broken, Run, Scenario, scenarios
+from flow_habits import Run
+from flow_programs import Broken
+from flow_scenarios import FOR_EVER, Scenario, Stage, scenarios
 from hypothesis import HealthCheck, Phase, find, given, seed, settings
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import Relief, relieve
-from wilkins.flow.store import Answer, Found, Process, Published, Rank, Slot, Source, Step, Store
+from wilkins.flow.circles import Filled, Relief, relieve
+from wilkins.flow.machine import Wait
+from wilkins.flow.records import Answer, Call, End, File, Found, Opened, Process, Published, Rank, Slot, Source, Step
+from wilkins.flow.store import Store
 
 FRESH = os.environ.get("WILKINS_HABITS")
 
@@ -134,16 +138,16 @@ class ForgetsAtRestart(Store):
 class ReplacesTheLast(Store):
     """What a rank has opened last is replaced as anything that it has had."""
 
-    def _replace_one(self, source: Source) -> None:
+    def _make_room(self, source: Source) -> None:
         for state in self.ports:
             state.last.clear()
-        super()._replace_one(source)
+        super()._make_room(source)
 
 
 class ReplacesTheOldest(Store):
     """The oldest step is replaced, whoever needs it."""
 
-    def _replace_one(self, source: Source) -> None:
+    def _make_room(self, source: Source) -> None:
         if len(source.present) >= self.outports[source.outport].retained:
             source.present.pop(0).there = False
 
@@ -182,7 +186,7 @@ class WaitsForWhatIsGone(Store):
 class ForgetsWhatItLeavesOpen(Store):
     """A file that is open when its program ends is none."""
 
-    def exit(self, who: Process) -> list[Published]:
+    def exit(self, who: Process, end: End = "return") -> list[Published]:  # noqa: ARG002
         self.living.discard(who)
         return []
 
@@ -234,11 +238,164 @@ class EndsPollsSoon(Store):
         return all(self.polls((task, rank)) for rank in range(self.tasks[task]))
 
 
-class ForgetsWhatIsLent(Store):
+class ForgetsWhatIsKept(Store):
     """A step is done with when the process that opened it has closed it."""
 
-    def lend(self, who: Process, step: Step) -> None:
+    def keep(self, who: Process, step: Step) -> None:
         pass
+
+
+class ForgetsWhatChildrenSee(Store):
+    """A child sees nothing of its parent's."""
+
+    def fork(self, who: Process, parent: Process | None = None) -> None:
+        super().fork(who, parent)
+        for slot in self.visible(who):
+            slot.views.discard(who)
+
+
+class KeepsWhatTheDeadSaw(Store):
+    """What a process could see stays when it has ended."""
+
+    def exit(self, who: Process, end: End = "return") -> list[Published]:
+        seen = self.visible(who)
+        published = super().exit(who, end)
+        for slot in seen:
+            slot.views.add(who)
+        return published
+
+
+class CountsNoViews(Store):
+    """What programs can see takes no memory of the port."""
+
+    def in_memory(self, outport: int) -> int:
+        return super().in_memory(outport) - len(self.seen(outport))
+
+
+class LosesWhatIsFlushed(Store):
+    """What a process leaves open is closed by a return alone."""
+
+    def exit(self, who: Process, end: End = "return") -> list[Published]:
+        for _, file in self.files(who):
+            file.flushed = False
+        return super().exit(who, end)
+
+
+class PublishesTornFiles(Store):
+    """Every end of a process closes its files."""
+
+    def exit(self, who: Process, end: End = "return") -> list[Published]:
+        for _, file in self.files(who):
+            file.flushed = True
+        return super().exit(who, end)
+
+
+class TakesBytesForFlushed(Store):
+    """A flush makes bytes whole, too."""
+
+    def flush(self, who: Process, name: str) -> None:
+        source, file = self.file(who, name)
+        super().flush(who, name)
+        if self.outports[source.outport].raw:
+            file.copy_of, file.flushed = None, True
+
+
+class LeavesTornFiles(Store):
+    """A file of which the last writer was killed stays begun."""
+
+    def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
+        if whole or not file.openers[who]:
+            super()._leave(source, file, who, whole)
+
+
+class PublishesAtTheFirstClose(Store):
+    """A file is published when the first process closes it."""
+
+    def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
+        if file.copy_of is None:
+            file.openers = {who: file.openers[who]}
+        super()._leave(source, file, who, whole)
+
+
+class ForksHoldFiles(Store):
+    """A fork that does nothing holds the files that it has inherited."""
+
+    def fork(self, who: Process, parent: Process | None = None) -> None:
+        super().fork(who, parent)
+        for _, file in self.files(who):
+            file.openers[who] = True
+
+
+class PassesOnWhatIsClosed(Store):
+    """A stage passes on each file when it closes it."""
+
+    def close(self, who: Process, step: Step) -> None:
+        super().close(who, step)
+        self._pass_on(who)
+
+
+class PassesOnAtItsEnd(Store):
+    """A stage passes on nothing before it ends."""
+
+    def turns(self, who: Process, call: Call) -> bool:  # noqa: ARG002
+        return False
+
+
+class PassesOnWhenItsTaskEnds(Store):
+    """What a rank has opened last is passed on when all others have ended, too."""
+
+    def exit(self, who: Process, end: End = "return") -> list[Published]:
+        self.leaves = True
+        try:
+            return super().exit(who, end)
+        finally:
+            self.leaves = False
+
+    def _pass_on(self, who: Process) -> None:
+        if not getattr(self, "leaves", False):
+            super()._pass_on(who)
+
+
+class PassesOnWhatFailed(Store):
+    """A stage that fails passes on what it has had."""
+
+    def end(self, task: int, failed: bool = False) -> None:  # noqa: ARG002
+        super().end(task)
+
+
+class PassesOnInAnyOrder(Store):
+    """What a stage passes on at once comes the other way round."""
+
+    def _pass_on(self, who: Process) -> None:
+        for source in self.sources:
+            source.writing.reverse()
+        super()._pass_on(who)
+        for source in self.sources:
+            source.writing.reverse()
+
+
+class CopiesWithoutRoom(Store):
+    """A stage takes the next file, whether there is room for it on its out-port or not."""
+
+    def decide(self, who: Process, call: Call) -> Answer:
+        answer = super().decide(who, call)
+        if call.kind == "open" and answer == Wait("room"):
+            slot = self.find(call.port, who.rank, call.name).slot
+            assert slot is not None
+            return Opened(slot.step)
+        return answer
+
+
+class CopiesForEachRank(Store):
+    """Each rank of a stage has a file of its own of each step."""
+
+    def _take(self, inport: int, rank: int, slot: Slot) -> None:
+        super()._take(inport, rank, slot)
+        slot.had[inport] = {rank}
+
+    def own(self, call: Call) -> Slot | None:
+        copy = self.copy(call)
+        return copy[1].copy_of if copy else None
 
 
 def never(*_: object) -> Relief | None:
@@ -276,6 +433,21 @@ def knows_of_no_rest(store: Store, who: Process) -> Relief | None:
         store.resting = resting
 
 
+def fills_at_once(store: Store, who: Process) -> Relief | None:
+    """A run ends as soon as somebody waits for memory, though those that see steps may be done with them."""
+    for other, call in store.waits.items():
+        port = store.writes(call)
+        if port is not None and store.decide(other, call) == Wait("memory") and (seen := store.seen(port)):
+            return Filled(port, tuple((one, slot.step) for slot in seen for one in slot.views))
+    return relieve(store, who)
+
+
+def never_fills(store: Store, who: Process) -> Relief | None:
+    """Who waits for memory waits for ever."""
+    relief = relieve(store, who)
+    return None if isinstance(relief, Filled) else relief
+
+
 PLAIN: dict[str, Any] = {
     "habit": "open",
     "order": "written",
@@ -284,7 +456,13 @@ PLAIN: dict[str, Any] = {
     "policy": FlowPolicy(),
     "looks": "wait",
     "readers": 2,
+    "keeps": 0,
+    "memory": None,
+    "workers": "none",
+    "stages": (),
 }
+SEES: dict[str, Any] = {"spread": "all", "keeps": 3, "retained": 1}
+STAGE = Stage("one", "open", 0)
 AIMED: dict[object, dict[str, Any]] = {
     GivesUpWhatOthersHad: {"spread": "own order", "order": "window", "reorder": 16, "retained": 1},
     PollsAreNone: {"habit": "count", "spread": "all"},
@@ -292,7 +470,25 @@ AIMED: dict[object, dict[str, Any]] = {
     LooksGiveUpForEver: {"habit": "until", "spread": "all", "order": "shuffled", "reorder": 1},
     NeverEndsPolls: {"habit": "more", "spread": "all"},
     EndsPollsSoon: {"habit": "count", "spread": "all"},
-    ForgetsWhatIsLent: {"habit": "child", "spread": "all", "retained": 1},
+    ForgetsWhatIsKept: SEES,
+    ForgetsWhatChildrenSee: {"habit": "child", "spread": "all", "retained": 1},
+    KeepsWhatTheDeadSaw: {"habit": "child", "spread": "all", "memory": 8},
+    CountsNoViews: {**SEES, "keeps": FOR_EVER, "memory": 8},
+    fills_at_once: {**SEES, "memory": 8},
+    never_fills: {**SEES, "keeps": FOR_EVER, "memory": 8},
+    LosesWhatIsFlushed: {"workers": "each", "raw": False},
+    PublishesTornFiles: {"workers": "each"},
+    TakesBytesForFlushed: {"workers": "each", "raw": True},
+    LeavesTornFiles: {"workers": "each"},
+    PublishesAtTheFirstClose: {"workers": "shared"},
+    ForksHoldFiles: {"workers": "idle"},
+    PassesOnWhatIsClosed: {"stages": (STAGE,)},
+    PassesOnAtItsEnd: {"stages": (STAGE,)},
+    PassesOnWhenItsTaskEnds: {"stages": (replace(STAGE, spread="divided"),)},
+    PassesOnWhatFailed: {"stages": (STAGE, replace(STAGE, fails=1))},
+    PassesOnInAnyOrder: {"stages": (replace(STAGE, habit="overlap"),)},
+    CopiesWithoutRoom: {"stages": (STAGE,), "order": "reversed", "reorder": 1},
+    CopiesForEachRank: {"stages": (replace(STAGE, spread="all"),), "retained": 100},
     GivesUpNothing: {"spread": "divided", "reorder": 2},
     ReadsAgainAtOnce: {"spread": "all", "habit": "open", "order": "written", "retained": 8},
     ReplacesTheLast: {"spread": "all", "habit": "again", "reorder": 16, "retained": 1},
@@ -305,7 +501,10 @@ AIMED: dict[object, dict[str, Any]] = {
 
 MUTANTS: list[tuple[type[Store], Callable[..., Relief | None]]] = [
     *((machine, relieve) for machine in Store.__subclasses__()),
-    *((Store, relief) for relief in (never, lets_go_first, takes_one_for_all, knows_of_no_rest)),
+    *(
+        (Store, relief)
+        for relief in (never, lets_go_first, takes_one_for_all, knows_of_no_rest, fills_at_once, never_fills)
+    ),
 ]
 
 
