@@ -265,7 +265,7 @@ class Run:
                 return None
             if len(self.store.ended) == len(self.store.tasks):
                 return self.check_end()
-            if self.start_again() or self.met():
+            if self.start_again() or (self.scenario.meets and self.met()):
                 still.clear()
                 continue
             able = [who for who in self.programs if who not in still and self.calls[who][0] not in (*RESTS, "sleep")]

@@ -293,11 +293,8 @@ class PublishesTornFiles(Store):
 class TakesBytesForFlushed(Store):
     """A flush makes bytes whole, too."""
 
-    def flush(self, who: Process, name: str) -> None:
-        source, file = self.file(who, name)
-        super().flush(who, name)
-        if self.outports[source.outport].raw:
-            file.copy_of, file.flushed = None, True
+    def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
+        super()._leave(source, file, who, whole or file.flushed)
 
 
 class LeavesTornFiles(Store):
@@ -518,7 +515,15 @@ def is_found_out(scenario: Scenario, machine: type[Store], relief: Callable[...,
 
 
 @pytest.mark.usual(
-    "NeverStretches", "GivesUpWhatOthersHad", "ForgetsAtRestart", "ReplacesTheOldest", "ReadsAgainAtOnce", "never"
+    "NeverStretches",
+    "GivesUpWhatOthersHad",
+    "ForgetsAtRestart",
+    "ReplacesTheOldest",
+    "ReadsAgainAtOnce",
+    "never",
+    "ForgetsWhatIsKept",
+    "LeavesTornFiles",
+    "PassesOnAtItsEnd",
 )
 @pytest.mark.parametrize(
     ("machine", "relief"),
