@@ -292,6 +292,10 @@ def _least_wanted(store: Store, channel: int, who: Process) -> Iterator[Slot]:
         return
     source = store.source(_port(store, who), who.rank)
     unhad = store.unhad(channel, source)
-    slots = unhad if len(unhad) >= store.bound(channel) else store.needed(channel, source)
-    in_vain = store.lacks_memory(source.outport)  # to let go of what programs see
-    yield from [slot for slot in slots if not slot.is_open(port.task) and not (in_vain and store.is_seen(slot))][:1]
+    if _lacks_memory(store, who):  # Of all sources; to let go of what programs see gives none back.
+        sources = [one for one in store.sources if one.outport == source.outport]
+        slots = [slot for one in sources for slot in store.needed(channel, one) if not store.is_seen(slot)]
+        slots.sort(key=lambda slot: slot.stamp)
+    else:
+        slots = unhad if len(unhad) >= store.bound(channel) else store.needed(channel, source)
+    yield from [slot for slot in slots if not slot.is_open(port.task)][:1]

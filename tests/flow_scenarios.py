@@ -259,12 +259,15 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     retained = draw(st.sampled_from([1, 1, 3, 8, 100]))
     workers: Workers = draw(st.sampled_from(["none", "none", "each", "shared", "idle"]))
     passable = second == "none" and layout != "restart" and habit not in POLLS
+    stages = draw(st.lists(chained(retained), max_size=3).map(tuple)) if passable and draw(st.booleans()) else ()
+    orders: list[Order] = ["written", "reversed", "window", "by name", "ports", "shuffled"]
+    orders = [*orders, "written", "written"] if stages else orders
     return Scenario(
         files=tuple(tuple(source(f"{task}.{rank}") for rank in range(n)) for task, n in enumerate(ranks)),
         patterns=("mesh-*", "part-*")[:ports],
         inports=draw(st.sampled_from([("*",), ("mesh-*", "part-*")[:ports], ("mesh-*",)])),
         readers=1 if spread == "pool" else draw(st.integers(1, 3)),
-        order=draw(st.sampled_from(["written", "reversed", "window", "by name", "ports", "shuffled"])),
+        order=draw(st.sampled_from(orders)),
         spread=spread,
         habit=habit,
         left_out=draw(st.sampled_from([0, 0, 0, 2, 5])),
@@ -293,7 +296,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         memory=draw(st.sampled_from([None, None, None, 8, 16, 100])),
         raw=draw(st.booleans()),
         workers=workers,
-        stages=draw(st.lists(chained(retained), max_size=3).map(tuple)) if passable and draw(st.booleans()) else (),
+        stages=stages,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import Divided, LetGo, Relief, Settled, Stretched, relieve
+from wilkins.flow.circles import Divided, Filled, LetGo, Relief, Settled, Stretched, relieve
 from wilkins.flow.machine import Go, Wait
 from wilkins.flow.records import Answer, Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen
 from wilkins.flow.store import Store
@@ -29,14 +29,18 @@ class StoreCase:
     ``T.R close NAME N``   ``-``: the n-th step of the name's source
     ``T.R retry``          by one that waits: as the call that it made
     ``T.R relieve``        by one that waits: ``-``, ``stretched to N``, ``divided``, ``missing: circle``,
-                           ``let go N`` or ``stopped``
+                           ``let go N``, ``filled:`` and who sees which steps, or ``stopped``
     ``T.R rest``           it sleeps until another one of its rank wakes it, or another rank of its task;
     ``T.R wake``           and does so no more
-    ``T.R fork K``         process K of the rank begins; its calls are those of ``T.R.K``
-    ``T.R exit``           the numbers of the steps that it has left open, or ``-``
+    ``T.R fork K``         process K of the rank begins, as a child of this one; its calls are those of ``T.R.K``
+    ``T.R write NAME``     ``-``: to a file that it has open;
+    ``T.R flush NAME``     and HDF5 flushes that
+    ``T.R keep NAME N``    ``-``: it sees the n-th step of the name's source, also when it has closed it;
+    ``T.R forget NAME N``  and does so no more
+    ``T.R exit END``       by ``return``, ``_exit`` or ``signal``: the numbers of the steps that it has left, or ``-``
     ``restart T``          ``-``
     ``start T N``          for the next step of in-port N: its name
-    ``end T``              ``-``
+    ``end T``              ``-``; ``end T failed``
     =====================  ============================================================================
     """
 
@@ -67,7 +71,10 @@ class ReferenceStore:
         """Let something happen."""
         first, *words = event.split()
         if first in ("end", "restart"):
-            (self.store.end if first == "end" else self.store.restart)(int(words[0]))
+            if first == "end":
+                self.store.end(int(words[0]), failed=words[1:] == ["failed"])
+            else:
+                self.store.restart(int(words[0]))
             return "-"
         if first == "start":
             step = self.store.start_for(*map(int, words))
@@ -81,8 +88,11 @@ class ReferenceStore:
                 return _published(self.store.publish(who, name))
             case ["list", port]:
                 return _told(self.store.list_steps(who, int(port)))
-            case ["close", name, number]:
-                self.store.close(who, self._step(name, int(number)))
+            case ["close" | "keep" | "forget" as call, name, number]:
+                getattr(self.store, call)(who, self._step(name, int(number)))
+                return "-"
+            case ["write" | "flush" as call, name]:
+                getattr(self.store, call)(who, name)
                 return "-"
             case ["retry"]:
                 return _told(self.store.retry(who))
@@ -92,10 +102,10 @@ class ReferenceStore:
                 getattr(self.store, call)(who)
                 return "-"
             case ["fork", number]:
-                self.store.fork(Process(who.task, who.rank, int(number)))
+                self.store.fork(Process(who.task, who.rank, int(number)), who)
                 return "-"
-            case ["exit"]:
-                return ", ".join(str(one.step.sequence) for one in self.store.exit(who)) or "-"
+            case ["exit", "return" | "_exit" | "signal" as end]:
+                return ", ".join(str(one.step.sequence) for one in self.store.exit(who, end)) or "-"
         raise ValueError(event)
 
     def _step(self, name: str, number: int) -> Any:
@@ -142,4 +152,6 @@ def _relief(relief: Relief | None) -> str:
             return f"let go {step.sequence}"
         case Missing() | Listed():
             return _told(relief)
+        case Filled(_, views):
+            return "filled: " + ", ".join(f"{who.task}.{who.rank} sees {step.sequence}" for who, step in views)
     return "stopped"
