@@ -162,16 +162,15 @@ class Rules:
 
     def free(self, source: Source, pressed: bool = False) -> list[Slot]:
         """Steps of the source that may be replaced: no rank may still open them, and no process sees them. `pressed`:
-        what a rank has opened last, too, for want of memory."""
+        what a rank has opened last, too, or others may yet ask for as it did, for want of memory."""
         channels = self.writing_to[source.outport]
         ports = [self.channels[index].inport for index in channels]
         if any(self.inports[port].listing == "end" for port in ports):
             return []
         needed = {slot for index in channels for slot in self.needed(index, source)}
-        for port in ports:
+        for port in [] if pressed else ports:
             needed.update(self._logged(port))
-            if not pressed:
-                needed.update(self.ports[port].last.values())
+            needed.update(self.ports[port].last.values())
         return [slot for slot in source.present if slot not in needed and not slot.holds and not self.is_seen(slot)]
 
     def is_seen(self, slot: Slot) -> bool:
@@ -225,7 +224,7 @@ class Rules:
             return (Opened if call.kind == "open" else Seen)(own.step)
         if (place := self._place(call.port, who.rank)) is not None and place < len(state.log):
             known, answer = state.log[place]
-            if known == call:
+            if known == call and not (isinstance(answer, Opened | Seen) and not self.slot(answer.step).there):
                 return answer
         if call.kind == "list":
             return self._list(call.port, who.rank)
