@@ -196,6 +196,8 @@ class File:
     """Who has it open, and whether it has written to it, or has only inherited it."""
     flushed: bool = False
     """HDF5 has flushed it, and it was not written since."""
+    closed: bool = False
+    """Who has begun it has closed it, so that it is whole however others end."""
 
 
 @dataclass(slots=True, eq=False)

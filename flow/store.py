@@ -179,7 +179,8 @@ class Store(Rules):
 
     def exit(self, who: Process, end: End = "return") -> list[Published]:
         """The process is over. What it has left open is closed by a return; so are bytes by any end but a signal. HDF5
-        that was flushed, and not written since, is whole, too. Other files of which it is the last writer are none."""
+        that was flushed, and not written since, is whole, too. Other files of which it is the last writer are none, but
+        for those that the process has closed which began them."""
         before = len(self.published)
         for source, file in self.files(who):
             raw = self.outports[source.outport].raw
@@ -289,7 +290,8 @@ class Store(Rules):
     def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
         """The process has the file no longer open. `whole`: it is what the process wanted it to be."""
         wrote = file.openers.pop(who)
-        if wrote and not whole and not any(file.openers.values()):
+        file.closed |= whole and who == file.used_by
+        if wrote and not (whole or file.closed) and not any(file.openers.values()):
             source.writing.remove(file)
         else:
             self._settle(source, file)

@@ -24,7 +24,10 @@ class Written:
     name: str
     openers: dict[Process, bool]
     """Who has it open, and whether it has written to it."""
+    begun_by: Process
     flushed: bool = False
+    closed: bool = False
+    """By who began it."""
 
 
 @dataclass
@@ -135,6 +138,7 @@ class Books:
         file = next(one for one in self.writing if one.name == name and who in one.openers)
         if kind == "publish":
             del file.openers[who]
+            file.closed |= who == file.begun_by
         else:
             file.flushed = kind == "flush"
             file.openers[who] = True
@@ -163,7 +167,7 @@ class Books:
             bound = self.store.limit(index) if policy.when_full == "block" else policy.queue + 1 + SPARE_STEPS
             bound = max(bound, policy.queue) + (LEFT_OPEN if self.scenario.leaves_open else 0)
             if self.store.outports[step.outport].task in self.stages:  # Its processes may each have some to pass on.
-                bound += WORKERS if policy.every == 1 else SPARE_STEPS
+                bound += 2 * WORKERS if policy.every == 1 else SPARE_STEPS
             if len(unread) > bound and self.store.inports[channel.inport].task not in self.store.ended:
                 raise Broken(f"{len(unread)} steps wait on channel {index}")
         for index, step in published.dropped:
@@ -298,7 +302,7 @@ class Books:
         """The answer is right, by what was published, had and told so far."""
         kind, what = self.calls[who][0], (*self.calls[who], None)[1]
         if kind == "create":
-            self.writing.append(Written(who.of, what, {who: True}))
+            self.writing.append(Written(who.of, what, {who: True}, who))
         if kind not in ("open", "look", "list"):
             return
         inport = what if kind == "list" else self.inport(who, what)

@@ -124,7 +124,8 @@ class Run(Books):
             if who in file.openers:
                 wrote = file.openers.pop(who)
                 closed = end == "return" or (end == "_exit" if self.scenario.raw else file.flushed)
-                if wrote and not closed and not any(file.openers.values()):
+                file.closed |= closed and who == file.begun_by
+                if wrote and not (closed or file.closed) and not any(file.openers.values()):
                     self.writing.remove(file)
         for taken, copy in list(self.passing.items()):
             if who in copy.openers:

@@ -51,8 +51,8 @@ def write_by_workers(files: Sequence[tuple[int, str]], workers: Workers, raw: bo
         yield ("create", name)
         idle = workers == "idle"
         last = rng.random() < 0.5
-        ends: list[End] = ["return", "_exit"] if raw else ["return"]
-        helper = idles(rng.randrange(3)) if idle else adds(name, rng.choice(ends if last else [*ends, "signal"]))
+        ends: list[End] = ["return", "_exit", "signal"]
+        helper = idles(rng.randrange(3)) if idle else adds(name, rng.choice(ends))
         yield ("fork", [helper])
         if not idle and not last:
             yield ("join",)

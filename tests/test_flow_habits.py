@@ -314,6 +314,14 @@ class PublishesAtTheFirstClose(Store):
         super()._leave(source, file, who, whole)
 
 
+class TearsWhatWasClosed(Store):
+    """A file is torn if its last writer was killed, also where the process has closed it which began it."""
+
+    def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
+        file.closed = False
+        super()._leave(source, file, who, whole)
+
+
 class ForksHoldFiles(Store):
     """A fork that does nothing holds the files that it has inherited."""
 
@@ -478,6 +486,7 @@ AIMED: dict[object, dict[str, Any]] = {
     TakesBytesForFlushed: {"workers": "each", "raw": True},
     LeavesTornFiles: {"workers": "each"},
     PublishesAtTheFirstClose: {"workers": "shared"},
+    TearsWhatWasClosed: {"workers": "shared"},
     ForksHoldFiles: {"workers": "idle"},
     PassesOnWhatIsClosed: {"stages": (STAGE,)},
     PassesOnAtItsEnd: {"stages": (STAGE,)},
