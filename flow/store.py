@@ -290,7 +290,7 @@ class Store(Rules):
     def _leave(self, source: Source, file: File, who: Process, whole: bool) -> None:
         """The process has the file no longer open. `whole`: it is what the process wanted it to be."""
         wrote = file.openers.pop(who)
-        file.closed |= whole and who == file.used_by
+        file.closed |= whole and who == file.used_by and file.copy_of is None
         if wrote and not (whole or file.closed) and not any(file.openers.values()):
             source.writing.remove(file)
         else:

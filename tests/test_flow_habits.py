@@ -498,7 +498,10 @@ AIMED: dict[object, dict[str, Any]] = {
     GivesUpNothing: {"spread": "divided", "reorder": 2},
     ReadsAgainAtOnce: {"spread": "all", "habit": "open", "order": "written", "retained": 8},
     ReplacesTheLast: {"spread": "all", "habit": "again", "reorder": 16, "retained": 1},
-    TakesAnyWaitForRoomAsTold: {"spread": "all", "habit": "open", "order": "written", "second": "after"},
+    TakesAnyWaitForRoomAsTold: {
+        **{"spread": "all", "habit": "open", "order": "written", "second": "after"},
+        **{"inports": ("mesh-*",), "retained": 8, "reorder": 16},
+    },
     SettlesNothing: {"spread": "all", "habit": "twice", "order": "reversed", "readers": 1},
     takes_one_for_all: {"spread": "pool", "readers": 1, "reorder": 1},
     knows_of_no_rest: {"spread": "pool", "readers": 1, "reorder": 1, "order": "shuffled"},
