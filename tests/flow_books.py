@@ -420,9 +420,8 @@ class Books:
         if sum(self.store.outports[step.outport].task not in self.stages for step in self.published) != written:
             raise Broken("a file was not published")
         if self.stages and self.scenario.passes_all():
-            names = [name for _, name in self.scenario.written()]
-            for rank in range(self.scenario.readers):
-                if sorted({name for name, step in self.got[self.reader, rank] if step}) != sorted(names):
+            for rank, names in enumerate(self.scenario.names()):
+                if {name for name, step in self.got[self.reader, rank] if step} != set(names):
                     raise Broken(f"behind stages, rank {rank} has read {self.got[self.reader, rank]}")
         if self.scenario.is_exact():
             self.check_exact()
