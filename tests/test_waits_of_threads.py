@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from support import WILKINS, run_tree
+from support import WILKINS, run_tree, write_program
 
 WRITES = """
 import h5py
@@ -34,6 +35,62 @@ tasks:
   - {func: writes.py, outports: [{filename: a.h5}, {filename: b.h5}]}
   - {func: reads.py, inports: [{filename: a.h5}, {filename: b.h5}], rerun: never}
 """
+
+
+FILES = 24
+WRITES_IN_ORDER = f"""
+for k in range({FILES}):
+    with open(f"f{{k:02}}.txt", "w") as file:
+        file.write(f"number {{k}}\\n")
+"""
+LOOPS = {
+    "shell": f"""#!/bin/bash
+(for k in $(seq -w 0 {FILES - 2}); do x=$(cat f$k.txt | cat); echo $x; sleep 0.02; done) &
+for k in {FILES - 1}; do cat f$k.txt; done
+wait
+""",
+    "python": f"""
+import subprocess, threading, time
+def read(numbers):
+    for k in numbers:
+        subprocess.run(["cat", f"f{{k:02}}.txt"])
+        time.sleep(0.02)
+thread = threading.Thread(target=read, args=[range({FILES - 1})])
+thread.start()
+read([{FILES - 1}])
+thread.join()
+""",
+}
+PIPELINES = f"""#!/bin/bash
+for k in $(seq -w {FILES - 1} -1 0); do x=$(cat f$k.txt | cat); echo $x; cat f$k.txt | cat; done
+"""
+
+
+def run_loops(folder: Path, reads: str) -> str:
+    """The time limit is less than it takes until a thread counts that merely sleeps."""
+    name = "reads.sh" if reads.startswith("#!") else "reads.py"
+    (folder / "writes.py").write_text(WRITES_IN_ORDER)
+    write_program(folder / name, reads)
+    tasks = f"""tasks:
+  - {{func: writes.py, outports: [{{filename: "f*.txt"}}]}}
+  - {{func: ./{name}, inports: [{{filename: "f*.txt", reorder: 4}}], rerun: never}}
+"""
+    (folder / "workflow.yaml").write_text(tasks)
+    ran = run_tree([*WILKINS, "run", "--timeout", "9", "workflow.yaml"], 60, folder)
+    assert ran.code == 0, ran.out + ran.err
+    return ran.out
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_loop_beside_another_one_is_between_two_commands(tmp_path: Path, kind: str) -> None:
+    """No process of it lives that has used the port, yet it goes on: nothing is let go for the one that waits."""
+    told = run_loops(tmp_path, LOOPS[kind])
+    assert sorted(re.findall(r"number (\d+)", told), key=int) == [str(k) for k in range(FILES)]
+
+
+def test_a_loop_of_pipelines_that_waits_is_known_to_wait(tmp_path: Path) -> None:
+    told = run_loops(tmp_path, PIPELINES)
+    assert f"number {FILES - 1}" in told
 
 
 def run(folder: Path, other: str, limit: int) -> tuple[int, str]:

@@ -324,7 +324,7 @@ void a_circle_that_a_longer_queue_ends() {
     }
 }
 
-Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { return {process, pid, pid, does, board.pid_namespace()}; }
+Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { return {process, pid, pid, does, board.pid_namespace(), {}}; }
 
 // Where a process of a rank is not known to wait, nothing is let go; it is said when nothing has moved for long.
 void a_process_that_may_go_on() {

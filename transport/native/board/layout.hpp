@@ -19,6 +19,7 @@ inline constexpr int kCame = 16;                        // processes of a rank t
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
 inline constexpr int kMembers = 64;                     // threads of a rank of which is known whether they wait
+inline constexpr int kStarters = 4;                      // processes above one that are known
 inline constexpr int kWaits = 16;                       // waits of a rank's threads of which is known what for
 inline constexpr int kNearNames = 64;                   // hashes in a NameSet itself
 inline constexpr int kNameTables = 28;                  // tables of a NameSet, each twice as large as the one before
@@ -176,7 +177,8 @@ struct Member {
     int32_t pid;
     int32_t thread;
     Doing does;
-    uint64_t pid_namespace;  // in which these two are known
+    uint64_t pid_namespace;  // in which these are known
+    int32_t starters[kStarters];  // the processes that have led to its process (see waiting/starters.hpp)
 };
 
 struct WaitRecord {

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/fault.hpp"
 #include "waiting/rest.hpp"
+#include "waiting/starters.hpp"
 
 namespace wilkins {
 
@@ -38,11 +40,18 @@ bool is_over(const Board& board, const Member& member) {
     return board.is_over(member.process) || rest_of_member(board, member) == Rest::over;
 }
 
-// The calling thread's place, or one that is free; nullptr: there is none.
-Member* find_place(const Board& board, RankRecord& rank, uint32_t process, int32_t thread) {
+Member* find_own(RankRecord& rank, uint32_t process, int32_t thread) {
+    for (Member& member : rank.members)
+        if (is_own(member, process, thread)) return &member;
+    return nullptr;
+}
+
+// A place for a thread whose process was started by `starter`; nullptr: there is none. One that has ended is known by the last that its starter
+// has started.
+Member* find_place(const Board& board, RankRecord& rank, int32_t starter) {
     Member* free = nullptr;
     for (Member& member : rank.members) {
-        if (is_own(member, process, thread)) return &member;
+        if (member.process && member.starters[0] == starter && is_over(board, member)) return &member;
         if (!free && member.process == 0) free = &member;
     }
     for (Member& member : rank.members)
@@ -54,18 +63,44 @@ bool is_among(const RankRecord& rank, const Member& member) {
     return rank.among.load(std::memory_order_relaxed) == member.process && rank.among_thread.load(std::memory_order_relaxed) == member.thread;
 }
 
-// The first thread of the rank of which it is not known that it waits; nullptr: there is none.
-const Member* find_unsure(const Board& board, int index) {
+// Is it known what a living thread of the rank does, if it uses ports?
+bool is_member(const Board& board, const RankRecord& rank, int pid, int thread) {
+    return std::any_of(std::begin(rank.members), std::end(rank.members), [&](const Member& member) {
+        return member.process && member.pid == pid && member.thread == thread && !board.is_over(member.process);
+    });
+}
+
+// What may go on in place of a thread that has ended, or of its process: whatever has started it.
+int find_successor(const Board& board, const RankRecord& rank, const Member& ended) {
+    if (ended.pid_namespace != board.pid_namespace()) return 0;
+    int living = is_gone(ended.pid) ? 0 : ended.pid;
+    for (int k = 0; living == 0 && k < kStarters && ended.starters[k]; ++k)
+        if (!is_gone(ended.starters[k])) living = ended.starters[k];
+    if (living == 0) return 0;
+    return find_mover(living, is_quiet(board), [&](int pid, int thread) { return is_member(board, rank, pid, thread); });
+}
+
+// A process of the rank of which it is not known that it waits, and which of its threads, if that is known; pid 0: there is none.
+struct Unsure {
+    int pid = 0;
+    int thread = 0;
+};
+
+Unsure find_unsure(const Board& board, int index) {
     const RankRecord& rank = board.rank(index);
     const bool quiet = is_quiet(board);
+    std::vector<const Member*> ended;
     for (const Member& member : rank.members) {
-        if (member.process == 0 || member.does != Doing::moves || board.is_over(member.process)) continue;
-        if (is_among(rank, member) && is_among_ranks(board, index, kAmongNs)) continue;
-        const Rest rest = rest_of_member(board, member);
-        if (rest == Rest::over || (quiet && rest != Rest::moves)) continue;
-        return &member;
+        if (member.process == 0) continue;
+        const bool over = board.is_over(member.process);
+        if (!over && (member.does != Doing::moves || (is_among(rank, member) && is_among_ranks(board, index, kAmongNs)))) continue;
+        const Rest rest = over ? Rest::over : rest_of_member(board, member);
+        if (rest == Rest::over) ended.push_back(&member);
+        else if (!quiet || rest == Rest::moves) return {member.pid, member.thread};
     }
-    return nullptr;
+    for (const Member* const member : ended)
+        if (const int pid = find_successor(board, rank, *member)) return {pid, 0};
+    return {};
 }
 
 }  // namespace
@@ -76,7 +111,12 @@ void note_member(const Board& board, int index, bool waits) {
     RankRecord& rank = board.rank(index);
     const uint32_t process = board.self();
     const int32_t thread = this_thread(process);
-    Member* const place = find_place(board, rank, process, thread);
+    Member* place = find_own(rank, process, thread);
+    int32_t starters[kStarters] = {};
+    if (!place) {
+        find_starters(starters);
+        place = find_place(board, rank, starters[0]);
+    }
     if (!place) {
         rank.more_members = 1;
         ++board.head().moves;
@@ -89,6 +129,7 @@ void note_member(const Board& board, int index, bool waits) {
         place->pid = getpid();
         place->thread = thread;
         place->pid_namespace = board.pid_namespace();
+        memcpy(place->starters, starters, sizeof(starters));
     } else if (place->does != does) {
         ++board.head().moves;
     }
@@ -158,12 +199,13 @@ bool leaves(const Board& board, int rank) {
 }
 
 bool is_unsure(const Board& board, int rank) {
-    return !leaves(board, rank) && (board.rank(rank).more_members || find_unsure(board, rank));
+    return !leaves(board, rank) && (board.rank(rank).more_members || find_unsure(board, rank).pid);
 }
 
 std::string unsure_thread(const Board& board, int rank) {
-    const Member* const member = find_unsure(board, rank);
-    return member ? "thread " + std::to_string(member->thread) + " of process " + std::to_string(member->pid) : "";
+    const Unsure found = find_unsure(board, rank);
+    if (!found.pid) return "";
+    return (found.thread ? "thread " + std::to_string(found.thread) + " of " : "") + "process " + std::to_string(found.pid);
 }
 
 void note_resting(const Board& board, int index) {

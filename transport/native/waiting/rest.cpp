@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "base/proc_text.hpp"
 #include "base/raw.hpp"
 #include "board/board.hpp"
 
@@ -28,22 +29,6 @@ namespace {
 constexpr long kNoHang = 1;  // WNOHANG
 constexpr int64_t kAsleepNs = 1'000'000'000;
 constexpr size_t kMostAsleep = 1024;
-
-// A file of /proc, or as much as there is room for; length -1: it cannot be read, and errno says why.
-template <size_t size>
-struct Text {
-    explicit Text(const char* path) {
-        const int fd = raw::open(path, O_RDONLY | O_CLOEXEC, 0);
-        if (fd < 0) return;
-        length = raw::read(fd, bytes, size - 1);
-        const int error = errno;
-        raw::close(fd);
-        errno = error;
-        bytes[std::max<ssize_t>(length, 0)] = 0;
-    }
-    char bytes[size] = "";
-    ssize_t length = -1;
-};
 
 struct SystemCall {
     long number = -1;
@@ -130,25 +115,24 @@ Rest rest_in(const SystemCall& call) {
 }
 
 Rest rest_of(const std::string& folder, SystemCall* call) {
-    const Text<256> text((folder + "/syscall").c_str());
+    const ProcText<256> text((folder + "/syscall").c_str());
     if (text.length < 0) return errno == ENOENT || errno == ESRCH ? Rest::over : Rest::moves;
     return parse(text.bytes, call) ? rest_in(*call) : Rest::moves;
 }
 
 std::string folder_of(int pid, int thread) { return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread); }
 
-// How often the thread has gone to sleep so far, or was put off; UINT64_MAX: nobody can tell.
-uint64_t switches(int pid, int thread) {
-    const Text<4096> text((folder_of(pid, thread) + "/status").c_str());
-    const char* const first = strstr(text.bytes, "voluntary_ctxt_switches:");
-    const char* const other = first ? strstr(first, "nonvoluntary_ctxt_switches:") : nullptr;
-    if (!other) return UINT64_MAX;
-    return strtoull(strchr(first, ':') + 1, nullptr, 10) + strtoull(strchr(other, ':') + 1, nullptr, 10);
-}
+// A thread that was found asleep: it has not moved since, if it has gone to sleep as often as then.
+struct Asleep {
+    uint64_t slept;
+    int64_t since;
+};
 
-std::vector<int> own_threads() {
+}  // namespace
+
+std::vector<int> threads_of(int pid) {
     std::vector<int> found;
-    const int fd = raw::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    const int fd = raw::open(("/proc/" + std::to_string(pid) + "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return found;
     alignas(8) char entries[4096];
     for (long length; (length = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0;)
@@ -162,13 +146,23 @@ std::vector<int> own_threads() {
     return found;
 }
 
-// A thread that was found asleep: it has not moved since, if it has gone to sleep as often as then.
-struct Asleep {
-    uint64_t slept;
-    int64_t since;
-};
+uint64_t switches(int pid, int thread) {
+    const ProcText<4096> text((folder_of(pid, thread) + "/status").c_str());
+    const char* const first = strstr(text.bytes, "voluntary_ctxt_switches:");
+    const char* const other = first ? strstr(first, "nonvoluntary_ctxt_switches:") : nullptr;
+    if (!other) return UINT64_MAX;
+    return strtoull(strchr(first, ':') + 1, nullptr, 10) + strtoull(strchr(other, ':') + 1, nullptr, 10);
+}
 
-}  // namespace
+// The kernel's function tells that of processes that one may not trace (Yama), whose system calls are hidden.
+Sleep sleep_of(int pid, int thread) {
+    const std::string folder = folder_of(pid, thread);
+    const ProcText<64> function((folder + "/wchan").c_str());
+    if (strcmp(function.bytes, "do_wait") == 0) return Sleep::child;
+    if (strstr(function.bytes, "pipe_read")) return Sleep::pipe;
+    SystemCall call;
+    return rest_of(folder, &call) == Rest::futex ? Sleep::futex : Sleep::none;
+}
 
 Rest rest_of(int pid, int thread) {
     static std::map<std::pair<int, int>, Asleep> asleep;
@@ -193,7 +187,7 @@ bool all_rest(const std::vector<int>& waiting) {
     const int pid = getpid();
     const auto self = static_cast<int>(syscall(SYS_gettid));
     const auto look = [&](std::vector<std::pair<int, uint64_t>>* seen) {
-        for (const int thread : own_threads()) {
+        for (const int thread : threads_of(pid)) {
             if (thread == self || std::find(waiting.begin(), waiting.end(), thread) != waiting.end()) continue;
             const uint64_t slept = switches(pid, thread);
             SystemCall call;

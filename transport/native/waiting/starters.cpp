@@ -1,0 +1,104 @@
+// Reads from /proc who has started whom, and whether they wait for each other.
+#include "waiting/starters.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/proc_text.hpp"
+#include "waiting/rest.hpp"
+
+namespace wilkins {
+
+namespace {
+
+using IsKnown = std::function<bool(int pid, int thread)>;
+using Asleep = std::tuple<int, int, uint64_t>;  // a thread of a process, and how often it has gone to sleep
+
+std::string folder_of(int pid) { return "/proc/" + std::to_string(pid); }
+
+// "4711 (a name) S 4710 ...": from the letter on; empty if it is not there.
+std::string state_and_parent(int pid) {
+    const ProcText<512> text((folder_of(pid) + "/stat").c_str());
+    const char* const name_end = strrchr(text.bytes, ')');
+    return name_end && name_end[1] ? name_end + 2 : "";
+}
+
+int number_in(const char* variable) {
+    const char* const text = getenv(variable);
+    return text ? atoi(text) : 0;
+}
+
+// False: nobody can tell.
+bool find_started(int pid, const std::vector<int>& threads, std::vector<int>* started) {
+    for (const int thread : threads) {
+        const ProcText<8192> text((folder_of(pid) + "/task/" + std::to_string(thread) + "/children").c_str());
+        if (text.length < 0 && errno == ENOENT) continue;  // some kernels do not tell, and of some threads nothing is left
+        if (!text.is_whole()) return false;
+        char* rest = nullptr;
+        for (const char* at = text.bytes; const long child = strtol(at, &rest, 10); at = rest)
+            if (!is_gone(static_cast<int>(child))) started->push_back(static_cast<int>(child));
+    }
+    return true;
+}
+
+// As find_mover, at one look; `top`: the first of them, who reads from a pipe for whoever else.
+int look_below(int pid, bool top, bool quiet, const IsKnown& is_known, std::vector<Asleep>* asleep) {
+    std::vector<int> unknown, started;
+    const std::vector<int> threads = threads_of(pid);
+    std::copy_if(threads.begin(), threads.end(), std::back_inserter(unknown), [&](int thread) { return !is_known(pid, thread); });
+    if (!top && unknown.size() < threads.size()) return 0;
+    if (!find_started(pid, threads, &started)) return pid;
+    for (const int thread : unknown) {
+        asleep->emplace_back(pid, thread, switches(pid, thread));
+        const Sleep sleep = sleep_of(pid, thread);
+        const bool sleeps = sleep == Sleep::pipe ? !top || !started.empty() : sleep != Sleep::none;
+        if (!sleeps && !(quiet && rest_of(pid, thread) != Rest::moves)) return pid;
+    }
+    for (const int child : started)
+        if (const int mover = look_below(child, false, quiet, is_known, asleep)) return mover;
+    return 0;
+}
+
+}  // namespace
+
+void find_starters(int32_t (&starters)[kStarters]) {
+    const int before = errno;
+    const int launcher = number_in("WILKINS_STARTER"), first = number_in("WILKINS_RANK_PID");
+    int pid = getpid();
+    for (int32_t& starter : starters) {
+        starter = 0;
+        if (pid == 0 || pid == first) continue;
+        const std::string known = state_and_parent(pid);
+        pid = known.empty() ? 0 : atoi(known.c_str() + 1);
+        if (pid == launcher || pid == 1) pid = 0;
+        starter = pid;
+    }
+    errno = before;
+}
+
+bool is_gone(int pid) {
+    const int before = errno;
+    const std::string known = state_and_parent(pid);
+    errno = before;
+    return known.empty() || known[0] == 'Z' || known[0] == 'X';
+}
+
+int find_mover(int pid, bool quiet, const IsKnown& is_known) {
+    const int before = errno;
+    // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since the first.
+    std::vector<Asleep> first, second;
+    int mover = look_below(pid, true, quiet, is_known, &first);
+    if (!mover) mover = look_below(pid, true, quiet, is_known, &second);
+    if (!mover && first != second) mover = pid;
+    errno = before;
+    return mover;
+}
+
+}  // namespace wilkins
