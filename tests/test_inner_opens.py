@@ -22,10 +22,11 @@ def task(folder: Path, name: str, text: str, **keys: Any) -> dict[str, Any]:
     return {"name": name, "func": f"./{name}.py", **keys}
 
 
-def run(folder: Path, *tasks: dict[str, Any]) -> None:
+def run(folder: Path, *tasks: dict[str, Any], strict: bool = False) -> None:
     """Run these tasks as a workflow."""
+    options = ["--quiet", *(["--strict"] if strict else [])]
     (folder / "workflow.yaml").write_text(yaml.safe_dump({"tasks": list(tasks)}, sort_keys=False))
-    ran = run_tree([*WILKINS, "run", "--quiet", "workflow.yaml"], 60, folder)
+    ran = run_tree([*WILKINS, "run", *options, "workflow.yaml"], 60, folder)
     logs = "".join(path.read_text(errors="replace") for path in folder.glob("wilkins-runs/latest/*.log"))
     assert ran.code == 0, ran.out + ran.err + logs
 
@@ -332,6 +333,30 @@ def test_parts_that_lie_beside_the_ports_are_read_from_the_disk(tmp_path: Path) 
         task(tmp_path, "read", READ_ONE_OF_PARTS, inports=[{"filename": "*.h5"}]),
     )
     assert log(tmp_path, "read") == alone(tmp_path / "alone", WRITE_ONE_OF_PARTS + READ_ONE_OF_PARTS)
+
+
+@pytest.mark.parametrize("mode", ["both", "file"])
+def test_parts_that_were_let_go_are_read_from_the_disk_and_count(tmp_path: Path, mode: str) -> None:
+    """There are more of them than may wait for the file that shows them."""
+    write = """
+import h5py
+layout = h5py.VirtualLayout((12,), "i8")
+for k in range(12):
+    layout[k] = h5py.VirtualSource(f"part{k}.h5", "x", ())
+    with h5py.File(f"part{k}.h5", "w") as file:
+        file["x"] = k
+with h5py.File("all.h5", "w") as file:
+    file.create_virtual_dataset("x", layout)
+"""
+    read = 'import h5py\nprint(*h5py.File("all.h5")["x"])\n'
+    out, into = {"filename": "part*.h5", "mode": mode}, {"filename": "part*.h5", "reorder": 4}
+    run(
+        tmp_path,
+        task(tmp_path, "write", write, outports=[out, {"filename": "all.h5", "mode": mode}]),
+        task(tmp_path, "read", read, inports=[into, {"filename": "all.h5"}]),
+        strict=True,
+    )
+    assert log(tmp_path, "read") == ["0 1 2 3 4 5 6 7 8 9 10 11"]
 
 
 def test_parts_that_no_in_port_takes_end_the_run(tmp_path: Path) -> None:
