@@ -42,7 +42,7 @@ how, first, steps, pause = sys.argv[1], *map(float, sys.argv[2:])
 for other in range(60 if how == "crowd" else 0):
     open(f"{other * other}-{random.Random(other).random()}.h5", "w").close()
 for number in range(int(first), int(first + steps)):
-    name = f"tmp-{number}.h5" if how in ("rename", "crowd", "move") else "out.h5"
+    name = f"tmp-{number}.h5" if how in ("rename", "crowd", "move", "turn") else "out.h5"
     data = content(number)
     if how == "flush":
         import h5py
@@ -63,6 +63,9 @@ for number in range(int(first), int(first + steps)):
     if how == "large":
         os.ftruncate(file, 4 << 20)
     os.write(file, data[:50_000])
+    if how == "turn":
+        os.makedirs("moved", exist_ok=True)
+        os.rename(name, f"moved/out-{number}.h5")
     if how in ("reopen", "move"):
         os.close(file)
         if how == "move":
@@ -188,9 +191,12 @@ BOTH = Scene("sim", outport="filename: out.h5, mode: both")
 RENAME = Scene("sim", "rename", "rename", outport="filename: '*.h5'", inport="filename: 'out-*.h5'", goes_on=False)
 CROWD = replace(RENAME, writes="crowd", reads="crowd", arrival=1)
 MOVE = replace(RENAME, writes="move", reads="move", outport="filename: '*.h5', publish: 2, mode: file")
+TURN = replace(MOVE, writes="turn", outport="filename: '*.h5', mode: file")
 TOGETHER = Scene("sim", "together", goes_on=False)
 LAUNCHER = Scene("launcher", goes_on=False)
 LEFT = Scene("sim", "left", arrival=1, goes_on=False)
+
+RENAMES = ("rename", "crowd", "move", "turn")
 
 SCENES: dict[str, tuple[Scene, ...]] = {
     "account": (TIGHT,),
@@ -242,6 +248,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "rename": (RENAME,),
     "rename.claimed": (MOVE, replace(MOVE, outport=MOVE.outport.replace("mode: file", "mode: both"))),
     "rename.noted": (MOVE,),
+    "rename.turned": (TURN, replace(TURN, outport=TURN.outport.replace("mode: file", "mode: both"))),
     "rest.empty": (CROWD,),
     "rest": (Scene("sim", "reopen", outport="filename: out.h5, publish: 2"),),
     "rest.turning": (Scene("sim", outport="filename: out.h5, publish: next"),),
@@ -274,7 +281,7 @@ def workflow(folder: Path, scene: Scene, way: str) -> None:
     }
     lines = ["tasks:"]
     for name, (words, again) in tasks.items():
-        if name == "last" and scene.writes in ("rename", "crowd", "move"):
+        if name == "last" and scene.writes in RENAMES:
             continue
         dies = name == scene.victim
         options = ", on_failure: continue" if dies and way == "the others go on" else ""
@@ -386,11 +393,7 @@ def test_a_process_dies(tmp_path: Path, point: str, scene: Scene, way: str) -> N
     events = read_trace(tmp_path / "wilkins-runs" / "latest")
     steps = published(events)
     look = got(tmp_path, "look")
-    if scene.writes in (
-        "rename",
-        "crowd",
-        "move",
-    ):  # of a step that is being renamed, nothing may be left
+    if scene.writes in RENAMES:  # of a step that is being renamed, nothing may be left
         assert look == list(range(len(look))) and len(look) >= (scene.arrival - 1) // scene.per_step
         return
     if not scene.publishes:  # but for the file that its program was about to remove, perhaps
@@ -531,6 +534,6 @@ def test_all_are_late(tmp_path: Path, name: str, seed: int) -> None:
     ran = run(tmp_path, f"seed={seed},delay=2ms,chance=0.3", *before)
     assert ran.code == 0, ran.err
     assert got(tmp_path, "look") == list(range(STEPS))
-    if scene.writes not in ("rename", "move"):
+    if scene.writes not in RENAMES:
         last = got(tmp_path, "last")
         assert last == sorted(set(last)) and last[-1] == STEPS - 1

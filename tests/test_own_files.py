@@ -91,6 +91,34 @@ print(os.path.exists("a.h5"), os.listdir())
 make("a.h5", 2)
 print(keys("a.h5"))
 """,
+    "a file that is renamed while it is open": """
+with h5py.File("a.h5", "w") as f:
+    f["x1"] = 1
+    os.rename("a.h5", "b.h5")
+    print(os.path.exists("a.h5"), os.path.exists("b.h5"), sorted(os.listdir()))
+    f["x2"] = 2
+make("c.h5", 3)
+with open("d.h5", "wb") as file:
+    file.write(open("c.h5", "rb").read(100))
+    os.rename("d.h5", "c.h5")
+    file.write(b"more")
+print(keys("b.h5"), sorted(os.listdir()), os.path.getsize("c.h5"))
+make("a.h5", 4)
+print(keys("a.h5"))
+""",
+    "a file that is replaced while it is open": """
+for name in ("a.h5", "b.h5"):
+    file = open(name, "w")
+    file.write("first ")
+    file.flush()
+    source = "draft" if name == "a.h5" else "c.h5"
+    open(source, "w").write("replacement")
+    os.replace(source, name)
+    print(open(name).read(), sorted(os.listdir()))
+    file.write("and later")
+    file.close()
+    print(open(name).read(), sorted(os.listdir()))
+""",
     "the driver is the one that was asked for": """
 for driver in ("sec2", "stdio", "core", None):
     with h5py.File("a.h5", "w", driver=driver) as f:
@@ -165,6 +193,8 @@ def run_in_memory(folder: Path, program: str) -> tuple[str, list[str]]:
     "a program lists what it has written",
     "a folder is removed with all that is in it",
     "a file that loses its name while it is open",
+    "a file that is renamed while it is open",
+    "a file that is replaced while it is open",
     "the driver is the one that was asked for",
     "an empty file that is made by opening it to read",
 )
@@ -187,6 +217,15 @@ def test_a_file_removed_before_it_was_whole_is_never_published(tmp_path: Path) -
     program = BEGIN + PROGRAMS["a file that loses its name while it is open"] + END
     _, steps = run_in_memory(tmp_path, program)
     assert steps == ["a.h5"], "the second one, of which nothing was removed"
+
+
+@pytest.mark.parametrize(
+    ("what", "steps"), [("renamed", ["b.h5", "c.h5", "c.h5", "a.h5"]), ("replaced", ["a.h5", "b.h5"])]
+)
+def test_a_file_is_published_under_the_name_that_it_has(tmp_path: Path, what: str, steps: list[str]) -> None:
+    """A file that has lost its name to another is never published; one that has another name, under that."""
+    _, published = run_in_memory(tmp_path, BEGIN + PROGRAMS[f"a file that is {what} while it is open"] + END)
+    assert published == steps
 
 
 def test_a_draft_is_never_published(tmp_path: Path) -> None:

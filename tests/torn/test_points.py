@@ -117,6 +117,7 @@ OUT_OF_REACH = {
     "reclaim.forgotten": "files on a disk that is full",
     "rename.claimed": "a file that rests and is renamed",
     "rename.noted": "the same",
+    "rename.turned": "a file that is renamed while it is written",
     "rest.empty": "a file that stays empty",
     "trace.begun": "a task with `restart:`",
     "trace.written": "a task with `restart:`",

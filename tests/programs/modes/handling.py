@@ -74,6 +74,29 @@ attempt("no HDF5", value, "s12.h5")
 with open("s13.h5", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as text:
     text.write("plain text\n")
 print("text", bits("s13.h5"), Path("s13.h5").read_text())
+with h5py.File("s14.h5", "w") as f:
+    f.attrs["value"] = 15
+    attempt("changed while written", os.chmod, "s14.h5", 0o604)
+    attempt("touched", os.utime, "s14.h5", (0, 0))
+    attempt("marked", os.setxattr, "s14.h5", "user.mark", b"1")
+    print("bits", bits("s14.h5"))
+    attempt("moved while written", os.rename, "s14.h5", "sub/s15.h5")
+    print("there", Path("s14.h5").exists(), Path("sub/s15.h5").exists(), bits("sub/s15.h5"))
+    f["more"] = 1
+print("whole", value("sub/s15.h5"), bits("sub/s15.h5"), os.listxattr("sub/s15.h5"))
+with Path("s16.h5").open("w") as text:
+    text.write("read only\n")
+    text.flush()
+    os.fchmod(text.fileno(), 0o400)
+    attempt("changed by a descriptor", bits, "s16.h5")
+print("read only", bits("s16.h5"), Path("s16.h5").read_text())
+with Path("s17.h5").open("w") as text:
+    text.write("replaced")
+    text.flush()
+    Path("draft.tmp").write_text("in its place\n")
+    os.replace("draft.tmp", "s17.h5")  # noqa: PTH105, what programs call
+    print("replaced", Path("s17.h5").read_text())
+print("in place", Path("s17.h5").read_text())
 try:
     write("s0.h5", 14, "r")
 except (OSError, KeyError, ValueError) as error:

@@ -128,6 +128,7 @@ const DatasetRead* DatasetRead::now() { return under_way; }
 int open_match(const Match& match, int flags, Opener by) {
     Plan plan;
     int error = 0;
+    match.makes = match.outport < 0 && (flags & O_CREAT);
     Match named = match;
     named.by_descriptor = true;
     if (match.outport >= 0) inherited::settle_own(true);

@@ -59,6 +59,9 @@ public:
     bool writable() const { return writable_; }
     bool append() const { return append_; }
     const char* name() const { return match_.name; }
+    const Match& match() const { return match_; }
+    // The program has renamed the file, perhaps.
+    void follow_name(const Match& from, const Match& to);
 
     // So many bytes are about to be written by our calls: if it is a page or more, or there have been some, these do the work from now
     // on, unless it was handed over.
@@ -188,6 +191,9 @@ int open_match(const Match& match, int flags, Opener by);
 // The program begins the file of this name anew, which one of its descriptors has made without writing to it: the step that it is to write. That
 // descriptor counts only once it writes. nullptr: there is none.
 StepFile* take_lead(const Match& match);
+
+// The program has given a file that it may be writing another name.
+void follow_name(const Match& from, const Match& to);
 
 // A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
 void hand_all_to_child();

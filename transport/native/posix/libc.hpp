@@ -141,6 +141,8 @@ private:
     X(remove, int(const char*))                                                         \
     X(chmod, int(const char*, mode_t))                                                  \
     X(fchmodat, int(int, const char*, mode_t, int))                                     \
+    X(fchmod, int(int, mode_t))                                                         \
+    X(fchown, int(int, uid_t, gid_t))                                                   \
     X(chown, int(const char*, uid_t, gid_t))                                            \
     X(lchown, int(const char*, uid_t, gid_t))                                           \
     X(fchownat, int(int, const char*, uid_t, gid_t, int))                               \

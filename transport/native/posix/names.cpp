@@ -51,6 +51,26 @@ int unlink_match(const Match& match, int dirfd, const char* path) {
     return succeed_or(error);
 }
 
+// Its rights are those of the file on the disk, if it has one.
+bool describe_written(const Match& match, struct stat* st) {
+    Look written;
+    if (!describe_open(match, true, st)) {
+        // HDF5's own driver, MPI-IO or another process may be writing it.
+        if (!joined::look(match, &written)) return false;
+        describe(written.size, written.identity, written.published_ns, st);
+    }
+    const int before = errno;
+    char hidden[PATH_MAX];
+    struct stat there;
+    if (on_disk(match) && libc::stat(name_on_disk(match, hidden, sizeof(hidden)) ? hidden : match.name, &there) == 0) {
+        st->st_mode = there.st_mode;
+        st->st_uid = there.st_uid;
+        st->st_gid = there.st_gid;
+    }
+    errno = before;
+    return true;
+}
+
 // The result of removing a name of the disk.
 int removed(int result, const char* name, const void* caller) {
     if (result == 0 && in_run(caller)) forget_made(name);
@@ -188,12 +208,7 @@ void describe(const struct stat& st, struct statx* stx) {
 }
 
 int stat_match(const Match& match, struct stat* st) {
-    if (describe_open(match, true, st)) return 0;
-    // HDF5's own driver, MPI-IO or another process may be writing it.
-    if (Look written; joined::look(match, &written)) {
-        describe(written.size, written.identity, written.published_ns, st);
-        return 0;
-    }
+    if (describe_written(match, st)) return 0;
     if (StepFile* far = match.outport >= 0 ? find_open(match, true) : nullptr) {
         describe(far->eof(), far->identity(), wall_clock_ns(), st);
         close_step(far);

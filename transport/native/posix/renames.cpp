@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/patterns.hpp"
+#include "board/process.hpp"
 #include "posix/copies.hpp"
+#include "posix/files.hpp"
 #include "posix/in_set.hpp"
 #include "posix/links.hpp"
 #include "store/disk.hpp"
@@ -53,7 +55,11 @@ int publish_below(const char* from, const char* to, const void* caller) {
 
 // A step takes another port's name. Returns 0 or an errno, as does the next.
 int rename_to_step(const Match& source, const Match& target) {
-    if (source.outport >= 0) return rename_step(source, target);
+    if (source.outport >= 0) {
+        const int error = rename_step(source, target);
+        if (!error) follow_name(source, target);
+        return error;
+    }
     const int error = publish_step(source, target, Intent::create);
     return error ? error : remove_step(source);
 }
@@ -87,6 +93,24 @@ int rename_in_folder(const char* from, const char* to, const void* caller) {
     return error ? error : publish_below(old, name, caller);
 }
 
+// An ordinary file takes a port's name, or a link that leads to a step.
+int rename_to_port(int from_dir, const char* from, const char* whole_from, const Match& target, const void* caller) {
+    Match source;
+    const bool leads = leads_to_step({from_dir, from, true, Purpose::read, caller}, &source) && !on_disk(source);
+    const int error = leads ? publish_step(source, target, Intent::create) : publish_file(from_dir, from, target, Intent::create);
+    if (error) return succeed_or(error);
+    if (libc::unlinkat(from_dir, from, 0) != 0) return -1;
+    forget_made(whole_from);
+    return 0;
+}
+
+// A file of a port that is being written is published under a name of the port, or not at all.
+bool is_unfinished(const Match& match) {
+    if (match.outport < 0 || find_unfinished(match).empty()) return false;
+    log_line("error: task '%s' renames '%s', which it is still writing, to a name of no port: close it before", process().task_name(), match.name);
+    return true;
+}
+
 // rename where neither name is a port's.
 template <class Call>
 int rename_other(const char* from, const char* to, const void* caller, Call call) {
@@ -113,24 +137,22 @@ int rename_names(int from_dir, const char* from, int to_dir, const char* to, uns
     const bool exclusive = (flags & 1u) != 0;  // RENAME_NOREPLACE
     if (flags & ~1u) return succeed_or(EINVAL);
     if (exclusive && to_step && stat_match(target, &st) == 0) return succeed_or(EEXIST);
-    if (from_step && to_step) return succeed_or(rename_to_step(source, target));
-    if (from_step && on_disk(source)) {
+    if (to_step) {
+        const std::vector<uint64_t> replaced = find_unfinished(target);
+        const bool itself = from_step && strcmp(source.name, target.name) == 0;
+        const int result = from_step ? succeed_or(rename_to_step(source, target)) : rename_to_port(from_dir, from, whole_from, target, caller);
+        if (result == 0 && !itself) lose_name(target, replaced);
+        return result;
+    }
+    if (is_unfinished(source)) return succeed_or(EBUSY);
+    if (on_disk(source)) {
         const int result = libc::renameat(from_dir, from, to_dir, to);
         if (result == 0) remove_step(source, false);
         return result;
     }
-    if (from_step) {
-        if (const int error = rename_to_file(source, to_dir, to)) return succeed_or(error);
-        if (is_file(source) && may_remove_file(source)) libc::unlinkat(from_dir, from, 0);
-        note_made(whole_to);
-        return 0;
-    }
-    // (A symbolic link may lead to a step.)
-    const bool leads = leads_to_step({from_dir, from, true, Purpose::read, caller}, &source) && !on_disk(source);
-    const int error = leads ? publish_step(source, target, Intent::create) : publish_file(from_dir, from, target, Intent::create);
-    if (error) return succeed_or(error);
-    if (libc::unlinkat(from_dir, from, 0) != 0) return -1;
-    forget_made(whole_from);
+    if (const int error = rename_to_file(source, to_dir, to)) return succeed_or(error);
+    if (is_file(source) && may_remove_file(source)) libc::unlinkat(from_dir, from, 0);
+    note_made(whole_to);
     return 0;
 }
 

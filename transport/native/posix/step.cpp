@@ -98,7 +98,13 @@ bool OpenStep::has_lost_name() const {
     const StepFile::State* const state = step_.load()->state;
     if (state->slot < 0) return false;
     const SlotRecord& slot = process().board.slot(state->slot);
-    return slot.stamp == state->identity && slot.removed;
+    return slot.stamp == state->identity && (slot.removed || state->is_renamed(slot));
+}
+
+void OpenStep::follow_name(const Match& from, const Match& to) {
+    if (!writable_ || strcmp(match_.name, from.name) != 0 || step_.load()->state->place != place_of(to)) return;
+    strcpy(match_.name, to.name);
+    match_.place = to.place;
 }
 
 bool OpenStep::same_step(const StepFile* step) const { return may_write() && !is_draft() && step_.load()->identity() == step->identity(); }

@@ -103,6 +103,13 @@ bool describe_open(const Match& match, bool written, struct stat* st) {
     return false;
 }
 
+void follow_name(const Match& from, const Match& to) {
+    if (entries == 0) return;
+    std::lock_guard<std::mutex> lock(leaving);
+    for (int fd = 0; fd <= highest; ++fd)
+        if (OpenStep* const step = find(fd)) step->follow_name(from, to);
+}
+
 StepFile* take_lead(const Match& match) {
     if (entries == 0 || match.outport < 0) return nullptr;
     std::lock_guard<std::mutex> lock(leaving);

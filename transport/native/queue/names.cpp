@@ -1,6 +1,7 @@
 // What a task sees of the names it has written itself: found, clashing, remembered, removed.
 #include "queue/queue.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fault.hpp"
@@ -61,17 +62,14 @@ bool exists(const Board& board, const SourceRecord& source, const char* name) {
 
 namespace {
 
-// A file that loses its name while it is being written: its program goes on with it, and nobody else ever sees it.
-bool remove_unfinished(const Board& board, const PortRecord& port, const char* name, uint64_t place) {
-    bool any = false;
+// The files of the name that are being written.
+template <class Visit>
+void each_unfinished(const Board& board, const PortRecord& port, const char* name, uint64_t place, Visit visit) {
     for (int s = 0; s < port.sources; ++s)
         each_slot(board, board.source(port.first_source + s), [&](int, SlotRecord& slot) {
             if (slot.state != SlotState::writing || slot.removed) return;
-            if (strcmp(slot.name, name) != 0 && (!place || slot.place_hash != place)) return;
-            slot.removed = 1;
-            any = true;
+            if (strcmp(slot.name, name) == 0 || (place && slot.place_hash == place)) visit(slot);
         });
-    return any;
 }
 
 // The channel does without the step, which has another name now and is published anew.
@@ -94,11 +92,28 @@ bool remove_own(const Board& board, int outport, const char* name, uint64_t plac
         if (slot.state == SlotState::resting) queue::withdraw(board, index);
         for (int k = 0; withdraw && k < port.links; ++k) take_back(board, slot, board.channel(board.link(port, k)));
     }
-    if (!withdraw && unfinished && remove_unfinished(board, port, name, place)) any = true;
+    if (!withdraw && unfinished) {
+        each_unfinished(board, port, name, place, [&](SlotRecord& slot) {
+            slot.removed = 1;
+            any = true;
+        });
+    }
     for (int s = 0; s < port.sources; ++s)
         any = past::remove(board, board.source(port.first_source + s).names, last_components(name, static_cast<int>(port.components))) || any;
     if (withdraw && any) board.ring(outport);
     return any;
+}
+
+std::vector<uint64_t> find_unfinished(const Board& board, int outport, const char* name, uint64_t place) {
+    std::vector<uint64_t> stamps;
+    each_unfinished(board, board.port(outport), name, place, [&](const SlotRecord& slot) { stamps.push_back(slot.stamp); });
+    return stamps;
+}
+
+void lose_name(const Board& board, int outport, const char* name, uint64_t place, const std::vector<uint64_t>& stamps) {
+    each_unfinished(board, board.port(outport), name, place, [&](SlotRecord& slot) {
+        if (std::find(stamps.begin(), stamps.end(), slot.stamp) != stamps.end()) slot.removed = 1;
+    });
 }
 
 Carried moves(const Board& board, int outport, const char* name, uint64_t place, const char* next) {

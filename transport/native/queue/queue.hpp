@@ -206,6 +206,11 @@ bool is_step_file(const Board& board, const PortRecord& inport, const char* name
 // opened never comes. `unfinished`: what is being written under this name is not published either. False if the task has no step of this name.
 bool remove_own(const Board& board, int outport, const char* name, uint64_t place, bool withdraw, bool unfinished = true);
 
+// The stamps of the files of this name that are being written. They lose the name when another file has taken it: their program goes on with
+// them, and nobody else ever sees them.
+std::vector<uint64_t> find_unfinished(const Board& board, int outport, const char* name, uint64_t place);
+void lose_name(const Board& board, int outport, const char* name, uint64_t place, const std::vector<uint64_t>& stamps);
+
 // What a step is to the readers of its port, which find it under another name when its program renames it.
 struct Carried {
     int source = -1;  // -1: there is no such step

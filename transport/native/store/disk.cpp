@@ -101,51 +101,53 @@ int write_whole(int fd, const unsigned char* bytes, uint64_t size) {
     return 0;
 }
 
-// A file that is written over keeps its owner and its mode; a new one has those that `hidden` was made with.
-int keep_rights(int fd, const char* whole, const char* hidden) {
+// A file that is written over keeps its owner and its mode; a new one has those that its program has given to `hidden`.
+int keep_rights(const char* whole, const char* hidden) {
     struct stat st;
-    const bool old = stat(whole, &st) == 0;
-    if (!old && stat(hidden, &st) != 0) return 0;
-    if (old && fchown(fd, st.st_uid, st.st_gid) != 0 && errno != EPERM) return errno;
-    return fchmod(fd, st.st_mode & 07777) == 0 ? 0 : errno;
+    if (stat(whole, &st) != 0) return 0;
+    if (chown(hidden, st.st_uid, st.st_gid) != 0 && errno != EPERM) return errno;
+    return chmod(hidden, st.st_mode & 07777) == 0 ? 0 : errno;
 }
 
-// Says what the descriptor's file is going to be.
-int tell(const Board& board, int slot, int fd, const char* hidden, const char* whole, Announce announce) {
+// Says what the hidden file is going to be.
+int tell(const Board& board, int slot, const char* hidden, const char* whole, Announce announce) {
     struct stat st;
-    if (raw::fstat(fd, &st) != 0) return errno;
+    if (stat(hidden, &st) != 0) return errno;
     announce(board, slot, hidden, whole, st.st_ino);
     return 0;
 }
 
-int store_image(const Board& board, int slot, const char* hidden, const char* whole, const unsigned char* image, uint64_t size,
-                Announce announce) {
-    Path fresh;
-    if (!write_path(&fresh, "%s.new", hidden)) return ENAMETOOLONG;
-    raw::unlink(fresh.text);
-    const int fd = raw::open(fresh.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kUsual);
+// Its program may have taken the right to write it from itself. Returns 0 or an errno.
+int store_in(const char* path, const unsigned char* bytes, uint64_t size) {
+    struct stat made;
+    const bool locked = stat(path, &made) == 0 && (made.st_mode & 0200) == 0 && chmod(path, made.st_mode | 0200) == 0;
+    const int fd = raw::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kUsual);
     if (fd < 0) return errno;
     WILKINS_FAULT_POINT("disk.image-opened");
-    int error = write_whole(fd, image, size);
+    int error = write_whole(fd, bytes, size);
     WILKINS_FAULT_POINT("disk.image-written");
-    if (!error) error = keep_rights(fd, whole, hidden);
-    if (!error) error = tell(board, slot, fd, fresh.text, whole, announce);
+    if (!error && locked && fchmod(fd, made.st_mode & 07777) != 0) error = errno;
     // Some file systems tell only now that they had no room.
     if (raw::close(fd) != 0 && !error) error = errno;
-    if (!error && rename(fresh.text, whole) != 0) error = errno;
+    return error;
+}
+
+int store_image(const Board& board, int slot, const char* hidden, const char* whole, const unsigned char* image, uint64_t size,
+                Announce announce) {
+    int error = store_in(hidden, image, size);
+    if (!error) error = keep_rights(whole, hidden);
+    if (!error) error = tell(board, slot, hidden, whole, announce);
+    if (!error && rename(hidden, whole) != 0) error = errno;
     WILKINS_FAULT_POINT("disk.image-named");
-    raw::unlink(error ? fresh.text : hidden);
+    if (error) raw::unlink(hidden);
     return error;
 }
 
 int link_file(const Board& board, int slot, const char* hidden, const char* whole, Announce announce) {
     Path fresh;
     if (!write_path(&fresh, "%s.new", hidden)) return ENAMETOOLONG;
-    const int fd = raw::open(hidden, O_WRONLY | O_CLOEXEC, 0);
-    if (fd < 0) return errno;
-    int error = keep_rights(fd, whole, hidden);
-    if (!error) error = tell(board, slot, fd, hidden, whole, announce);
-    raw::close(fd);
+    int error = keep_rights(whole, hidden);
+    if (!error) error = tell(board, slot, hidden, whole, announce);
     raw::unlink(fresh.text);
     if (!error && link(hidden, fresh.text) != 0) error = errno;
     WILKINS_FAULT_POINT("disk.file-linked");
@@ -254,7 +256,7 @@ int make_own(const Board& board, const char* name, int (*fill)(void* what, int f
     *fd = raw::open(hidden.text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kUsual);
     int error = *fd < 0 ? errno : fill(what, *fd);
     WILKINS_FAULT_POINT("own.filled");
-    if (!error) error = keep_rights(*fd, whole.text, hidden.text);
+    if (!error) error = keep_rights(whole.text, hidden.text);
     if (!error && rename(hidden.text, whole.text) != 0) error = errno;
     WILKINS_FAULT_POINT("own.named");
     if (error && *fd >= 0) {
@@ -274,10 +276,12 @@ int turn_to(const Board& board, int slot, const Path& named, const Path& old_hid
     if (!link_path(board, slot, 'f', &link)) return ENAMETOOLONG;
     if (const int error = turn_link(link, named)) return error;
     if (!names_of(board, slot, &whole, &hidden)) return errno;
-    if (mode_of(board, slot) != Mode::file || strcmp(hidden.text, old_hidden.text) == 0) return 0;
-    if (rename(old_hidden.text, hidden.text) != 0 || !link_path(board, slot, 'a', &link)) return errno;
+    if (strcmp(hidden.text, old_hidden.text) == 0) return 0;
+    const bool is_file = mode_of(board, slot) == Mode::file;
+    if (rename(old_hidden.text, hidden.text) != 0) return errno == ENOENT && !is_file ? 0 : errno;  // (It may have its name already.)
     WILKINS_FAULT_POINT("disk.moved-hidden");
-    return turn_link(link, hidden);
+    if (!is_file) return 0;
+    return link_path(board, slot, 'a', &link) ? turn_link(link, hidden) : ENAMETOOLONG;
 }
 
 }  // namespace
@@ -314,6 +318,13 @@ bool is_named(const Board& board, int slot, const char* name) {
     struct stat arena, named;
     return is_file(board, slot) && link_path(board, slot, 'a', &link) && stat(link.text, &arena) == 0 && stat(name, &named) == 0 &&
            arena.st_dev == named.st_dev && arena.st_ino == named.st_ino;
+}
+
+bool hidden_name(const Board& board, int slot, char* out, size_t room) {
+    Path whole, hidden;
+    if (mode_of(board, slot) == Mode::memory || !names_of(board, slot, &whole, &hidden) || strlen(hidden.text) >= room) return false;
+    strcpy(out, hidden.text);
+    return true;
 }
 
 void forget(const Board& board, int slot) {

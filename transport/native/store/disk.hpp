@@ -59,6 +59,9 @@ void move_folder(const Board& board, int slot, const char* from, const char* to)
 // Is the slot's arena the file of this name?
 bool is_named(const Board& board, int slot, const char* name);
 
+// The hidden name of the slot's file; false: it has none.
+bool hidden_name(const Board& board, int slot, char* out, size_t room);
+
 // Removes what is hidden of the slot's last step.
 void forget(const Board& board, int slot);
 

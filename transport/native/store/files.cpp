@@ -201,7 +201,7 @@ StepFile* find_open(const Match& match, bool written) {
             return nullptr;
         } else if (s->role == Role::lead || s->role == Role::peer) {
             const SlotRecord& slot = process().board.slot(s->slot);
-            if (is_writing(slot, s->identity) && !slot.removed) found = s;
+            if (is_writing(slot, s->identity) && !slot.removed && !s->is_renamed(slot)) found = s;
         }
     }
     if (!found) return nullptr;
@@ -213,6 +213,17 @@ StepFile* find_open(const Match& match, bool written) {
     StepFile* const file = attach_step(token, false, match.name, &error);
     if (file) file->state->again = true;
     return file;
+}
+
+bool StepFile::State::is_renamed(const SlotRecord& now) const { return joined && is_writing(now, identity) && now.place_hash != place; }
+
+void rename_open(int slot, uint64_t stamp, const char* name, uint64_t place) {
+    std::lock_guard<std::mutex> guard(open_mutex);
+    for (StepFile::State* s = open_files; s; s = s->next) {
+        if (s->slot != slot || s->identity != stamp) continue;
+        strcpy(s->name, name);
+        s->place = place;
+    }
 }
 
 bool has_draft(const char* name) {

@@ -123,6 +123,33 @@ void withdraw_step(const Match& match) {
     queue::remove_own(p.board, match.outport, match.name, place, true);
 }
 
+bool name_on_disk(const Match& match, char* out, size_t room) {
+    if (!on_disk(match) || disk::exists(match.name)) return false;
+    const Process& p = process();
+    const uint64_t place = place_of(match);
+    int index;
+    {
+        Board::Lock lock(p.board);
+        index = queue::find_written(p.board, match.outport, place);
+    }
+    return index >= 0 && disk::hidden_name(p.board, index, out, room);
+}
+
+std::vector<uint64_t> find_unfinished(const Match& match) {
+    const Process& p = process();
+    const uint64_t place = place_of(match);
+    Board::Lock lock(p.board);
+    return queue::find_unfinished(p.board, match.outport, match.name, place);
+}
+
+void lose_name(const Match& match, const std::vector<uint64_t>& unfinished) {
+    if (unfinished.empty()) return;
+    const Process& p = process();
+    const uint64_t place = place_of(match);
+    Board::Lock lock(p.board);
+    queue::lose_name(p.board, match.outport, match.name, place, unfinished);
+}
+
 std::vector<std::string> move_folder(const char* from, const char* to) {
     const Process& p = process();
     const size_t length = strlen(from);
@@ -151,6 +178,47 @@ std::vector<std::string> move_folder(const char* from, const char* to) {
 }
 
 namespace {
+
+// Gives a file that is being written another name, under which it will be published. False: there is no such file; else *error is 0 or an errno.
+bool rename_written(Process& p, const Match& from, const Match& to, int* error) {
+    const Board& board = p.board;
+    const uint64_t place = place_of(from), new_place = place_of(to);
+    const Folder folder = folder_of(to.name);
+    int index;
+    uint64_t stamp;
+    {
+        Board::Lock lock(board);
+        while ((index = queue::find_written(board, from.outport, place)) >= 0 && board.slot(index).closing)
+            if ((*error = nap(p, from.outport, lock))) return true;
+        if (index < 0) return false;
+        stamp = board.slot(index).stamp;
+    }
+    if (from.outport != to.outport) {
+        *error = EXDEV;
+        return true;
+    }
+    note_begun(p, to.outport, to.name, folder);
+    if ((*error = disk::follow_name(board, index, to.name))) {
+        disk::follow_name(board, index, from.name);
+        return true;
+    }
+    WILKINS_FAULT_POINT("rename.turned");
+    {
+        Board::Lock lock(board);
+        SlotRecord& slot = board.slot(index);
+        if (is_writing(slot, stamp)) {
+            strcpy(slot.name, to.name);
+            slot.place_hash = new_place;
+            slot.folder = folder;
+            note_cwd(board, slot);
+        }
+        queue::remove_own(board, from.outport, from.name, place, false, false);
+    }
+    rename_open(index, stamp, to.name, new_place);
+    if (disk::has_files(board, from.outport)) raw::unlink(from.name);
+    *error = 0;
+    return true;
+}
 
 // Gives a file that rests another name, on disk too. False: no such file rests; else *error is 0 or an errno.
 bool rename_resting(Process& p, const Match& from, const Match& to, int* error) {
@@ -198,6 +266,8 @@ bool rename_resting(Process& p, const Match& from, const Match& to, int* error) 
 int rename_step(const Match& from, const Match& to) {
     Process& p = process();
     int error = 0;
+    if (from.outport >= 0 && place_of(from) == place_of(to) && from.outport == to.outport) return 0;
+    if (from.outport >= 0 && rename_written(p, from, to, &error)) return error;
     if (from.outport >= 0 && from.outport == to.outport && rename_resting(p, from, to, &error)) return error;
     StepFile* old = reread_own(from, &error);
     if (!old) return error;

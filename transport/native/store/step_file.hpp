@@ -58,11 +58,16 @@ struct StepFile::State {
 
     // Is this the process that opened it, not a fork of it?
     bool mine() const;
+    // Has another process given the file, which this one has joined, another name?
+    bool is_renamed(const SlotRecord& now) const;
 };
 
 // A second handle on the step of this name that this process has open for writing (`written`), or that it reads; nullptr, if
 // there is none.
 StepFile* find_open(const Match& match, bool written);
+
+// What this process has open of a file that is being written has this name from now on.
+void rename_open(int slot, uint64_t stamp, const char* name, uint64_t place);
 
 // Has this process a draft of this name open? Costs one load where it has none.
 bool has_draft(const char* name);

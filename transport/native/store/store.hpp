@@ -23,6 +23,7 @@ struct Match {
     bool made = false;        // no port's: the task makes a file of its own that is called like one of an in-port's, for the first time
     char name[kNameMax] = {}; // normalised: no "./", no "//", no "a/../"
     mutable uint64_t place = 0;  // once it was asked for (see place_of)
+    mutable bool makes = false;  // it is opened by a mere reader that makes a file of its own if there is no step of the name
     bool by_descriptor = false;  // a file that is begun is going to be opened as one of the kernel's, which others join
 };
 
@@ -296,6 +297,13 @@ int begin_again(const Match& match);
 
 // Renames a step this task is about to publish or has published: `from` is published under the name `to`. Returns 0 or an errno.
 int rename_step(const Match& from, const Match& to);
+
+// The name under which the disk has a file of the task's that is being written, if there is one and no other has the name yet.
+bool name_on_disk(const Match& match, char* out, size_t room);
+
+// The task's files of this name that are being written (see queue::find_unfinished), and that they have lost it to another file.
+std::vector<uint64_t> find_unfinished(const Match& match);
+void lose_name(const Match& match, const std::vector<uint64_t>& unfinished);
 
 // The file of a step that this task is about to publish or has published has another name now, and is going to be published under that.
 void withdraw_step(const Match& match);
