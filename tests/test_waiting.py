@@ -83,6 +83,19 @@ def test_a_name_unlike_all_that_are_written(tmp_path: Path) -> None:
     assert "'consume' rank 0 waits for 'plot.h5'" in ran.err and "'produce' rank 0 waits for room" in ran.err
 
 
+@pytest.mark.parametrize("first", ["adds", "reads"])
+def test_a_reader_that_adds_to_a_file_of_its_own(tmp_path: Path, first: str) -> None:
+    """Its name fits the pattern of the in-port, but is unlike all that are written."""
+    adds = "open('pltlog.txt', 'a').write(f'{k} ')\n"
+    reads = "h5py.File(f'plt{k}.h5').close()\n"
+    body = "    ".join([adds, reads] if first == "adds" else [reads, adds])
+    reader = f"import h5py\nfor k in range(20):\n    {body}"
+    ran = workflow(tmp_path, writes(20, "f'plt{i}.h5'"), reader, pattern="plt*")
+    assert ran.code == 0, ran.out + ran.err
+    assert (tmp_path / "pltlog.txt").read_text() == "".join(f"{k} " for k in range(20))
+    assert "not read" not in ran.err
+
+
 def test_a_name_never_produced_by_a_producer_that_ends(tmp_path: Path) -> None:
     ran = workflow(tmp_path, writes(2, "f'plt{i}.h5'"), "import h5py\nh5py.File('plt99.h5')\n", pattern="plt*.h5")
     assert ran.code == 1, ran.err

@@ -153,6 +153,25 @@ StepFile* read_disk(const char* path, const char* name, int* error) {
     return file;
 }
 
+namespace {
+
+// A program that adds to a file of its own, and has none yet, waits for a step of the name only while one may come. Is none to be waited for?
+bool is_own(const Process& p, const Match& match, Wait& wait, Board::Lock& lock) {
+    PortRecord& inport = p.board.port(match.inport);
+    if (!match.makes || !queue::is_strange(p.board, inport, match.name)) return false;
+    if (queue::may_stand_in(p.board, inport, match.name) || (stands_in(inport) && !means(inport, match.name, ""))) return true;
+    if (!wait.is_in_vain(lock)) return false;
+    if (!inport.told_missing) {
+        inport.told_missing = 1;
+        log_line("task '%s' rank %d opens '%s' to add to it, and all that could write it waits for this task: it is a file of the task's own; a "
+                 "pattern of the in-port '%s' that does not match it saves the wait",
+                 p.task_name(), p.told_rank(), match.name, inport.pattern);
+    }
+    return true;
+}
+
+}  // namespace
+
 StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
     Process& p = process();
     const Board& board = p.board;
@@ -176,7 +195,7 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
         note_member(board, p.rank_index, false);
         Wait wait(p, WaitFor::data, match.inport, match.name);
         for (;;) {
-            if (queue::may_stand_in(board, board.port(match.inport), match.name)) {
+            if (queue::may_stand_in(board, board.port(match.inport), match.name) && !match.makes) {
                 OnDisk file;
                 lock.release();
                 const bool there = disk::look(match.name, &file);
@@ -239,6 +258,10 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
                 inport.again = in_order(inport) && inport.steps == 1;
                 note_in_vain(p, match.inport, match.name, intent == Intent::look);
                 explain_missing(p, match, why_missing(board, board.port(match.inport), match.name, found));
+                *error = ENOENT;
+                return nullptr;
+            }
+            if (is_own(p, match, wait, lock)) {
                 *error = ENOENT;
                 return nullptr;
             }
