@@ -222,6 +222,8 @@ static void write_by(int fd)
     CALL(fallocate, fd, 0, 0, 8192);
     NUMBER(posix_fallocate, fd, 0, 8192);
     CALL(futimens, fd, NULL);
+    CALL(fchmod, fd, 0600);
+    CALL(fchown, fd, -1, -1);
     struct aiocb block = {.aio_fildes = fd, .aio_buf = page, .aio_nbytes = 4096}, *blocks[] = {&block};
     CALL(aio_write, &block);
     aio_suspend((const struct aiocb* const*)blocks, 1, NULL);
