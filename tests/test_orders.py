@@ -259,3 +259,28 @@ def test_files_that_children_write(tmp_path: Path) -> None:
     """Nobody is told that the parent waits for them; for a longer queue that need not be known."""
     said = shared(tmp_path, SHARE_BY_CHILDREN, ["s-0,s-1,s-2,s-3,s-4,s-5"], names(5, 4, 3, 2, 1, 0))
     assert said == [f"read s-{number}" for number in (5, 4, 3, 2, 1, 0)]
+
+
+@pytest.mark.mpi
+def test_a_wait_for_memory_lets_steps_of_another_rank_go(tmp_path: Path) -> None:
+    write = """
+import os, time
+rank = os.environ["RANK"]
+time.sleep(0.5 * int(rank))
+for step in range(2 - int(rank)):
+    with open(f"s-{rank}-{step}", "wb") as file:
+        file.write(b"x" * 180000)
+"""
+    reads = READ.replace("text == name * 1000", "len(text) == 180000")
+    write_program(tmp_path / "write.py", write)
+    write_program(tmp_path / "read.py", reads)
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        f"- {{name: sim, func: ./write.py, nprocs: 2, mpiexec: {MPIEXEC},\n"
+        "   outports: [{filename: 's-*', memory: 400000}]}\n"
+        "- {name: ana, func: ./read.py, args: [s-1-0, s-0-1], inports: [{filename: 's-*'}]}\n"
+    )
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+    assert ran.code == 0, ran.out + ran.err
+    said = (tmp_path / "wilkins-runs" / "latest" / "ana.log").read_text()
+    assert said.splitlines() == ["read s-1-0", "read s-0-1"]

@@ -114,18 +114,21 @@ Loss find_loss(const Board& board, const std::vector<Full>& channels, const std:
         const ChannelRecord& channel = board.channel(full.channel);
         const PortRecord& inport = board.port(channel.inport);
         if (in_order(inport) || !waits_for_data(board, circle, inport.task)) continue;
-        const SourceRecord& source = source_of(board, full);
-        const int s = queue::place_in_port(board, source);
-        queue::each_slot(board, source, [&](int k, const SlotRecord& slot) {
-            if (!queue::on_channel(board, slot, channel) || holds_it(board, inport.task, k)) return;
-            const bool had = queue::is_had(board, channel, s, slot);
-            bool done = had;
-            for (int r = 0; r < channel.readers && done; ++r) done = queue::is_past(board, channel, s, r, slot);
-            if (done) return;
-            const bool better = found.slot < 0 || (found.had && !had) ||
-                                (found.had == had && slot.published_stamp < board.slot(found.slot).published_stamp);
-            if (better) found = {full.channel, k, had, -1, nullptr};
-        });
+        // Memory is the port's: any of its sources may have a step to let go.
+        const PortRecord& outport = board.port(channel.outport);
+        const int first = full.by_count ? queue::place_in_port(board, source_of(board, full)) : 0;
+        const int last = full.by_count ? first : outport.sources - 1;
+        for (int s = first; s <= last; ++s)
+            queue::each_slot(board, board.source(outport.first_source + s), [&](int k, const SlotRecord& slot) {
+                if (!queue::on_channel(board, slot, channel) || holds_it(board, inport.task, k)) return;
+                const bool had = queue::is_had(board, channel, s, slot);
+                bool done = had;
+                for (int r = 0; r < channel.readers && done; ++r) done = queue::is_past(board, channel, s, r, slot);
+                if (done) return;
+                const bool better = found.slot < 0 || (found.had && !had) ||
+                                    (found.had == had && slot.published_stamp < board.slot(found.slot).published_stamp);
+                if (better) found = {full.channel, k, had, -1, nullptr};
+            });
     }
     if (found.slot < 0) return found;
     for (const int r : circle)
