@@ -59,6 +59,23 @@ def test_of_what_is_seen_for_ever_the_run_names_who_sees_it(tmp_path: Path) -> N
     assert "or raise the port's 'memory'" in said
 
 
+SLEEPING = """\
+end, _ = os.pipe()
+for step in range(20):
+    memory = see(step)
+    if os.fork() == 0:
+        os.read(end, 1)
+    memory.close()
+"""
+
+
+def test_of_what_sleeping_children_see_the_run_names_who_sees_it(tmp_path: Path) -> None:
+    ran = run(tmp_path, SLEEPING, 20, memory=8)
+    assert ran.code == 1, ran.out + ran.err
+    said = " ".join(ran.err.split())
+    assert "programs can still see" in said and "process " in said, ran.err
+
+
 CHILDREN = """\
 for step in range(30):
     memory = see(step)

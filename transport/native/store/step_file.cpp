@@ -137,7 +137,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                 lock.release();
                 const bool may_end = watch.may_end();
                 lock.acquire();
-                if (may_end || (others && !all_wait(p))) {
+                if (may_end || ((others || watch.any_asleep()) && !all_wait(p))) {
                     if (wait.nap(lock, kLook) != 0) return fail(state, EINTR);
                     continue;
                 }

@@ -15,6 +15,7 @@
 
 #include "base/raw.hpp"
 #include "board/views.hpp"
+#include "waiting/rest.hpp"
 
 namespace wilkins::viewers {
 
@@ -82,7 +83,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kPatience = 3 * kSecond;         // with processes that wait,
-constexpr int64_t kLongPatience = 10 * kSecond;  // one of whose threads may go on, or that cannot be found
+constexpr int64_t kLongPatience = 10 * kSecond;  // one of whose threads may go on, that others may wake, or that cannot be found
 
 // Is the path that of an arena of the run?
 bool is_arena(const char* path, const std::string& folder) {
@@ -143,6 +144,16 @@ bool waits(const Board& board, long pid) {
     return pid == getpid();
 }
 
+// Do all its threads sleep until somebody wakes them? `times`: how often they have gone to sleep is added to it.
+bool sleeps(const Board& board, int pid, uint64_t* times) {
+    const std::vector<int> threads = threads_of(pid);
+    Board::Lock lock(board);
+    return !threads.empty() && std::all_of(threads.begin(), threads.end(), [&](int thread) {
+        *times += switches(pid, thread);
+        return sleep_of(pid, thread) != Sleep::none || rest_of(pid, thread) != Rest::moves;
+    });
+}
+
 void add_name(std::string& names, long pid) {
     char path[64], name[32] = "";
     snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
@@ -165,20 +176,25 @@ bool Watch::may_end() {
     bool waiting = true, threads = false;
     int count = 0;
     names_.clear();
+    asleep_ = false;
+    uint64_t times = 0;
     DIR* const processes = opendir("/proc");
     while (const struct dirent* const entry = processes ? readdir(processes) : nullptr) {
         const long pid = strtol(entry->d_name, nullptr, 10);
         if (pid <= 0 || !(has_descriptor(pid, folder) || has_mapping(pid, folder))) continue;
         if (++count <= kMostNames) add_name(names_, pid);
-        waiting = waiting && waits(board, pid);
+        const bool asleep = !waits(board, pid);
+        asleep_ = asleep_ || asleep;
+        waiting = waiting && (!asleep || sleeps(board, static_cast<int>(pid), &times));
         threads = threads || has_threads(pid);
     }
     if (processes) closedir(processes);
     if (count > kMostNames) names_ += " and " + std::to_string(count - kMostNames) + " more";
     if (count == 0) names_ = "no process that can be found here";
     if (!waiting) since_ = 0;
-    else if (since_ == 0) since_ = now;
-    return since_ == 0 || now - since_ < (threads || count == 0 ? kLongPatience : kPatience);
+    else if (since_ == 0 || times != times_) since_ = now;
+    times_ = times;
+    return since_ == 0 || now - since_ < (threads || asleep_ || count == 0 ? kLongPatience : kPatience);
 }
 
 }  // namespace wilkins::viewers

@@ -30,15 +30,19 @@ void after_fork(bool child);
 // While a writer waits for memory of steps that programs can see.
 class Watch {
 public:
-    // May some come free? Not if those that can see it wait, too. Call without the board's lock.
+    // May some come free? Not if those that can see it wait, too, or sleep. Call without the board's lock.
     bool may_end();
+    // Are there some that do not wait for files? A rank that goes on may wake them.
+    bool any_asleep() const { return asleep_; }
     // Who they are, in words for people.
     const char* names() const { return names_.c_str(); }
 
 private:
     std::string names_;
     int64_t next_ = 0;   // look, ns, monotonic
-    int64_t since_ = 0;  // when all that can see any were first found to wait
+    int64_t since_ = 0;  // when all that can see any were first found to wait,
+    uint64_t times_ = 0;  // or to sleep, after so many times before
+    bool asleep_ = false;
 };
 
 }  // namespace wilkins::viewers
