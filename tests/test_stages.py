@@ -550,3 +550,34 @@ def test_ranks_that_all_read_find_whole_files(make: str, read: str, use: str, tm
     workflow(tmp_path, names, "", f", nprocs: 2, mpiexec: {MPIEXEC}, rerun: never")
     coupled(tmp_path, env=faults("task=b,seed=1,delay=20ms,chance=1"))
     assert said(tmp_path, "c").count("\n") == 5
+
+
+SHARES = """#!/usr/bin/env python3
+import h5py, os, sys
+mine = [0] if os.environ["RANK"] == "0" else range(1, 30)
+for k in mine:
+    with h5py.File(f"s{k}.h5", "r+") as file:
+        file.attrs["rank"] = int(os.environ["RANK"])
+END
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("end", ["", "os._exit(0)", "raise SystemExit(0)"])
+def test_what_a_rank_had_last_is_passed_on_when_it_ends(end: str, tmp_path: Path) -> None:
+    make = MAKE.replace("range(5)", "range(30)")
+    names = programs(tmp_path, make, SHARES.replace("END", end), USE)
+    workflow(tmp_path, names, "", f", nprocs: 2, mpiexec: {MPIEXEC}")
+    ran = coupled(tmp_path)
+    lines = said(tmp_path, "c").splitlines()
+    assert [line.split()[0] for line in lines] == [str(k) for k in range(30)]
+    assert "did not read" not in ran.err
+
+
+@pytest.mark.mpi
+def test_what_a_rank_had_last_that_fails_is_not_passed_on(tmp_path: Path) -> None:
+    make = MAKE.replace("range(5)", "range(30)")
+    names = programs(tmp_path, make, SHARES.replace("END", 'sys.exit(3 * (os.environ["RANK"] == "0"))'), USE)
+    workflow(tmp_path, names, "", f", nprocs: 2, mpiexec: {MPIEXEC}, on_failure: continue")
+    coupled(tmp_path, 1)
+    assert not said(tmp_path, "c")

@@ -123,6 +123,7 @@ int end_program(int status) {
     stage.store(Stage::left, std::memory_order_release);
     const bool orderly = world.program_finalized || !world.program_initialized;
     const int failure = status;
+    end_rank(status);
     if (ProgramEnd hook = program_end.load(std::memory_order_acquire)) status = hook(status, orderly);
     if (!orderly && (failure == 0 || status != 0)) return status;
     if (!world.program_finalized) finalize_program();
@@ -133,6 +134,7 @@ int end_program(int status) {
 
 [[noreturn]] void exit_now(int status) {
     hand_over_resting();
+    end_rank(status);
     reinterpret_cast<void (*)(int)>(resolve_libc("_exit"))(status);
     __builtin_unreachable();
 }

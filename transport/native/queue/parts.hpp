@@ -216,4 +216,7 @@ bool needed_by(const Board& board, const SlotRecord& slot, bool pressed, StandsB
     return false;
 }
 
+// All ranks of the in-port's task have had the step that one has opened.
+void share_had(const Board& board, int inport, int slot);
+
 }  // namespace wilkins::queue

@@ -529,16 +529,24 @@ bool let_go(const Board& board, int index, int reader, const char* name) {
     return let_go(board, index, reader, name);
 }
 
-void pass_by(const Board& board, int index, int slot_index) {
+namespace {
+
+void mark_all(const Board& board, int index, int slot_index, uint8_t how) {
     const PortRecord& inport = board.port(index);
     const SlotRecord& slot = board.slot(slot_index);
     for (int link = 0; link < inport.links; ++link) {
         const ChannelRecord& channel = board.channel(board.link(inport, link));
         if (channel.outport != board.source(slot.source).port || !on_channel(board, slot, channel)) continue;
-        for (int reader = 0; reader < channel.readers; ++reader) board.had(slot, channel, reader) |= kHad | kPast;
+        for (int reader = 0; reader < channel.readers; ++reader) board.had(slot, channel, reader) |= how;
         board.ring(channel.outport);
     }
 }
+
+}  // namespace
+
+void pass_by(const Board& board, int index, int slot_index) { mark_all(board, index, slot_index, kHad | kPast); }
+
+void share_had(const Board& board, int index, int slot_index) { mark_all(board, index, slot_index, kHad); }
 
 bool can_produce(const Board& board, int inport) {
     const PortRecord& port = board.port(inport);

@@ -2,14 +2,17 @@
 #include "store/stage.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <vector>
 
 #include "base/fault.hpp"
 #include "base/turn.hpp"
+#include "board/border.hpp"
 #include "queue/parts.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
@@ -62,8 +65,9 @@ private:
     std::vector<Copy> copies_;
 };
 
-Copies unopened;  // that this process has made, and not opened yet
-Copies used;      // that it has found, and not passed on
+// (Never destroyed: what a rank has had is passed on when all else of its process is over.)
+Copies& unopened = *new Copies;  // that this process has made, and not opened yet
+Copies& used = *new Copies;      // that it has found, and not passed on
 
 void before_fork() {
     unopened.lock();
@@ -81,6 +85,12 @@ bool is_done(const SlotRecord& slot) {
     if (unopened.has(slot.stamp)) return false;
     if (used.has(slot.stamp, &others)) return !others && used.remove(slot.stamp);
     return slot.writer_process == process().board.joined();
+}
+
+// As its threads are over: is it one that any of them has had?
+bool is_left(const SlotRecord& slot) {
+    if (unopened.has(slot.stamp)) return false;
+    return used.has(slot.stamp) || slot.writer_process == process().board.joined();
 }
 
 // The slot of the file of this name that the task has, and that is no step yet; -1: none. Call with the lock held.
@@ -198,6 +208,10 @@ bool bring(Process& p, const Match& match, Purpose purpose) {
     int error = 0;
     StepFile* const from = read_step(in, Intent::read, 1, &error);
     if (!from) return false;
+    if (from->state->slot >= 0 && !in_order(p.board.port(match.inport))) {
+        Board::Lock lock(p.board);
+        queue::share_had(p.board, match.inport, from->state->slot);
+    }
     error = copy(p, from, out);
     close_step(from);
     if (!error) return true;
@@ -258,11 +272,39 @@ void note_opened(const Process& p, const Match& match, const StepFile* file) {
     }
 }
 
-void pass_on(const Process& p) {
+namespace {
+
+void pass_on_if(const Process& p, bool (*is_done)(const SlotRecord& slot)) {
     for (int i = p.first_port; i < p.last_port; ++i) {
         const PortRecord& port = p.board.port(i);
         if (port.task == p.context.task && port.habits.passes_on) queue::pass_on(p.board, i, p.context.rank, is_done);
     }
 }
 
+int rank_process = 0;  // the one that stands for the rank: as the launcher has started it, or an mpiexec
+
+int number_in(const char* variable) {
+    const char* const text = getenv(variable);
+    return text ? atoi(text) : 0;
+}
+
+// (The first exit handler of all is called last, when what the program has open is closed.)
+__attribute__((constructor)) void watch_end() {
+    if (number_in("WILKINS_RANK_PID") != getpid() && number_in("WILKINS_STARTER") != getppid()) return;
+    rank_process = getpid();
+    on_exit([](int status, void*) { end_rank(status); }, nullptr);
+}
+
+}  // namespace
+
+void pass_on(const Process& p) { pass_on_if(p, is_done); }
+
 }  // namespace wilkins::stage
+
+void wilkins::end_rank(int status) try {
+    if (stage::rank_process != getpid() || Board::Lock::is_held()) return;
+    const Process& p = process();
+    if (!p.context.active || (status != 0 && !met_end())) return;
+    Board::Lock lock(p.board);
+    stage::pass_on_if(p, stage::is_left);
+} WILKINS_OR()

@@ -185,6 +185,9 @@ void hand_over_resting();
 // It does not end after all: another program was to take the process, and could not.
 void take_back_resting();
 
+// The process ends by itself, with this exit status. If it stands for a rank of a stage, and has not failed, what the rank has left is passed on.
+void end_rank(int status);
+
 // Gives up a step that this process created and has not published: it never existed for consumers.
 void discard_step(StepFile* file);
 
