@@ -525,6 +525,7 @@ HABITS = {
 }
 
 
+@pytest.mark.usual("by turns, two kinds", "written under another name", "two passes", "one name, in two parts")
 @pytest.mark.parametrize("habit", HABITS)
 def test_a_habit_is_told_and_the_reader_sees_whole_files(habit: str, tmp_path: Path) -> None:
     sim, ana, count, key = HABITS[habit]

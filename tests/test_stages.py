@@ -220,6 +220,9 @@ def compare(tmp_path: Path, *texts: str) -> None:
     assert not list(memory.glob("s*.h5")), "a file of the disk"
 
 
+@pytest.mark.usual(
+    "it adds a dataset", "it only reads", "it puts others in their place", "it lists", "by a pool", "it looks back"
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_reader_gets_what_a_stage_has_made_of_it(way: str, tmp_path: Path) -> None:
     compare(tmp_path, MAKE, WAYS[way], USE)

@@ -68,7 +68,8 @@ def cost(work: Callable[[], Any]) -> tuple[float, int]:
     return min(times), most
 
 
-@pytest.mark.parametrize("text", [PAIRS, pytest.param(ONE_READER, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("text", [PAIRS, ONE_READER])
 def test_eight_times_the_hosts_take_about_eight_times_the_time_and_memory(folder: Path, text: str) -> None:
     """64 times would be quadratic."""
     few, many = (cost(partial(planned, folder, text, hosts)) for hosts in (250, 2000))
