@@ -500,6 +500,10 @@ struct Lent {
     SharedLock bringing;            // held by the process that changes that table
 };
 
+// Where the bytes of a file that is being written are, other than in its arena. While they move, no call writes there, but all may read them there.
+inline constexpr uint32_t kInKernel = 1;
+inline constexpr uint32_t kMoving = 2;
+
 // A step, and the arena that holds it: slot k owns the files "a<k>", "a<k>.blocks" and "a<k>.grains".
 struct SlotRecord {
     int32_t source;  // index in the source table
@@ -540,7 +544,7 @@ struct SlotRecord {
     uint32_t lead_left;                  // its lead is closed: the last of these publishes it
     uint32_t closing;                    // the handle that publishes it is at that: no other one may begin to write
     std::atomic<uint32_t> opening;       // its lead has yet to say where its bytes are: others that join it wait for that
-    std::atomic<uint32_t> in_kernel;     // its bytes are in the kernel's file w<slot> (see store/inherited.hpp),
+    std::atomic<uint32_t> in_kernel;     // its bytes are (kInKernel) in the kernel's file w<slot> (see store/inherited.hpp),
     std::atomic<uint32_t> shared;        // and have to stay there: other handles read or write them, too
     std::atomic<uint32_t> copying;       // descriptors that are just writing to its arena
     uint32_t kept_back;                  // resting until its task's actions serve it

@@ -34,6 +34,7 @@ int OpenStep::finish_joined(int fd) {
 }
 
 int OpenStep::finish_written(int fd) {
+    was_moved(fd);  // by one that has closed it since, perhaps
     if (file_->joint) return finish_joined(fd);
     const bool by_kernel = file_->takes_all || was_written_past(fd);
     int error = note_changed(fd);

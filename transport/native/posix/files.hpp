@@ -129,14 +129,15 @@ private:
     bool is_left_to_others(int fd);
     int start_update();
     StepFile* join_written(int* error);
-    int follow(const StepFile* step);
-    bool was_moved();
+    int follow(const StepFile* step, int leaving = -1);
+    bool was_moved(int leaving = -1);
     void lead_to(int other);
     int take_over(int fd);
     int copy_to_kernel(int fd);
     int any_descriptor() const;
     int fail_changed_twice() const;
     bool leads() const;
+    bool is_of_lead(const StepFile::State* state) const;
     bool give_to_arena();
     int finish_joined(int fd);
     int turn_to_own(int fd);

@@ -89,7 +89,8 @@ ssize_t pwrite_any(int fd, const void* buffer, size_t count, off_t offset) {
     OpenStep* step = written(fd, count, &error);
     if (error) return failed(error);
     if (!step) note_late(fd);
-    return step ? step->write_at(buffer, count, offset) : libc::pwrite(fd, buffer, count, offset);
+    if (!step) return libc::pwrite(fd, buffer, count, offset);
+    return step->write_at(buffer, count, step->append() && offset >= 0 ? static_cast<off_t>(step->size()) : offset);  // as Linux does
 }
 
 ssize_t read_any(int fd, void* buffer, size_t count) {

@@ -104,11 +104,12 @@ int look_on_disk(const Linked& name, Call call) {
 }
 
 int fstat_any(int fd, struct stat* st) {
+    OpenStep* const step = find(fd);
+    const bool is_step = step && !step->is_ordinary();
+    const bool native = is_step && step->native(fd);  // the descriptor may lead elsewhere from then on
     const int result = libc::fstat(fd, st);
-    OpenStep* step = result == 0 ? find(fd) : nullptr;
-    if (step && !step->is_ordinary()) {
+    if (is_step && result == 0) {
         const off_t size = st->st_size;
-        const bool native = step->native(fd);
         step->describe(st);
         if (native) st->st_size = size;
     }

@@ -190,27 +190,37 @@ int OpenStep::fail_changed_twice() const {
     return EIO;
 }
 
-// The kernel's file has the step's bytes, since others have it: all descriptions that share this one's file lead there from now on.
-int OpenStep::follow(const StepFile* step) {
-    for (int fd = 0; fd <= highest; ++fd) {
-        OpenStep* const one = table[fd];
+// Is this one's file that of the step's lead, which may be another description that shares it?
+bool OpenStep::is_of_lead(const StepFile::State* state) const {
+    if (state->role == Role::lead) return true;
+    for (int fd = 0; fd <= highest; ++fd)
+        if (const OpenStep* const one = table[fd]; one && one->file_ == file_ && one->step_.load()->state->role == Role::lead) return true;
+    return false;
+}
+
+// The kernel's file has the step's bytes, since others have it: all descriptions that share this one's file lead there from now on, and so
+// does the descriptor `leaving`, which is in the table no more.
+int OpenStep::follow(const StepFile* step, int leaving) {
+    for (int fd = 0; fd <= std::max<int>(highest, leaving); ++fd) {
+        OpenStep* const one = fd == leaving ? this : table[fd].load();
         if (!one || one->file_ != file_) continue;
         const int flags = (!one->writable_ ? O_RDONLY : one->readable_ ? O_RDWR : O_WRONLY) | (one->append_ ? O_APPEND : 0) | O_CLOEXEC;
         const int same = joined::open_kernel_file(step->state, flags);
         struct stat st;
         if (same < 0 || raw::fstat(same, &st) != 0) return errno;
         one->lead_to(same);
+        if (fd == leaving) libc::dup3(same, fd, O_CLOEXEC);
         file_->inode = st.st_ino;
         libc::close(same);
     }
-    file_->joint = step->state->role != Role::lead;
+    file_->joint = !is_of_lead(step->state);
     file_->named = !file_->joint;
     file_->takes_all = true;
     return 0;
 }
 
 // Have the bytes of the step gone to the kernel's file, by another handle that writes it?
-bool OpenStep::was_moved() {
+bool OpenStep::was_moved(int leaving) {
     StepFile* const step = step_;
     const StepFile::State* const state = step->state;
     if (pending_ == Pending::update || state->slot < 0 || (state->role != Role::lead && !state->joined)) return false;
@@ -219,7 +229,7 @@ bool OpenStep::was_moved() {
     std::lock_guard<std::mutex> lock(file_->changing);
     if (file_->takes_all) return true;
     const int before = errno;
-    if (const int error = follow(step)) {
+    if (const int error = follow(step, leaving)) {
         log_line("error: '%s' cannot be written any more: %s; another process writes it, too", match_.name, strerror(error));
         step->state->failed = error;
     }

@@ -39,7 +39,7 @@ int OpenStep::take_over(int fd) {
         joined::end_move(state, named);
         if (!error && !named && state->joined) error = EOPNOTSUPP;
         file_->named = named;
-        file_->joint = !leads;
+        file_->joint = !leads && !is_of_lead(state);
     }
     if (!error) file_->takes_all = true;
     return error;

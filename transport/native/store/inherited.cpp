@@ -189,13 +189,13 @@ int name_file(const StepFile* step, int fd) {
 
 bool size_of(const Board& board, int slot, uint64_t* size) {
     struct stat st;
-    if (!board.slot(slot).in_kernel || stat(file_of(board, slot).text, &st) != 0) return false;
+    if (board.slot(slot).in_kernel != kInKernel || stat(file_of(board, slot).text, &st) != 0) return false;
     *size = static_cast<uint64_t>(st.st_size);
     return true;
 }
 
 int open_file(const Board& board, int slot, int flags) {
-    return board.slot(slot).in_kernel ? raw::open(file_of(board, slot).text, flags, 0) : -1;
+    return board.slot(slot).in_kernel == kInKernel ? raw::open(file_of(board, slot).text, flags, 0) : -1;
 }
 
 int leave(const StepFile* step, int fd) {

@@ -112,7 +112,7 @@ int begin_move(const StepFile::State* state, bool* leads) {
     if (!is_writing(slot, state->identity)) return ESTALE;
     if (slot.in_kernel.load()) return EAGAIN;
     slot.opening.store(1);
-    slot.in_kernel.store(1);
+    slot.in_kernel.store(kMoving);
     // What has begun to write to the arena ends soon.
     for (int looks = 0; slot.copying.load() != 0; ++looks)
         if (const int error = looks < kMostLooks ? nap(p, p.board.source(slot.source).port, lock, kPause) : EBUSY) {

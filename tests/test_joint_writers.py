@@ -1,0 +1,133 @@
+"""One file that several processes of a task write at once, each in its own way: none of their bytes is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support import WILKINS, run_tree
+
+MODES = ("memory", "both", "file")
+
+BEGIN = """#!/usr/bin/env python3
+import mmap, multiprocessing, os, sys
+import numpy as np
+BLOCK = 8192
+def begin(name):
+    fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+    os.pwrite(fd, b"." * (2 * BLOCK), 0)
+    return fd
+def by_memmap(name, r):
+    file = np.memmap(name, "u1", "r+")
+    file[BLOCK * r : BLOCK * (r + 1)] = ord("0") + r
+    file.flush()
+def by_pwrite(name, r):
+    fd = os.open(name, os.O_RDWR)
+    os.pwrite(fd, b"%d" % r * BLOCK, BLOCK * r)
+    os.close(fd)
+"""
+
+RANKS = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+r = world.rank
+for k in range(3):
+    name = f"plt{k}.dat"
+    fd = begin(name) if r == 0 else None
+    world.Barrier()
+    WRITE
+    world.Barrier()
+    with open(name, "rb") as file:
+        seen = file.read()
+    assert seen == b"0" * BLOCK + b"1" * BLOCK, seen[::BLOCK]
+    world.Barrier()
+    if fd is not None:
+        os.close(fd)
+"""
+
+RANK_WAYS = {
+    "np.memmap": "by_memmap(name, r)",
+    "pwrite": "by_pwrite(name, r)",
+    "a mapping and pwrite": "by_memmap(name, r) if r else by_pwrite(name, r)",
+}
+
+POOL = """
+def write(both):
+    by_memmap(*both) if WAY == "np.memmap" or both[1] else by_pwrite(*both)
+if __name__ == "__main__":
+    with multiprocessing.get_context("KIND").Pool(2) as pool:
+        for k in range(3):
+            fd = begin(f"plt{k}.dat")
+            pool.map(write, [(f"plt{k}.dat", r) for r in range(2)])
+            os.close(fd)
+"""
+
+# The one that began the file maps it by another descriptor, and is done with that first.
+ONE_PROCESS = """
+for k in range(3):
+    fd = begin(f"plt{k}.dat")
+    by_pwrite(f"plt{k}.dat", 0)
+    by_memmap(f"plt{k}.dat", 1)
+    os.close(fd)
+"""
+
+APPENDS = """
+for k in range(3):
+    with open(f"plt{k}.dat", "wb") as file:
+        file.write(b"0" * BLOCK)
+        file.flush()
+        fd = os.open(f"plt{k}.dat", os.O_WRONLY | os.O_APPEND)
+        os.pwrite(fd, b"1" * BLOCK, 0)  # Linux appends it all the same
+        os.close(fd)
+"""
+
+READS = """#!/usr/bin/env python3
+for k in range(3):
+    with open(f"plt{k}.dat", "rb") as file:
+        text = file.read()
+    print(k, len(text), text.count(b"0"), text.count(b"1"))
+"""
+
+
+def check(folder: Path, makes: str, mode: str, ranks: int = 1) -> None:
+    (folder / "makes.py").write_text(BEGIN + makes)
+    (folder / "reads.py").write_text(READS)
+    (folder / "workflow.yaml").write_text(f"""
+tasks:
+  - {{func: makes.py, nprocs: {ranks}, outports: [{{filename: "plt*.dat", mode: {mode}}}]}}
+  - {{func: reads.py, inports: [{{filename: "plt*.dat"}}]}}
+""")
+    ran = run_tree([*WILKINS, "run", "--timeout", "40", "workflow.yaml"], 60, folder)
+    assert ran.code == 0, ran.out + ran.err
+    told = [line.split("|", 1)[1].strip() for line in ran.out.splitlines() if line.startswith("reads")]
+    assert told == [f"{k} 16384 8192 8192" for k in range(3)]
+
+
+def ways(names: object, quick: tuple[str, str]) -> list[object]:
+    """Every way in every mode; by day the one that is given."""
+    return [
+        pytest.param(way, mode, marks=() if (way, mode) == quick else pytest.mark.nightly)
+        for way in names  # type: ignore[attr-defined]
+        for mode in MODES
+    ]
+
+
+@pytest.mark.parametrize("way, mode", ways(RANK_WAYS, ("a mapping and pwrite", "memory")))
+def test_ranks_write_one_file(tmp_path: Path, way: str, mode: str) -> None:
+    check(tmp_path, RANKS.replace("WRITE", RANK_WAYS[way]), mode, 2)
+
+
+@pytest.mark.parametrize("way, mode", ways(("np.memmap", "a mapping and pwrite"), ("np.memmap", "memory")))
+@pytest.mark.parametrize("kind", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)])
+def test_workers_of_a_pool_write_one_file(tmp_path: Path, kind: str, way: str, mode: str) -> None:
+    check(tmp_path, POOL.replace("KIND", kind).replace("WAY", repr(way)), mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_process_maps_a_file_that_it_writes(tmp_path: Path, mode: str) -> None:
+    check(tmp_path, ONE_PROCESS, mode)
+
+
+def test_pwrite_appends_where_the_file_is_opened_so(tmp_path: Path) -> None:
+    check(tmp_path, APPENDS, "memory")
