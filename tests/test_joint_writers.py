@@ -72,6 +72,35 @@ for k in range(3):
     os.close(fd)
 """
 
+# Closed once, and then opened to be changed by all at once.
+REOPENED = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+r = world.rank
+for k in range(6):
+    if r == 0:
+        os.close(begin(f"plt{k}.dat"))
+    world.Barrier()
+    file = OPEN
+    world.Barrier()
+    WRITE
+    world.Barrier()
+    CLOSE
+    world.Barrier()
+"""
+MAPPED = ("np.memmap(f'plt{k}.dat', 'u1', 'r+')", "file[BLOCK * r : BLOCK * (r + 1)] = ord('0') + r", "del file")
+WRITTEN = ("os.open(f'plt{k}.dat', os.O_RDWR)", "os.pwrite(file, b'%d' % r * BLOCK, BLOCK * r)", "os.close(file)")
+REOPENED_BY = {"np.memmap": MAPPED, "pwrite": WRITTEN}
+
+# A handle that writes nothing is closed last.
+HELD = """
+for k in range(3):
+    os.close(begin(f"plt{k}.dat"))
+    with open(f"plt{k}.dat", "r+b"):
+        by_memmap(f"plt{k}.dat", 0)
+        by_memmap(f"plt{k}.dat", 1)
+"""
+
 APPENDS = """
 for k in range(3):
     with open(f"plt{k}.dat", "wb") as file:
@@ -90,18 +119,18 @@ for k in range(3):
 """
 
 
-def check(folder: Path, makes: str, mode: str, ranks: int = 1) -> None:
+def check(folder: Path, makes: str, mode: str, ranks: int = 1, publish: str = "close", steps: int = 3) -> None:
     (folder / "makes.py").write_text(BEGIN + makes)
-    (folder / "reads.py").write_text(READS)
+    (folder / "reads.py").write_text(READS.replace("range(3)", f"range({steps})"))
     (folder / "workflow.yaml").write_text(f"""
 tasks:
-  - {{func: makes.py, nprocs: {ranks}, outports: [{{filename: "plt*.dat", mode: {mode}}}]}}
+  - {{func: makes.py, nprocs: {ranks}, outports: [{{filename: "plt*.dat", mode: {mode}, publish: {publish}}}]}}
   - {{func: reads.py, inports: [{{filename: "plt*.dat"}}]}}
 """)
     ran = run_tree([*WILKINS, "run", "--timeout", "40", "workflow.yaml"], 60, folder)
     assert ran.code == 0, ran.out + ran.err
     told = [line.split("|", 1)[1].strip() for line in ran.out.splitlines() if line.startswith("reads")]
-    assert told == [f"{k} 16384 8192 8192" for k in range(3)]
+    assert told == [f"{k} 16384 8192 8192" for k in range(steps)]
 
 
 def ways(names: object, quick: tuple[str, str]) -> list[object]:
@@ -131,3 +160,15 @@ def test_a_process_maps_a_file_that_it_writes(tmp_path: Path, mode: str) -> None
 
 def test_pwrite_appends_where_the_file_is_opened_so(tmp_path: Path) -> None:
     check(tmp_path, APPENDS, "memory")
+
+
+@pytest.mark.parametrize("way, mode", ways(REOPENED_BY, ("np.memmap", "memory")))
+def test_ranks_change_a_file_that_one_has_made(tmp_path: Path, way: str, mode: str) -> None:
+    opens, writes, closes = REOPENED_BY[way]
+    script = REOPENED.replace("OPEN", opens).replace("WRITE", writes).replace("CLOSE", closes)
+    check(tmp_path, script, mode, 2, "next", 6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_handle_that_writes_nothing_is_closed_last(tmp_path: Path, mode: str) -> None:
+    check(tmp_path, HELD, mode, publish="next")

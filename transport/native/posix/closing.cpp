@@ -33,6 +33,15 @@ int OpenStep::finish_joined(int fd) {
     return 0;
 }
 
+// Exit code 0 would say that all files have got to their readers.
+void OpenStep::fail_lost(int error) const {
+    const Process& p = process();
+    Board::Lock lock(p.board);
+    fail_run(p, "task '%s' rank %d: '%s' could not be stored when it was closed: %s; no consumer gets it; if several processes change it at "
+                "once, let them open it before any of them closes it",
+             p.task_name(), p.told_rank(), match_.name, strerror(error));
+}
+
 int OpenStep::finish_written(int fd) {
     was_moved(fd);  // by one that has closed it since, perhaps
     if (file_->joint) return finish_joined(fd);
@@ -65,7 +74,7 @@ int OpenStep::finish_written(int fd) {
         has_left = true;
         leave_step(step);
     } else if (error || (by_kernel && (error = store(reading)) != 0)) {
-        log_line("'%s' could not be stored: %s; the step is given up", match_.name, strerror(error));
+        fail_lost(error);
         if (file_->named) inherited::remove_file(process().board, step->token().slot);
         discard_step(step);
     } else {
@@ -123,6 +132,7 @@ void OpenStep::pass_lead() {
         OpenStep* const other = find(fd);
         if (!other || other == this || other->file_ != file_) continue;
         step_ = other->step_.exchange(step_);
+        other->pending_ = Pending::nothing;  // also if it has not written: its close publishes what this one has
         return;
     }
 }

@@ -136,6 +136,7 @@ private:
     int copy_to_kernel(int fd);
     int any_descriptor() const;
     int fail_changed_twice() const;
+    void fail_lost(int error) const;
     bool leads() const;
     bool is_of_lead(const StepFile::State* state) const;
     bool give_to_arena();
@@ -165,7 +166,7 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
-    uint32_t closes_ = 0;  // of the file, when the kernel got a copy of it for a process that may change that
+    int64_t closes_ = -1;  // of the file, when the kernel got a copy of it for a process that may change that
     bool left_ = false;   // to the program that is about to take the process
     bool forked_ = false;  // a fork has got the descriptor
     std::atomic<bool> ordinary_{false};  // it is a file of the disk, with which the layer has nothing more to do

@@ -230,6 +230,7 @@ bool OpenStep::was_moved(int leaving) {
     if (file_->takes_all) return true;
     const int before = errno;
     if (const int error = follow(step, leaving)) {
+        if (error == ESTALE && is_writing(slot, state->identity) && !slot.in_kernel.load()) return false;  // they have gone back
         log_line("error: '%s' cannot be written any more: %s; another process writes it, too", match_.name, strerror(error));
         step->state->failed = error;
     }
@@ -243,7 +244,9 @@ StepFile* OpenStep::join_written(int* error) {
     if (!step) return nullptr;
     *error = joined::begin_to_write(step->state);
     if (!*error && file_->handed) *error = fail_changed_twice();
-    if (!*error && process().board.slot(step->state->slot).in_kernel.load() && (*error = follow(step)) == ESTALE) *error = EAGAIN;
+    const SlotRecord& slot = process().board.slot(step->state->slot);
+    if (!*error && slot.in_kernel.load() && (*error = follow(step)) == ESTALE)
+        *error = is_writing(slot, step->state->identity) && !slot.in_kernel.load() ? 0 : EAGAIN;  // they have gone back to the arena
     if (!*error) return step;
     if (*error == ESTALE) *error = 0;  // it is whole by now
     close_step(step);
@@ -271,7 +274,7 @@ int OpenStep::start_update() {
     }
     if (step && step->state->role == Role::lead && step->state->slot >= 0) process().board.slot(step->state->slot).opening.store(0);
     if (step && step->is_far()) step = borrow_far(step, &error);
-    if (step && file_->handed && step->identity() == step_.load()->identity() && process().board.slot(step->state->slot).closes != closes_) {
+    if (step && closes_ >= 0 && step->identity() == step_.load()->identity() && process().board.slot(step->state->slot).closes != closes_) {
         error = fail_changed_twice();
         discard_step(step);
         step = nullptr;

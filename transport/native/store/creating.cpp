@@ -44,6 +44,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
         slot.handed_over = 0;
         slot.lead_left = 0;
         slot.closing = 0;
+        slot.opening = match.by_descriptor;
         slot.state = SlotState::writing;
         WILKINS_FAULT_POINT("rest.reopened");
         stamp = slot.stamp;
@@ -58,6 +59,7 @@ StepFile* reopen_resting(const Match& match, bool empty, int* error) {
     }
     if (!*error) *error = ENOMEM;
     Board::Lock lock(p.board);
+    p.board.slot(index).opening = 0;
     p.board.slot(index).state = SlotState::resting;
     return nullptr;
 }
