@@ -130,6 +130,7 @@ private:
     int start_update();
     StepFile* join_written(int* error);
     int follow(const StepFile* step, int leaving = -1);
+    int leave_kernel_file();
     bool was_moved(int leaving = -1);
     void lead_to(int other);
     int take_over(int fd);

@@ -263,7 +263,8 @@ int OpenStep::start_update() {
         if (!error) pending_ = Pending::nothing;
         if (error != ESTALE) return error;  // else it is whole by now, and what comes makes another step
     }
-    file_->joint = false;
+    if (file_->joint && (error = leave_kernel_file())) return error;
+    error = 0;
     Match match = match_;
     match.by_descriptor = true;
     StepFile* step = join_written(&error);
@@ -289,6 +290,30 @@ int OpenStep::start_update() {
         note_holder(fd);
         break;
     }
+    return 0;
+}
+
+// The kernel's file was that of a file which is whole by now, and cannot get a name again: what comes lies in another one. Returns 0 or an errno.
+int OpenStep::leave_kernel_file() {
+    const int anew = raw::open(process().board.folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    struct stat st;
+    int error = anew < 0 || raw::fstat(anew, &st) != 0 ? errno : 0;
+    for (int fd = 0; !error && fd <= highest; ++fd) {
+        OpenStep* const one = table[fd];
+        if (!one || one->file_ != file_) continue;
+        const int same = reopen_anew(anew, (!one->writable_ ? O_RDONLY : one->readable_ ? O_RDWR : O_WRONLY) | O_CLOEXEC);
+        if (same < 0) error = errno;
+        else one->lead_to(same);
+        if (same >= 0) libc::close(same);
+        one->offset_ = libc::lseek(fd, 0, SEEK_CUR);
+    }
+    if (anew >= 0) raw::close(anew);
+    if (error) return error;
+    file_->inode = st.st_ino;
+    file_->takes_all = false;
+    file_->joint = false;
+    file_->others = false;
+    file_->named = false;
     return 0;
 }
 
