@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from habits.common import BYTES, HDF5, READS5
+from habits.common import BYTES, DATABASES, HDF5, NETCDF4, READS5
 from habits.rig import Habit, Program, c, py, sh
 
 from support import MPIEXEC
@@ -213,13 +213,7 @@ for name in NAMES5:
     ),
     Habit(
         "netcdf4",
-        py("""
-import netCDF4
-for k in range(N):
-    with netCDF4.Dataset(f"plt{k:04d}.nc", "w") as file:
-        file.createDimension("n", 9)
-        file.createVariable("x", "f8", ("n",))[:] = range(k, k + 9)
-"""),
+        NETCDF4,
         py("""
 import netCDF4
 for turn in range(2):
@@ -260,15 +254,7 @@ os.close(fd)
     ),
     Habit(
         "database",
-        py("""
-import sqlite3
-for k in range(N):
-    base = sqlite3.connect(f"plt{k:04d}.dat")
-    base.execute("create table numbers(x)")
-    base.executemany("insert into numbers values(?)", [(k * x,) for x in range(100)])
-    base.commit()
-    base.close()
-"""),
+        DATABASES,
         each(
             """
 import sqlite3

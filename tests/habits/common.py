@@ -31,6 +31,24 @@ for k in $(steps); do
 done
 """)
 
+NETCDF4 = py("""
+import netCDF4
+for k in range(N):
+    with netCDF4.Dataset(f"plt{k:04d}.nc", "w") as file:
+        file.createDimension("n", 9)
+        file.createVariable("x", "f8", ("n",))[:] = range(k, k + 9)
+""")
+
+DATABASES = py("""
+import sqlite3
+for k in range(N):
+    base = sqlite3.connect(f"plt{k:04d}.dat")
+    base.execute("create table numbers(x)")
+    base.executemany("insert into numbers values(?)", [(k * x,) for x in range(100)])
+    base.commit()
+    base.close()
+""")
+
 READS = py("""
 for k in range(N):
     get(f"plt{k:04d}.dat")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from habits.common import BYTES, HDF5, READS
+from habits.common import BYTES, DATABASES, HDF5, NETCDF4, READS
 from habits.rig import Habit, Program, Stage, c, py, sh
 
 from support import MPIEXEC
@@ -253,13 +253,7 @@ for name in NAMES5:
     Habit("reader-changes-behind", HDF5, each(f"{CHANGE}\n{LOOK}"), H5, (Stage(each(TAG)),)),
     Habit(
         "netcdf4",
-        py("""
-import netCDF4
-for k in range(N):
-    with netCDF4.Dataset(f"plt{k:04d}.nc", "w") as file:
-        file.createDimension("n", 9)
-        file.createVariable("x", "f8", ("n",))[:] = range(k, k + 9)
-"""),
+        NETCDF4,
         py("""
 import netCDF4
 for k in range(N):
@@ -389,15 +383,7 @@ for child in children:
     ),
     Habit(
         "database",
-        py("""
-import sqlite3
-for k in range(N):
-    base = sqlite3.connect(f"plt{k:04d}.dat")
-    base.execute("create table numbers(x)")
-    base.executemany("insert into numbers values(?)", [(k * x,) for x in range(100)])
-    base.commit()
-    base.close()
-"""),
+        DATABASES,
         each(
             "base = sqlite3.connect(name)\ntell(name, *base.execute('select sum(x), sum(y) from numbers'))",
             "NAMES",

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/raw.hpp"
@@ -33,9 +34,11 @@ int OpenStep::finish_joined(int fd) {
     return 0;
 }
 
-// Exit code 0 would say that all files have got to their readers.
-void OpenStep::fail_lost(int error) const {
+// What has no room is the program's to handle, as on a disk, and its close tells it; of all else it can know nothing, and exit code 0 would say
+// that its readers have got the file.
+void OpenStep::tell_lost(int error) const {
     const Process& p = process();
+    if (error == ENOSPC || error == EDQUOT || error == EFBIG) return log_line("'%s' could not be stored: %s; the step is given up", match_.name, strerror(error));
     Board::Lock lock(p.board);
     fail_run(p, "task '%s' rank %d: '%s' could not be stored when it was closed: %s; no consumer gets it; if several processes change it at "
                 "once, let them open it before any of them closes it",
@@ -74,7 +77,7 @@ int OpenStep::finish_written(int fd) {
         has_left = true;
         leave_step(step);
     } else if (error || (by_kernel && (error = store(reading)) != 0)) {
-        fail_lost(error);
+        tell_lost(error);
         if (file_->named) inherited::remove_file(process().board, step->token().slot);
         discard_step(step);
     } else {

@@ -137,7 +137,7 @@ private:
     int copy_to_kernel(int fd);
     int any_descriptor() const;
     int fail_changed_twice() const;
-    void fail_lost(int error) const;
+    void tell_lost(int error) const;
     bool leads() const;
     bool is_of_lead(const StepFile::State* state) const;
     bool give_to_arena();

@@ -128,7 +128,7 @@ void end_move(const StepFile::State* state, bool moved) {
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(process().board);
     if (!is_writing(slot, state->identity)) return;
-    slot.in_kernel.store(moved);
+    slot.in_kernel.store(moved ? kInKernel : 0);
     slot.opening.store(0);
 }
 
