@@ -229,6 +229,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
     "hold": (LOOK,),
     "hold.room": (replace(CROWD, victim="look"),),
     "leave": (TOGETHER,),
+    "lease": (),  # who closes what others may write gets there (tests/test_joint_writers.py)
     "left-open": (LEFT, replace(LEFT, outport=FILE.outport), replace(LEFT, outport=BOTH.outport)),
     "let-go": (Scene("look", reads="let go"),),
     "memory": (SHORT,),

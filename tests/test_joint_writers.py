@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hooks import faults
 
 from support import WILKINS, run_tree
 
@@ -101,6 +102,44 @@ for k in range(3):
         by_memmap(f"plt{k}.dat", 1)
 """
 
+# The same, but nobody waits until the others have opened the file, or closed it; each by ways that chance draws.
+EACH_IN_ITS_TIME = """
+import random, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+r = world.rank
+chance = random.Random(SEED * 100 + r)
+def by_mapping(name, r):
+    fd = os.open(name, os.O_RDWR)
+    with mmap.mmap(fd, 2 * BLOCK) as mapped:
+        half = BLOCK // 2
+        mapped[BLOCK * r : BLOCK * r + half] = b"%d" % r * half
+        os.pwrite(fd, b"%d" % r * half, BLOCK * r + half)
+        if chance.random() < 0.5:
+            mapped.flush()
+    os.close(fd)
+def by_writev(name, r):
+    fd = os.open(name, os.O_RDWR)
+    os.lseek(fd, BLOCK * r, os.SEEK_SET)
+    os.writev(fd, [b"%d" % r * (BLOCK // 2)] * 2)
+    os.close(fd)
+def by_write(name, r):
+    with open(name, "r+b", buffering=chance.choice([0, 4096])) as file:
+        file.seek(BLOCK * r)
+        for _ in range(4):
+            file.write(b"%d" % r * (BLOCK // 4))
+WAYS = [by_memmap, by_pwrite, by_mapping, by_writev, by_write] if SEED % 2 else [by_memmap]
+for k in range(6):
+    if r == 0:
+        os.close(begin(f"plt{k}.dat"))
+    world.Barrier()
+    for _ in range(chance.randrange(1, 4)):
+        if chance.random() < 0.3:
+            time.sleep(chance.random() * 0.01)
+        chance.choice(WAYS)(f"plt{k}.dat", r)
+    world.Barrier()
+"""
+
 APPENDS = """
 for k in range(3):
     with open(f"plt{k}.dat", "wb") as file:
@@ -119,7 +158,10 @@ for k in range(3):
 """
 
 
-def check(folder: Path, makes: str, mode: str, ranks: int = 1, publish: str = "close", steps: int = 3) -> None:
+def check(
+    folder: Path, makes: str, mode: str, ranks: int = 1, publish: str = "close", steps: int = 3, late: str = ""
+) -> None:
+    """`late`: at which points of the layer the processes sleep a little (base/fault.hpp)."""
     (folder / "makes.py").write_text(BEGIN + makes)
     (folder / "reads.py").write_text(READS.replace("range(3)", f"range({steps})"))
     (folder / "workflow.yaml").write_text(f"""
@@ -127,7 +169,8 @@ tasks:
   - {{func: makes.py, nprocs: {ranks}, outports: [{{filename: "plt*.dat", mode: {mode}, publish: {publish}}}]}}
   - {{func: reads.py, inports: [{{filename: "plt*.dat"}}]}}
 """)
-    ran = run_tree([*WILKINS, "run", "--timeout", "40", "workflow.yaml"], 60, folder)
+    env = faults(late) if late else None
+    ran = run_tree([*WILKINS, "run", "--timeout", "40", "workflow.yaml"], 60, folder, env)
     assert ran.code == 0, ran.out + ran.err
     told = [line.split("|", 1)[1].strip() for line in ran.out.splitlines() if line.startswith("reads")]
     assert told == [f"{k} 16384 8192 8192" for k in range(steps)]
@@ -167,6 +210,21 @@ def test_ranks_change_a_file_that_one_has_made(tmp_path: Path, way: str, mode: s
     opens, writes, closes = REOPENED_BY[way]
     script = REOPENED.replace("OPEN", opens).replace("WRITE", writes).replace("CLOSE", closes)
     check(tmp_path, script, mode, 2, "next", 6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.nightly
+def test_ranks_change_a_file_each_in_its_own_time(tmp_path: Path, seed: int, mode: str) -> None:
+    check(tmp_path, EACH_IN_ITS_TIME.replace("SEED", str(seed)), mode, 2, "next", 6)
+
+
+@pytest.mark.needs("hooks")
+@pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 20))])
+def test_ranks_that_are_late_change_a_file(tmp_path: Path, seed: int, mode: str) -> None:
+    script = EACH_IN_ITS_TIME.replace("SEED", str(seed))
+    check(tmp_path, script, mode, 2, "next", 6, f"seed={seed},delay=3ms,chance=0.3,task=makes")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -108,6 +108,7 @@ OUT_OF_REACH = {
     "disk.turning": "the same",
     "exit.peers": "a program that ends while its peers write",
     "hold.room": "hundreds of open steps",
+    "lease": "who closes what others may write",
     "left-open": "a program that ends with files open",
     "names": "names that go on after others, and thousands of them",
     "let-go": "a reader that removes what it reads",

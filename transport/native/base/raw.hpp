@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -51,8 +52,12 @@ inline int lock(int fd, short kind) {
     whole.l_len = kLockPlaces;
     return static_cast<int>(syscall(SYS_fcntl, fd, F_OFD_SETLKW, &whole));
 }
-// F_RDLCK: a lease on a file that this description reads; EAGAIN: somebody has it open for writing. F_UNLCK gives it back.
-inline int lease(int fd, int kind) { return static_cast<int>(syscall(SYS_fcntl, fd, F_SETLEASE, kind)); }
+// F_RDLCK: a lease on a file that this description reads; EAGAIN: somebody has it open for writing. F_UNLCK gives it back. To who has it the
+// kernel sends a signal when somebody opens the file to write: one that by default means nothing, not SIGIO, which ends a program.
+inline int lease(int fd, int kind) {
+    if (kind != F_UNLCK) syscall(SYS_fcntl, fd, F_SETSIG, SIGURG);
+    return static_cast<int>(syscall(SYS_fcntl, fd, F_SETLEASE, kind));
+}
 inline struct flock byte_of(off_t place) {
     struct flock byte {};
     byte.l_type = F_WRLCK;

@@ -48,7 +48,7 @@ void OpenStep::tell_lost(int error) const {
 int OpenStep::finish_written(int fd) {
     was_moved(fd);  // by one that has closed it since, perhaps
     if (file_->joint) return finish_joined(fd);
-    const bool by_kernel = file_->takes_all || was_written_past(fd);
+    bool by_kernel = file_->takes_all || was_written_past(fd);
     int error = note_changed(fd);
     if (is_draft()) return finish_draft(fd);
     if (file_->references > 1) pass_lead();
@@ -61,19 +61,25 @@ int OpenStep::finish_written(int fd) {
     }
     if (!error) error = start_update();
     StepFile* step = step_;
+    const bool is_last = step->state->role != Role::lead || joined::begin_to_publish(step->state);
+    by_kernel = was_moved(fd) || by_kernel;  // by one that has closed it since
     // The number leads to the same file, to be read, until the program's own call closes it.
     const bool there = leads_here(fd);
     const int reading = there ? reopen_anew(fd, O_RDONLY | O_CLOEXEC) : -1;
     if (!there && by_kernel) error = EBADF;
     if (there && (reading < 0 || libc::dup3(reading, fd, O_CLOEXEC) < 0)) error = errno;
-    const bool others = !error && there && inherited::is_written(reading);
+    const bool others = !error && there && is_last && inherited::is_written(reading);
     if (others && !by_kernel) {  // that has it by a way that is not known
         const int writing = reopen_anew(reading, O_RDWR | O_CLOEXEC);
         error = writing < 0 ? errno : 0;
         if (!error && !native(writing)) error = take_over(writing);
         if (writing >= 0) libc::close(writing);
     }
-    if (!error && others && (error = inherited::leave(step, reading)) == 0) {
+    if (!error && !is_last) {
+        has_left = true;
+        leave_step(step);
+    } else if (!error && others && (error = inherited::leave(step, reading)) == 0) {
+        joined::leave_to_others(step->state);
         has_left = true;
         leave_step(step);
     } else if (error || (by_kernel && (error = store(reading)) != 0)) {

@@ -201,8 +201,8 @@ void follow_name(const Match& from, const Match& to);
 // A process is about to be started: the kernel does the work on all that is written, for it may get the descriptors.
 void hand_all_to_child();
 
-// The kernel does the work on the descriptor from now on, for a call that moves bytes past our wrappers.
-void hand_over(int fd);
+// The kernel does the work on the descriptor from now on, for a call that moves bytes past our wrappers. Returns 0, or -1 and errno.
+int hand_over(int fd);
 
 // Another program takes this process, and with it the descriptors of what is written; or could not take it.
 void leave_all();

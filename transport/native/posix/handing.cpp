@@ -69,13 +69,14 @@ void OpenStep::take_back() {
     left_ = false;
 }
 
-void hand_over(int fd) {
+int hand_over(int fd) {
     OpenStep* const step = find(fd);
-    if (!step) return;
+    if (!step) return 0;
     const int before = errno;
     step->settle();
-    step->hand_over(fd);
+    if (step->hand_over(fd) != 0) return -1;
     errno = before;
+    return 0;
 }
 
 bool has_entries() { return entries.load(std::memory_order_relaxed) != 0; }

@@ -149,7 +149,7 @@ ssize_t copy_range(int from, off_t* from_at, int to, off_t* to_at, size_t count)
 }
 
 void* map_any(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
-    if (!(flags & MAP_ANONYMOUS)) hand_over(fd);
+    if (!(flags & MAP_ANONYMOUS) && hand_over(fd) != 0) return MAP_FAILED;
     return libc::mmap(address, length, protection, flags, fd, offset);
 }
 
@@ -190,35 +190,35 @@ WILKINS_INTERPOSE(ssize_t, pwrite, int fd, const void* buffer, size_t count, off
 WILKINS_ALIAS(pwrite64, pwrite);
 
 WILKINS_INTERPOSE(ssize_t, readv, int fd, const struct iovec* pieces, int count) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::readv(fd, pieces, count);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, preadv, int fd, const struct iovec* pieces, int count, off_t offset) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::preadv(fd, pieces, count, offset);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(preadv64, preadv);
 
 WILKINS_INTERPOSE(ssize_t, preadv2, int fd, const struct iovec* pieces, int count, off_t offset, int flags) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::preadv2(fd, pieces, count, offset, flags);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(preadv64v2, preadv2);
 
 WILKINS_INTERPOSE(ssize_t, writev, int fd, const struct iovec* pieces, int count) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::writev(fd, pieces, count);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(ssize_t, pwritev, int fd, const struct iovec* pieces, int count, off_t offset) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::pwritev(fd, pieces, count, offset);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(pwritev64, pwritev);
 
 WILKINS_INTERPOSE(ssize_t, pwritev2, int fd, const struct iovec* pieces, int count, off_t offset, int flags) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::pwritev2(fd, pieces, count, offset, flags);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(pwritev64v2, pwritev2);
@@ -226,8 +226,7 @@ WILKINS_ALIAS(pwritev64v2, pwritev2);
 WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
     const libc::KeptErrno kept;
     const bool leads_to_step = find(from) || find(to);
-    hand_over(from);
-    hand_over(to);
+    if (hand_over(from) != 0 || hand_over(to) != 0) return -1;
     const ssize_t n = libc::copy_file_range(from, from_at, to, to_at, count, flags);
     // Where the step is in memory and the other file on a disk, the kernel does not: with two files of a disk it would have.
     const bool refused = n < 0 && leads_to_step && (errno == EXDEV || errno == EOPNOTSUPP || errno == EINVAL);
@@ -237,12 +236,12 @@ WILKINS_INTERPOSE(ssize_t, copy_file_range, int from, off_t* from_at, int to, of
 // What the C library does by threads and calls of its own.
 
 WILKINS_INTERPOSE(int, vdprintf, int fd, const char* format, va_list arguments) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::vdprintf(fd, format, arguments);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, dprintf, int fd, const char* format, ...) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     va_list arguments;
     va_start(arguments, format);
     const int n = libc::vdprintf(fd, format, arguments);
@@ -251,12 +250,12 @@ WILKINS_INTERPOSE(int, dprintf, int fd, const char* format, ...) {
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, __vdprintf_chk, int fd, int flag, const char* format, va_list arguments) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     return libc::__vdprintf_chk(fd, flag, format, arguments);
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, __dprintf_chk, int fd, int flag, const char* format, ...) {
-    hand_over(fd);
+    if (hand_over(fd) != 0) return -1;
     va_list arguments;
     va_start(arguments, format);
     const int n = libc::__vdprintf_chk(fd, flag, format, arguments);
@@ -265,20 +264,20 @@ WILKINS_INTERPOSE(int, __dprintf_chk, int fd, int flag, const char* format, ...)
 } WILKINS_OR(-1)
 
 WILKINS_INTERPOSE(int, aio_read, struct aiocb* request) {
-    if (request) hand_over(request->aio_fildes);
+    if (request && hand_over(request->aio_fildes) != 0) return -1;
     return libc::aio_read(request);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(aio_read64, aio_read);
 
 WILKINS_INTERPOSE(int, aio_write, struct aiocb* request) {
-    if (request) hand_over(request->aio_fildes);
+    if (request && hand_over(request->aio_fildes) != 0) return -1;
     return libc::aio_write(request);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(aio_write64, aio_write);
 
 WILKINS_INTERPOSE(int, lio_listio, int mode, struct aiocb* const* requests, int count, struct sigevent* event) {
     for (int k = 0; k < count; ++k)
-        if (requests[k]) hand_over(requests[k]->aio_fildes);
+        if (requests[k] && hand_over(requests[k]->aio_fildes) != 0) return -1;
     return libc::lio_listio(mode, requests, count, event);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(lio_listio64, lio_listio);

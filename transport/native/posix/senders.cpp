@@ -19,16 +19,14 @@ using namespace wilkins;
 using namespace wilkins::posix;
 
 WILKINS_INTERPOSE(ssize_t, sendfile, int to, int from, off_t* offset, size_t count) {
-    hand_over(to);
-    hand_over(from);
+    if (hand_over(to) != 0 || hand_over(from) != 0) return -1;
     viewers::note_sent(from, to);
     return libc::sendfile(to, from, offset, count);
 } WILKINS_OR(-1)
 WILKINS_ALIAS(sendfile64, sendfile);
 
 WILKINS_INTERPOSE(ssize_t, splice, int from, off_t* from_at, int to, off_t* to_at, size_t count, unsigned flags) {
-    hand_over(from);
-    hand_over(to);
+    if (hand_over(from) != 0 || hand_over(to) != 0) return -1;
     viewers::note_sent(from, to);
     return libc::splice(from, from_at, to, to_at, count, flags);
 } WILKINS_OR(-1)

@@ -48,7 +48,9 @@ private:
 int reopen_anew(int fd, int flags) {
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return libc::open(path, flags | O_NOCTTY);
+    int opened;
+    while ((opened = libc::open(path, flags | O_NOCTTY)) < 0 && errno == EINTR) {}  // while another process has a lease on it
+    return opened;
 }
 
 int reopen(int fd, int flags) {
@@ -259,7 +261,7 @@ int OpenStep::start_update() {
     if (pending_ != Pending::update) return 0;
     int error = 0;
     if (StepFile::State* const state = step_.load()->state; state->joined) {
-        error = joined::begin_to_write(state);
+        error = joined::begin_to_write(state, file_->joint);
         if (!error) pending_ = Pending::nothing;
         if (error != ESTALE) return error;  // else it is whole by now, and what comes makes another step
     }

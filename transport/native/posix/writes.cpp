@@ -27,9 +27,8 @@ int OpenStep::take_over(int fd) {
     StepFile* const step = step_;
     StepFile::State* const state = step->state;
     const bool may_be_joint = pending_ != Pending::update && state->slot >= 0 && (state->role == Role::lead || state->joined);
-    bool leads = true;
     if (may_be_joint) {
-        const int error = joined::begin_move(state, &leads);
+        const int error = joined::begin_move(state);
         if (error == EAGAIN) return follow(step);
         if (error) return error;
     }
@@ -39,7 +38,7 @@ int OpenStep::take_over(int fd) {
         joined::end_move(state, named);
         if (!error && !named && state->joined) error = EOPNOTSUPP;
         file_->named = named;
-        file_->joint = !leads && !is_of_lead(state);
+        file_->joint = !is_of_lead(state);
     }
     if (!error) file_->takes_all = true;
     return error;

@@ -12,11 +12,13 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/fault.hpp"
 #include "base/raw.hpp"
 #include "queue/queue.hpp"
 #include "queue/resting.hpp"
 #include "store/disk.hpp"
 #include "store/holders.hpp"
+#include "store/joined.hpp"
 #include "store/parts.hpp"
 #include "store/reclaim.hpp"
 #include "waiting/wait.hpp"
@@ -127,6 +129,7 @@ bool settle_one(const Board& board, Arenas& arenas, int index, Asks asks, bool w
         Board::Lock lock(board);
         for (;;) {
             if (!is_left(slot) || slot.state != SlotState::writing) return false;
+            if (joined::is_written(board, index)) return true;
             if (!queue::claimed(board, slot)) break;
             if (!waits || nap(process(), board.source(slot.source).port, lock, kPause) != 0) return true;
         }
@@ -169,6 +172,7 @@ bool is_written(int fd) {
     const int before = errno;
     const bool granted = raw::lease(fd, F_RDLCK) == 0;
     const bool written = !granted && errno == EAGAIN;
+    WILKINS_FAULT_POINT("lease");
     if (granted) raw::lease(fd, F_UNLCK);
     errno = before;
     return written;

@@ -54,12 +54,14 @@ StepFile* open(const Match& match, int* error) {
     const uint64_t place = place_of(match);
     int index;
     uint64_t stamp;
+    uint32_t closes;
     {
         Board::Lock lock(p.board);
         while ((index = find(p.board, match, place)) >= 0 && p.board.slot(index).opening.load())
             if ((*error = nap(p, match.outport, lock, kPause))) return nullptr;
         if (index < 0) return nullptr;
         stamp = p.board.slot(index).stamp;
+        closes = p.board.slot(index).closes;
         if (!queue::add_hold(p.board, p.rank_index, index)) {
             *error = too_many_open(p, match.name);
             return nullptr;
@@ -71,6 +73,7 @@ StepFile* open(const Match& match, int* error) {
     StepFile* const file = *error ? nullptr : make_file(Role::peer, index, mapping, stamp, match.name, place);
     if (file) {
         file->state->joined = true;
+        file->state->closes = closes;
         return file;
     }
     if (!*error) *error = ENOMEM;
@@ -91,19 +94,20 @@ StepFile* copy(const Match& match, int* error) {
     return copied;
 }
 
-int begin_to_write(StepFile::State* state) {
+int begin_to_write(StepFile::State* state, bool by_kernel) {
     Process& p = process();
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(p.board);
-    while (is_writing(slot, state->identity) && slot.closing && !p.board.is_over(slot.writer_process))
-        if (const int error = nap(p, p.board.source(slot.source).port, lock)) return error;
-    if (!is_writing(slot, state->identity)) return ESTALE;
+    const auto is_ending = [&] { return (slot.closing && !p.board.is_over(slot.writer_process)) || queue::claimed(p.board, slot); };
+    while (is_writing(slot, state->identity) && is_ending())
+        if (const int error = nap(p, p.board.source(slot.source).port, lock, kPause)) return error;
+    if (!is_writing(slot, state->identity) || (by_kernel && slot.closes != state->closes)) return ESTALE;
     ++slot.joint_writers;
     state->wrote = true;
     return 0;
 }
 
-int begin_move(const StepFile::State* state, bool* leads) {
+int begin_move(const StepFile::State* state) {
     Process& p = process();
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(p.board);
@@ -120,9 +124,18 @@ int begin_move(const StepFile::State* state, bool* leads) {
             slot.opening.store(0);
             return error;
         }
-    *leads = state->role == Role::lead || slot.lead_left;
     return 0;
 }
+
+namespace {
+
+// Who writes it last is known by the kernel's file, which has the bytes.
+void leave_in_kernel(SlotRecord& slot) {
+    process().board.head().leaves.store(1);
+    slot.inherited.store(1, std::memory_order_release);
+}
+
+}  // namespace
 
 void end_move(const StepFile::State* state, bool moved) {
     SlotRecord& slot = slot_of(state);
@@ -130,6 +143,7 @@ void end_move(const StepFile::State* state, bool moved) {
     if (!is_writing(slot, state->identity)) return;
     slot.in_kernel.store(moved ? kInKernel : 0);
     slot.opening.store(0);
+    if (moved && slot.lead_left) leave_in_kernel(slot);
 }
 
 int open_kernel_file(const StepFile::State* state, int flags) {
@@ -167,18 +181,29 @@ uint32_t other_holder(const Board& board, int index, uint32_t but) {
     return found;
 }
 
+bool is_written(const Board& board, int index) { return board.slot(index).joint_writers > 0 && other_holder(board, index, 0) != 0; }
+
 bool begin_to_publish(const StepFile::State* state) {
-    const Process& p = process();
+    Process& p = process();
     SlotRecord& slot = slot_of(state);
     Board::Lock lock(p.board);
+    while (is_writing(slot, state->identity) && slot.in_kernel.load() == kMoving)
+        if (nap(p, p.board.source(slot.source).port, lock, kPause) != 0) return true;
     if (!is_writing(slot, state->identity)) return true;
     if (const uint32_t other = slot.joint_writers > 0 ? other_holder(p.board, state->slot, 0) : 0) {
-        slot.writer_process = other;
         slot.lead_left = 1;
+        if (slot.in_kernel.load()) leave_in_kernel(slot);
+        else slot.writer_process = other;
         return false;
     }
     slot.closing = 1;
     return true;
+}
+
+void leave_to_others(const StepFile::State* state) {
+    SlotRecord& slot = slot_of(state);
+    Board::Lock lock(process().board);
+    if (is_writing(slot, state->identity)) slot.closing = 0;
 }
 
 bool end(const StepFile::State* state) {
@@ -187,7 +212,7 @@ bool end(const StepFile::State* state) {
     Board::Lock lock(p.board);
     if (!is_writing(slot, state->identity)) return false;
     if (state->wrote && slot.joint_writers > 0) --slot.joint_writers;
-    if (!slot.lead_left || (slot.closing && !p.board.is_over(slot.writer_process))) return false;
+    if (!slot.lead_left || slot.inherited.load() || (slot.closing && !p.board.is_over(slot.writer_process))) return false;
     // Others have it open, and one of them has written to it, or may yet: one that lives is the one to publish it, whoever writes.
     uint32_t other = 0;
     int own = 0;
