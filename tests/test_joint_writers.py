@@ -140,6 +140,17 @@ for k in range(6):
     world.Barrier()
 """
 
+# Cut to its length by its name, while a descriptor or a mapping has it.
+CUT = """
+for k in range(3):
+    fd = begin(f"plt{k}.dat")
+    os.pwrite(fd, b"0" * BLOCK + b"1" * 3 * BLOCK, 0)
+    mapped = mmap.mmap(fd, 2 * BLOCK) if k else None
+    os.truncate(f"plt{k}.dat", 2 * BLOCK)
+    assert os.fstat(fd).st_size == 2 * BLOCK
+    os.close(fd)
+"""
+
 APPENDS = """
 for k in range(3):
     with open(f"plt{k}.dat", "wb") as file:
@@ -199,6 +210,11 @@ def test_workers_of_a_pool_write_one_file(tmp_path: Path, kind: str, way: str, m
 @pytest.mark.parametrize("mode", MODES)
 def test_a_process_maps_a_file_that_it_writes(tmp_path: Path, mode: str) -> None:
     check(tmp_path, ONE_PROCESS, mode)
+
+
+@pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
+def test_a_file_that_is_open_is_cut_by_its_name(tmp_path: Path, mode: str) -> None:
+    check(tmp_path, CUT, mode)
 
 
 def test_pwrite_appends_where_the_file_is_opened_so(tmp_path: Path) -> None:

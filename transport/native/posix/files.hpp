@@ -179,6 +179,9 @@ int64_t wall_clock_ns();
 // Does any descriptor lead to a step?
 bool has_entries();
 
+// ftruncate of any descriptor.
+int resize_open(int fd, off_t size);
+
 // The description behind a descriptor; nullptr if it leads to no step, or belongs to the process that forked this one.
 OpenStep* find(int fd);
 

@@ -154,6 +154,12 @@ void* map_any(void* address, size_t length, int protection, int flags, int fd, o
 }
 
 }  // namespace
+
+int resize_open(int fd, off_t size) {
+    OpenStep* const step = resized(fd);
+    return step ? step->resize(size) : libc::ftruncate(fd, size);
+}
+
 }  // namespace wilkins::posix
 
 using namespace wilkins;
@@ -311,8 +317,7 @@ WILKINS_INTERPOSE(int, futimens, int fd, const struct timespec* times) {
 
 WILKINS_INTERPOSE(int, ftruncate, int fd, off_t size) {
     const libc::KeptErrno kept;
-    OpenStep* step = resized(fd);
-    return kept(step ? step->resize(size) : libc::ftruncate(fd, size));
+    return kept(resize_open(fd, size));
 } WILKINS_OR(-1)
 WILKINS_ALIAS(ftruncate64, ftruncate);
 

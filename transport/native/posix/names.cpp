@@ -85,7 +85,7 @@ int truncate_match(const Match& match, off_t size) {
     }
     const int fd = open_match(match, O_WRONLY, Opener::program);
     if (fd < 0) return -1;
-    const int result = find(fd)->resize(size);
+    const int result = resize_open(fd, size);
     const int error = result == 0 ? forget(fd) : errno;
     if (result != 0) forget(fd);
     libc::close(fd);
