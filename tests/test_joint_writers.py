@@ -151,6 +151,52 @@ for k in range(3):
     os.close(fd)
 """
 
+# Opened while the file rests; what another writes to it since is read.
+OPENED_BEFORE = """
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+r = world.rank
+for k in range(3):
+    if r == 0:
+        os.close(begin(f"plt{k}.dat"))
+    world.Barrier()
+    if r == 1:
+        fd = os.open(f"plt{k}.dat", os.O_RDONLY if k else os.O_RDWR)
+        assert os.pread(fd, BLOCK, 0) == b"." * BLOCK
+    world.Barrier()
+    if r == 0:
+        other = os.open(f"plt{k}.dat", os.O_RDWR)
+        os.pwrite(other, b"0" * BLOCK, 0)
+        if k == 1:
+            os.writev(other, [b"0"])
+        os.pwrite(other, b"1" * BLOCK, 2 * BLOCK)
+    world.Barrier()
+    if r == 1:
+        assert os.fstat(fd).st_size == 3 * BLOCK
+        assert os.pread(fd, 4 * BLOCK, 0)[:: BLOCK // 2] == b"00..11"
+    world.Barrier()
+    if r == 0:
+        os.truncate(f"plt{k}.dat", 2 * BLOCK)
+        by_pwrite(f"plt{k}.dat", 1)
+        os.close(other)
+    world.Barrier()
+    if r == 1:
+        assert os.pread(fd, 4 * BLOCK, 0) == b"0" * BLOCK + b"1" * BLOCK
+        os.close(fd)
+    world.Barrier()
+"""
+
+# Two descriptors of a process, of which one is mapped: the other goes on to append.
+APPENDS_BESIDE = """
+for k in range(3):
+    os.close(begin(f"plt{k}.dat"))
+    fd = os.open(f"plt{k}.dat", os.O_WRONLY | os.O_APPEND)
+    by_memmap(f"plt{k}.dat", 0)
+    os.truncate(f"plt{k}.dat", BLOCK)
+    os.write(fd, b"1" * BLOCK)
+    os.close(fd)
+"""
+
 APPENDS = """
 for k in range(3):
     with open(f"plt{k}.dat", "wb") as file:
@@ -215,6 +261,16 @@ def test_a_process_maps_a_file_that_it_writes(tmp_path: Path, mode: str) -> None
 @pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
 def test_a_file_that_is_open_is_cut_by_its_name(tmp_path: Path, mode: str) -> None:
     check(tmp_path, CUT, mode)
+
+
+@pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
+def test_what_another_rank_writes_is_read_by_who_has_opened_the_file_before(tmp_path: Path, mode: str) -> None:
+    check(tmp_path, OPENED_BEFORE, mode, 2, "next")
+
+
+@pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
+def test_a_descriptor_appends_beside_a_mapping(tmp_path: Path, mode: str) -> None:
+    check(tmp_path, APPENDS_BESIDE, mode, publish="next")
 
 
 def test_pwrite_appends_where_the_file_is_opened_so(tmp_path: Path) -> None:

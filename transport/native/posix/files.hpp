@@ -48,8 +48,8 @@ public:
     ssize_t read_at(void* buffer, size_t count, off_t offset);
     ssize_t write_at(const void* buffer, size_t count, off_t offset);
     int resize(off_t size);
-    uint64_t size() const;
-    void describe(struct stat* st) const;
+    uint64_t size();
+    void describe(struct stat* st);
 
     // True if the kernel does all the work on this description; `fd`: one of its descriptors. Finds out what has reached the step past
     // our calls, and keeps it.
@@ -128,6 +128,7 @@ private:
     bool was_read_past(int fd) const;
     bool is_left_to_others(int fd);
     int start_update();
+    void follow_changes();
     StepFile* join_written(int* error);
     int follow(const StepFile* step, int leaving = -1);
     int leave_kernel_file();

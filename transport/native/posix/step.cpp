@@ -116,13 +116,33 @@ KernelFile* OpenStep::share_file() {
     return file_;
 }
 
-uint64_t OpenStep::size() const {
+// A file of the task's own that this description has not written: others of the task may be writing it, or have closed it again since.
+void OpenStep::follow_changes() {
+    const StepFile::State* const state = step_.load()->state;
+    if (state->own.slot < 0 || match_.inport >= 0 || !state->mine()) return;
+    const SlotRecord& slot = process().board.slot(state->own.slot);
+    if (slot.stamp != state->own.stamp || slot.removed || (slot.state != SlotState::writing && slot.closes == state->closes)) return;
+    std::lock_guard<std::mutex> lock(changing_);
+    if (step_.load()->state != state) return;
+    Match match = match_;
+    match.by_descriptor = true;
+    int error = 0;
+    StepFile* now = joined::open(match, &error);
+    if (!now && !error) now = open_step(match, Intent::look, 1, &error);
+    if (!now) return;
+    if (looked_) close_step(looked_);
+    looked_ = step_;
+    step_ = now;
+}
+
+uint64_t OpenStep::size() {
+    follow_changes();
     const StepFile* const step = step_;
     uint64_t size = 0;
     return step->state->joined && inherited::size_of(process().board, step->state->slot, &size) ? size : step->eof();
 }
 
-void OpenStep::describe(struct stat* st) const {
+void OpenStep::describe(struct stat* st) {
     StepFile* step = step_;
     posix::describe(size(), step->identity(), opened_ns_, st);
 }
@@ -133,6 +153,7 @@ ssize_t OpenStep::read_at(void* buffer, size_t count, off_t offset) {
         return -1;
     }
     if (pending_ == Pending::read) count_read(static_cast<uint64_t>(offset), count);
+    follow_changes();
     StepFile* step = step_;
     // Who writes the file has turned to the kernel since.
     const int by_kernel = step->state->joined ? inherited::open_file(process().board, step->state->slot, O_RDONLY | O_CLOEXEC) : -1;

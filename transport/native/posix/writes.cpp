@@ -62,6 +62,8 @@ int OpenStep::copy_to_kernel(int fd) {
         if (error) return error;
     }
     if (append_) libc::fcntl(fd, F_SETFL, O_APPEND);
+    for (int k = 0; file_->references > 1 && k <= highest; ++k)
+        if (const OpenStep* const other = table[k]; other && other->file_ == file_ && other->append_) libc::fcntl(k, F_SETFL, O_APPEND);
     return 0;
 }
 

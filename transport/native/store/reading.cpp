@@ -277,21 +277,29 @@ StepFile* read_step(const Match& match, Intent intent, int ranks, int* error) {
 
 StepFile* reread_own(const Match& match, int* error) {
     Process& p = process();
-    if (disk::has_files(p.board, match.outport)) return read_disk(match.name, match.name, error);
     const uint64_t place = place_of(match);
+    const bool on_disk = disk::has_files(p.board, match.outport);
     int index;
     uint64_t stamp = 0;
+    uint32_t closes = 0;
     bool known = false;
+    const auto note_own = [&](StepFile* file) {
+        if (file && index >= 0) file->state->own = {index, stamp};
+        if (file) file->state->closes = closes;
+        return file;
+    };
     {
         Board::Lock lock(p.board);
         index = queue::find_own(p.board, match.outport, match.name, place);
-        if (index >= 0 && !queue::add_hold(p.board, p.rank_index, index)) {
+        if (index >= 0) closes = p.board.slot(index).closes;
+        if (index >= 0 && !on_disk && !queue::add_hold(p.board, p.rank_index, index)) {
             *error = too_many_open(p, match.name);
             return nullptr;
         }
         if (index >= 0) stamp = p.board.slot(index).stamp;
-        else known = queue::exists(p.board, p.board.source(p.board.port(match.outport).first_source + p.context.rank), match.name);
+        else if (!on_disk) known = queue::exists(p.board, p.board.source(p.board.port(match.outport).first_source + p.context.rank), match.name);
     }
+    if (on_disk) return note_own(read_disk(match.name, match.name, error));
     if (index < 0) {
         *error = ENOENT;
         if (known)
@@ -300,7 +308,7 @@ StepFile* reread_own(const Match& match, int* error) {
                             "'queue' of the port keeps more steps, 'mode: both' keeps every file on disk");
         return nullptr;
     }
-    return open_held(index, stamp, match.name, error, place);
+    return note_own(open_held(index, stamp, match.name, error, place));
 }
 
 namespace {

@@ -50,8 +50,12 @@ struct StepFile::State {
     std::vector<ByteRange> read;  // of such a one, what was asked for,
     std::atomic<bool> expected{false};  // and what was read of the last one has been brought
     bool joined = false;          // of a peer: has joined a file that is being written (see store/joined.hpp),
-    bool wrote = false;           // and written to it;
-    uint32_t closes = 0;          // how often that had been closed then
+    bool wrote = false;           // and written to it
+    struct {
+        int slot = -1;
+        uint64_t stamp = 0;
+    } own;                        // the task's own file that it reads, where that is in memory,
+    uint32_t closes = 0;          // and how often it had been closed then; of one that has joined, too
     bool again = false;           // reads a step that the program holds already: its close is no event
     char name[kNameMax] = {};
     State* next = nullptr;
