@@ -197,6 +197,25 @@ for k in range(3):
     os.close(fd)
 """
 
+# A log that the process has open while commands add to it, by its name and by the descriptor.
+LOG = """
+import subprocess
+for k in range(3):
+    if k < 2:
+        os.close(begin(f"plt{k}.dat"))
+    first = os.open(f"plt{k}.dat", os.O_RDWR | os.O_CREAT, 0o644) if k else None
+    fd = os.open(f"plt{k}.dat", os.O_RDWR | os.O_APPEND | (0 if first else os.O_CREAT), 0o644)
+    os.truncate(f"plt{k}.dat", 0)
+    subprocess.run(["sh", "-c", f"printf %8192d 0 | tr ' ' 0 >> plt{k}.dat"], check=True)
+    os.write(fd, b"1" * 100)
+    subprocess.run(["sh", "-c", f"printf 1111 >> plt{k}.dat"], check=True)
+    subprocess.run(["printf", "11111"], stdout=fd, check=True)
+    os.write(fd, b"1" * (BLOCK - 109))
+    os.close(fd)
+    if first:
+        os.close(first)
+"""
+
 APPENDS = """
 for k in range(3):
     with open(f"plt{k}.dat", "wb") as file:
@@ -271,6 +290,11 @@ def test_what_another_rank_writes_is_read_by_who_has_opened_the_file_before(tmp_
 @pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
 def test_a_descriptor_appends_beside_a_mapping(tmp_path: Path, mode: str) -> None:
     check(tmp_path, APPENDS_BESIDE, mode, publish="next")
+
+
+@pytest.mark.parametrize("mode", ["memory", *(pytest.param(mode, marks=pytest.mark.nightly) for mode in MODES[1:])])
+def test_commands_add_to_a_file_that_is_open(tmp_path: Path, mode: str) -> None:
+    check(tmp_path, LOG, mode, publish="next")
 
 
 def test_pwrite_appends_where_the_file_is_opened_so(tmp_path: Path) -> None:

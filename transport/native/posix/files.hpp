@@ -132,6 +132,7 @@ private:
     StepFile* join_written(int* error);
     int follow(const StepFile* step, int leaving = -1);
     int leave_kernel_file();
+    int leave_stale_copy(int fd, bool begins);
     bool was_moved(int leaving = -1);
     void lead_to(int other);
     int take_over(int fd);
@@ -168,7 +169,7 @@ private:
     uint32_t reads_ = 0;
     uint64_t read_bytes_ = 0;
     int64_t opened_ns_;
-    int64_t closes_ = -1;  // of the file, when the kernel got a copy of it for a process that may change that
+    std::atomic<int64_t> closes_{-1};  // of the file, when the kernel got a copy of it for a process that may change that
     bool left_ = false;   // to the program that is about to take the process
     bool forked_ = false;  // a fork has got the descriptor
     std::atomic<bool> ordinary_{false};  // it is a file of the disk, with which the layer has nothing more to do

@@ -34,15 +34,19 @@ int OpenStep::hand_to_stream(int fd) {
 void OpenStep::hand_to_child(int fd) {
     // Whether that sends what it reads by reference, nobody may see.
     if (!writable_) return viewers::note_sent(fd, -1);
-    if (file_->joint && pending_ == Pending::update) return;  // of a file that is whole since, or that others write
+    follow_changes();
+    const StepFile::State* const state = step_.load()->state;
+    // What others write now, it may write, too.
+    const bool joins = state->joined && is_writing(process().board.slot(state->slot), state->identity);
+    if (file_->joint && pending_ == Pending::update && !joins) return;  // of a file that is whole since
     int error = 0;
-    if (pending_ != Pending::update || match_.outport < 0) {  // a file that a reader has not changed is gone again at its close
+    if (pending_ != Pending::update || joins || match_.outport < 0) {  // a file that a reader has not changed is gone again at its close
         error = hand_over(fd) == 0 ? 0 : errno;
     } else if (!native(fd)) {
         // That others may write to it makes a file no new step yet. The kernel's time of the last write will tell.
         std::lock_guard<std::mutex> lock(file_->changing);
         const struct timespec never[2] = {};
-        if (const int slot = step_.load()->state->slot; slot >= 0) closes_ = process().board.slot(slot).closes;
+        if (state->own.slot >= 0) closes_ = state->closes;
         if (!file_->takes_all) error = take_over(fd);
         if (!error && libc::futimens(fd, never) != 0) error = errno;
         file_->handed = true;

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "base/raw.hpp"
+#include "queue/queue.hpp"
+#include "queue/resting.hpp"
 #include "store/inherited.hpp"
 #include "store/joined.hpp"
 #include "store/parts.hpp"
@@ -298,7 +300,7 @@ int OpenStep::start_update() {
     }
     if (step && step->state->role == Role::lead && step->state->slot >= 0) process().board.slot(step->state->slot).opening.store(0);
     if (step && step->is_far()) step = borrow_far(step, &error);
-    if (step && closes_ >= 0 && step->identity() == step_.load()->identity() && process().board.slot(step->state->slot).closes != closes_) {
+    if (step && closes_ >= 0 && step->identity() == step_.load()->state->own.stamp && process().board.slot(step->state->slot).closes != closes_) {
         error = fail_changed_twice();
         discard_step(step);
         step = nullptr;
@@ -340,8 +342,39 @@ int OpenStep::leave_kernel_file() {
     return 0;
 }
 
+// The kernel has a copy of the file for a process that may change that. If others have changed the file since, and nobody that copy, the file is what
+// counts. `begins`: this description is about to write. Returns 0 or an errno.
+int OpenStep::leave_stale_copy(int fd, bool begins) {
+    if (closes_ < 0 || pending_ != Pending::update) return 0;
+    const StepFile::State::Own own = step_.load()->state->own;
+    const Process& p = process();
+    const auto changed = [&](int index, uint64_t stamp) {
+        const SlotRecord& slot = p.board.slot(index);
+        return slot.stamp != stamp || slot.state == SlotState::writing || slot.closes != closes_;
+    };
+    if (begins) {
+        Board::Lock lock(p.board);
+        const uint64_t place = place_of(match_);
+        const int written = queue::find_written(p.board, match_.outport, place), index = queue::find_own(p.board, match_.outport, match_.name, place);
+        if (written < 0 && (index < 0 || (index == own.slot && !changed(index, own.stamp)))) return 0;
+    } else if (p.board.slot(own.slot).stamp != own.stamp || !changed(own.slot, own.stamp)) {
+        return 0;
+    }
+    struct stat st;
+    if (raw::fstat(fd, &st) != 0 || st.st_mtim.tv_sec != 0 || st.st_mtim.tv_nsec != 0) return 0;  // (start_update says so.)
+    std::lock_guard<std::mutex> lock(changing_);
+    if (closes_ < 0) return 0;
+    closes_ = -1;
+    file_->handed = false;
+    return leave_kernel_file();
+}
+
 int OpenStep::begin_to_write(int fd) {
     if (!writable_) return 0;
+    if (const int error = leave_stale_copy(fd, true)) {
+        errno = error;
+        return -1;
+    }
     if (file_->others) {
         std::lock_guard<std::mutex> lock(changing_);
         const int writing = file_->others ? reopen_anew(fd, (readable_ ? O_RDWR : O_WRONLY) | (append_ ? O_APPEND : 0) | O_CLOEXEC) : fd;

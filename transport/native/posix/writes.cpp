@@ -161,6 +161,7 @@ bool OpenStep::writes_natively(int fd) {
 
 bool OpenStep::native(int fd) {
     if (!file_) return false;
+    leave_stale_copy(fd, false);
     if (file_->takes_all || was_moved()) return true;
     return !file_->recent.ask([&] { return is_untouched(fd); }) && was_written_past(fd);
 }

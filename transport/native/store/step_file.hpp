@@ -51,7 +51,7 @@ struct StepFile::State {
     std::atomic<bool> expected{false};  // and what was read of the last one has been brought
     bool joined = false;          // of a peer: has joined a file that is being written (see store/joined.hpp),
     bool wrote = false;           // and written to it
-    struct {
+    struct Own {
         int slot = -1;
         uint64_t stamp = 0;
     } own;                        // the task's own file that it reads, where that is in memory,
