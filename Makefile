@@ -110,7 +110,7 @@ fuzz: $(VENV)/.installed-test
 	PYTHON=$(abspath $(BIN)/python) tools/hooks
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_random_workflows.py
 	WILKINS_FUZZ=$(CASES) $(BIN)/python -m pytest tests/test_matrix.py -k as_on_disk
-	WILKINS_HABITS=$(STEPWISE_HABITS) $(BIN)/python -m pytest tests/test_flow_habits.py -k many
+	WILKINS_HABITS=$(STEPWISE_HABITS) $(BIN)/python -m pytest tests/reference/test_flow_habits.py -k many
 	WILKINS_FUZZ_HABITS=$(HABITS) $(BIN)/python -m pytest tests/habits/test_random_habits.py
 	WILKINS_FUZZ_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/fidelity/test_random_programs.py
 

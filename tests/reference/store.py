@@ -2,7 +2,7 @@
 
 `wilkins.flow.machine` is one channel of one source, in order. Here whole tasks meet: each event is a call of a process
 (it creates or publishes a file, opens a name, looks at one, lists, closes, ends), and each answer is what the native
-layer would do: go on, wait, or be told that the file is missing. `wilkins.flow.circles` decides what happens when calls
+layer would do: go on, wait, or be told that the file is missing. `reference.circles` decides what happens when calls
 wait for each other only.
 
 A *wildcard port* is an in-port of which programs name the files; any other one is *in order*. What a rank has *had* is
@@ -22,12 +22,12 @@ the set of steps that it has opened. The rules for wildcard ports:
   later than what the rank has had of it, and that it has not given up.
 - A look waits as an open does, and takes nothing.
 - A rank polls that asks again and again, by looks at one name or by listings, is shown nothing new and reads nothing.
-  For listings that are polls, full channels stretch, and nothing is given up (`wilkins.flow.circles.relieve_poll`); a
+  For listings that are polls, full channels stretch, and nothing is given up (`reference.circles.relieve_poll`); a
   look that is one waits as an open does, also where others would not, once all who write wait for room. A task of which
   all ranks poll, and for which nothing more will come, may be ended, if it writes nothing.
 - A step that some process can still see is not replaced: by a mapping that it has kept, or from its parent. It takes
   memory of its port. If that is full, whoever begins a file waits; in a circle of waits the run ends, and names who
-  sees steps (`wilkins.flow.circles.Filled`).
+  sees steps (`reference.circles.Filled`).
 - A file is published when all that have it open have closed it. The end of a process closes its files, or, if that
   leaves them torn, takes them away: then the name may be begun again (`Store.exit`). A fork that has but inherited a
   file, and sleeps, does not hold it.
@@ -41,8 +41,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from wilkins.flow.machine import Wait
-from wilkins.flow.records import (
+from reference.records import (
     AGAIN,
     Answer,
     Call,
@@ -59,7 +58,9 @@ from wilkins.flow.records import (
     Step,
     Vain,
 )
-from wilkins.flow.rules import Rules
+from reference.rules import Rules
+
+from wilkins.flow.machine import Wait
 
 
 class Store(Rules):

@@ -1,6 +1,6 @@
 """The rules of the reference machine of the step store: what it knows of a run, and what follows from that.
 
-Nothing here changes anything but itself: `wilkins.flow.store` has the events.
+Nothing here changes anything but itself: `reference.store` has the events.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from wilkins.flow.machine import SPARE_STEPS, Go, Wait
-from wilkins.flow.records import (
+from reference.records import (
     AGAIN,
     Account,
     Answer,
@@ -34,6 +33,8 @@ from wilkins.flow.records import (
     Step,
     Vain,
 )
+
+from wilkins.flow.machine import SPARE_STEPS, Go, Wait
 
 
 class Rules:

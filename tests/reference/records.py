@@ -1,4 +1,4 @@
-"""What the reference machine of the step store (`wilkins.flow.store`) is told, answers, and knows."""
+"""What the reference machine of the step store (`reference.store`) is told, answers, and knows."""
 
 from __future__ import annotations
 

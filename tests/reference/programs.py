@@ -6,9 +6,8 @@ import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from flow_scenarios import LEFT_OPEN, Habit, Stage, Workers
-
-from wilkins.flow.records import End, Missing, Opened, Step
+from reference.records import End, Missing, Opened, Step
+from reference.scenarios import LEFT_OPEN, Habit, Stage, Workers
 
 Program = Generator[tuple[Any, ...], Any, None]
 """Yields calls, and is sent their answers: ``("create", name)``, ``("publish", name)``, ``("open", name)``,

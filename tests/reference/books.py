@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from flow_programs import MORE, RESTS, WORKERS, Broken, Got, Program
-from flow_scenarios import LEFT_OPEN, Scenario
+from reference.circles import Filled, LetGo, Relief
+from reference.programs import MORE, RESTS, WORKERS, Broken, Got, Program
+from reference.records import Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen, Step
+from reference.scenarios import LEFT_OPEN, Scenario
+from reference.store import Store
 
-from wilkins.flow.circles import Filled, LetGo, Relief
 from wilkins.flow.machine import SPARE_STEPS
-from wilkins.flow.records import Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen, Step
-from wilkins.flow.store import Store
 
 
 @dataclass

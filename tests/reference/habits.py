@@ -1,8 +1,8 @@
 """Random habits of programs, run against the reference machine of the step store, and what must then hold.
 
-A scenario (`flow_scenarios.py`) says which files producers write, and how readers ask for them. Its programs
-(`flow_programs.py`) are generators of calls; a scheduler lets one of them move at a time, chosen at random. `Run` keeps
-books of its own from what the machine answered and told, and compares them with the files.
+A scenario (`scenarios.py`) says which files producers write, and how readers ask for them. Its programs (`programs.py`)
+are generators of calls; a scheduler lets one of them move at a time, chosen at random. `Run` keeps books of its own
+from what the machine answered and told, and compares them with the files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import random
 from functools import partial
 from typing import Any
 
-from flow_books import Books
-from flow_programs import (
+from reference.books import Books
+from reference.circles import Filled, LetGo, Stopped, relieve, relieve_poll
+from reference.programs import (
     MORE,
     RESTS,
     Broken,
@@ -29,12 +30,11 @@ from flow_programs import (
     write,
     write_by_workers,
 )
-from flow_scenarios import FOR_EVER, POLLS, Scenario, Stage
+from reference.records import End, Listed, Missing, Process
+from reference.scenarios import FOR_EVER, POLLS, Scenario, Stage
+from reference.store import Store
 
-from wilkins.flow.circles import Filled, LetGo, Stopped, relieve, relieve_poll
 from wilkins.flow.machine import Wait
-from wilkins.flow.records import End, Listed, Missing, Process
-from wilkins.flow.store import Store
 
 PATIENCE = 12
 """So often those that poll are let go on while nothing else moves."""

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from flow_habits import Run
-from flow_programs import Broken
-from flow_scenarios import FOR_EVER, Scenario, Stage, scenarios
 from hypothesis import HealthCheck, Phase, find, given, seed, settings
+from reference.circles import Filled, Relief, relieve
+from reference.habits import Run
+from reference.programs import Broken
+from reference.records import Answer, Call, End, File, Found, Opened, Process, Published, Rank, Slot, Source, Step
+from reference.scenarios import FOR_EVER, Scenario, Stage, scenarios
+from reference.store import Store
 
 from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import Filled, Relief, relieve
 from wilkins.flow.machine import Wait
-from wilkins.flow.records import Answer, Call, End, File, Found, Opened, Process, Published, Rank, Slot, Source, Step
-from wilkins.flow.store import Store
 
 FRESH = os.environ.get("WILKINS_HABITS")
 

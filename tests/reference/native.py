@@ -1,4 +1,4 @@
-"""The native layer's queues driven by the words of `store_machines`, as far as they can be asked event by event."""
+"""The native layer's queues driven by the words of `reference.words`, as far as they can be asked event by event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hooks
-from store_machines import StoreCase
+from reference.words import StoreCase
 
 from wilkins.flow import FlowPolicy
 from wilkins.transport.board import Board

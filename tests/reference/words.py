@@ -1,4 +1,4 @@
-"""The step store's reference machine, driven by words: `store_cases.json` holds cases of its rules in them."""
+"""The step store's reference machine, driven by words: `cases.json` holds cases of its rules in them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wilkins.flow import FlowPolicy
-from wilkins.flow.circles import Divided, Filled, LetGo, Relief, Settled, Stretched, relieve
-from wilkins.flow.machine import Go, Wait
-from wilkins.flow.records import Answer, Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen
-from wilkins.flow.store import Store
+from reference.circles import Divided, Filled, LetGo, Relief, Settled, Stretched, relieve
+from reference.records import Answer, Channel, InPort, Listed, Missing, Opened, OutPort, Process, Published, Seen
+from reference.store import Store
 
-TABLE = Path(__file__).with_name("store_cases.json")
+from wilkins.flow import FlowPolicy
+from wilkins.flow.machine import Go, Wait
+
+TABLE = Path(__file__).with_name("cases.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def store_table() -> list[StoreCase]:
 
 
 class ReferenceStore:
-    """wilkins/flow/store.py and wilkins/flow/circles.py."""
+    """`reference.store` and `reference.circles`."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self.store = Store(

@@ -32,9 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from reference.records import Call, Listed, Missing, Process, Rank, Slot, Step
+from reference.store import Store
+
 from wilkins.flow.machine import Wait
-from wilkins.flow.records import Call, Listed, Missing, Process, Rank, Slot, Step
-from wilkins.flow.store import Store
 
 
 class Stretched(NamedTuple):

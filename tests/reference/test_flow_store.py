@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_store import NativeStore, can_do
-from store_machines import ReferenceStore, StoreCase, store_table
+from reference.native import NativeStore, can_do
+from reference.words import ReferenceStore, StoreCase, store_table
 
 LOG = Path(tempfile.gettempdir()) / "no-such-folder" / "layer.log"
 
