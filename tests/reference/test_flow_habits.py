@@ -86,6 +86,19 @@ def found(count: int, names: tuple[str, ...], in_turns: bool = True, **habits: A
         # A producer that has no room for a file of one port begins none of another one.
         found(8, ("mesh", "part"), in_turns=False, order="reversed", habit="twice", reorder=4, seed=0),
         found(10, ("mesh", "part"), in_turns=False, order="window", habit="twice", seed=4),
+        # A producer that waits for room would have no memory either, since the reader sees all that there is.
+        found(
+            *(5, ("part", "mesh")),
+            files=tuple(
+                (tuple((port, f"{name}-{task}-{k}") for k in range(5) for port, name in ((1, "part"), (0, "mesh"))),)
+                for task in range(2)
+            ),
+            inports=("mesh-*",),
+            order="written",
+            second="after",
+            keeps=FOR_EVER,
+            memory=4,
+        ),
     ],
 )
 def test_habits_that_were_found(scenario: Scenario) -> None:
