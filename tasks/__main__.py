@@ -26,7 +26,7 @@ if __name__ == "__main__":
     name, options, ports = sys.argv[1:]
     from wilkins.errors import WilkinsError
     from wilkins.tasks.errors import ToldElsewhere
-    from wilkins.tasks.ranks import ranks
+    from wilkins.tasks.ranks import end, ranks
     from wilkins.tasks.registry import Ports, all_tasks
 
     here = ranks()
@@ -39,8 +39,8 @@ if __name__ == "__main__":
         if isinstance(error, ToldElsewhere):
             time.sleep(_PATIENCE)
         print(f"wilkins.tasks.{name}: error: {_told(error)}", file=sys.stderr, flush=True)
-        here.end(1)  # also the ranks that wait for this one
+        end(here, 1)  # also the ranks that wait for this one
     except Exception:
         traceback.print_exc()
         sys.stderr.flush()
-        here.end(1)  # a rank that ended by itself would wait in MPI for the others, and they for it
+        end(here, 1)  # a rank that ended by itself would wait in MPI for the others, and they for it

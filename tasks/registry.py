@@ -29,7 +29,7 @@ class ReadyMade:
     heavy."""
     module: str
     """Has ``main(options, ports, ranks)``, called on every rank with the section as plain data, the patterns of the
-    task's ports (a `Ports`), and its ranks (see `wilkins.tasks.ranks`). A `wilkins.tasks.errors.TaskError` or
+    task's ports (a `Ports`), and its ranks (a `wilkins.tasks.group.Group`). A `wilkins.tasks.errors.TaskError` or
     OSError is shown to the user as it is."""
     check: Callable[[Any, Any], Iterable[tuple[str, str]]] = lambda *_: ()
     """What is wrong with the options of a task (a `wilkins.spec.workflow.Task`): keys of the section, and messages."""

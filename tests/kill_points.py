@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGE = "wilkins.tasks.checkpoint."
+PACKAGE = "wilkins.tasks.checkpoint"
 KILL, COUNT = "WILKINS_TEST_KILL_AT", "WILKINS_TEST_COUNT_POINTS_IN"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Before or after a call of a function, as it is found in a module of the library."""
+    """Before or after a call of a function, as it is found in a module of the package, or beside it (`.group`)."""
 
     module: str
     function: str
@@ -61,7 +61,7 @@ POINTS: dict[str, tuple[Call, ...]] = {
     "prune.removed": (_after("storage.versions", "remove", "prune"),),
     "memory.hidden": (_before("storage.levels", "shutil.rmtree", "forget"),),
     "decode.begun": (_before("partners.rescue", "Remembered.fetch"),),
-    "decode.piece": tuple(_after("ranks", f"{kind}Ranks.exchange", "_decode") for kind in ("MPI", "Torch")),
+    "decode.piece": tuple(_after(".group", f"{kind}Group.exchange", "_decode") for kind in ("MPI", "Torch")),
     "decode.written": (_before("partners.rescue", "Contents", "_verified"),),
     "restore.verified": (_before("engine.restore", "_load"),),
     "restore.read": (_after("engine.restore", "_Loader.load"),),
@@ -125,7 +125,7 @@ class _Kill:
 
 
 def _wrap(call: Call, act: Callable[[Any], None]) -> None:
-    owner: Any = importlib.import_module(PACKAGE + call.module)
+    owner: Any = importlib.import_module(f".{call.module}", PACKAGE)
     *path, name = call.function.split(".")
     for part in path:
         owner = getattr(owner, part)

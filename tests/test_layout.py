@@ -37,10 +37,9 @@ ROOMS = {
     "tasks/analysis": "atomic tasks tasks/analysis/options transport",
     "tasks/checkpoint/errors": "errors tasks",
     "tasks/checkpoint/state": "errors tasks/checkpoint/errors",
-    "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks/checkpoint/state tasks",
-    "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state tasks",
-    "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/ranks tasks/checkpoint/state "
-    "tasks/checkpoint/storage tasks",
+    "tasks/checkpoint/ranks": "tasks/checkpoint/errors tasks",
+    "tasks/checkpoint/storage": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks",
+    "tasks/checkpoint/partners": "atomic tasks/checkpoint/errors tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/engine": "atomic tasks/checkpoint/errors tasks/checkpoint/partners tasks/checkpoint/ranks "
     "tasks/checkpoint/state tasks/checkpoint/storage tasks",
     "tasks/checkpoint/stream": "tasks tasks/checkpoint/engine tasks/checkpoint/errors tasks/checkpoint/state "

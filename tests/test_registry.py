@@ -30,7 +30,7 @@ RUN = """
     from wilkins.transport import steps
 
     def main(options, ports, ranks):
-        seen = ranks.gather([f"{options['start'] + n}:{name}" for n, name in enumerate(steps.names(*ports.inports))])
+        seen = ranks.allgather([f"{options['start'] + n}:{name}" for n, name in enumerate(steps.names(*ports.inports))])
         if ranks.rank == 0:
             print("counted", *seen[-1], "on", len(seen))
 """

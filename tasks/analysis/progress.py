@@ -12,7 +12,8 @@ from typing import Any
 
 from wilkins import atomic
 from wilkins.tasks.analysis.results import goes_to
-from wilkins.tasks.ranks import Ranks, agree
+from wilkins.tasks.group import Group
+from wilkins.tasks.ranks import agree
 from wilkins.tasks.registry import Ports
 from wilkins.transport import points
 
@@ -23,7 +24,7 @@ KEPT = 8
 """Saves that stay: a resumed run may need an older one, from before what the readers of an out-port have read."""
 
 
-def saved(ranks: Ranks) -> dict[str, Any] | None:
+def saved(ranks: Group) -> dict[str, Any] | None:
     """What a resumed run goes on from, the same on all ranks; None if the analysis begins anew.
 
     Raises:
@@ -32,21 +33,21 @@ def saved(ranks: Ranks) -> dict[str, Any] | None:
     point = points.chosen()
     if point is None:
         return None
-    trouble, found = "", None
+    trouble = ""
+    found: dict[str, Any] = {}
     if ranks.rank == 0:
         try:
             found = json.loads(Path(point.file).read_bytes())
         except (OSError, ValueError) as error:
             trouble = f"cannot go on from {point.file}: {error}; to begin anew, run the workflow without '--resume'"
     agree(ranks, trouble)
-    of_first: dict[str, Any] = ranks.gather(found)[0]
-    return of_first
+    return ranks.allgather(found)[0]
 
 
 class Progress:
     """Counts an analysis' steps, and tells its restart points on the first rank."""
 
-    def __init__(self, ports: Ports, ranks: Ranks, parts: Callable[[], Any], before: Mapping[str, Any] | None) -> None:
+    def __init__(self, ports: Ports, ranks: Group, parts: Callable[[], Any], before: Mapping[str, Any] | None) -> None:
         """`parts` gives their state, as JSON takes it; `before` is what `saved` has found."""
         place = os.environ.get(points.POINTS) if ranks.rank == 0 else None
         self._folder = Path(place).resolve().with_suffix("") if place else None

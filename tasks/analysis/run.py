@@ -18,7 +18,7 @@ from wilkins.tasks.analysis.options import stem_of
 from wilkins.tasks.analysis.progress import Progress, saved
 from wilkins.tasks.analysis.results import Rows, filled, write_hdf5, write_json, write_whole
 from wilkins.tasks.errors import TaskError
-from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.group import Group
 from wilkins.tasks.registry import Ports
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Part(Protocol):
         """The stream has ended."""
 
 
-def main(options: Options, ports: Ports, ranks: Ranks) -> None:
+def main(options: Options, ports: Ports, ranks: Group) -> None:
     """Analyses all steps of the task's in-port.
 
     Args:
@@ -85,7 +85,7 @@ def main(options: Options, ports: Ports, ranks: Ranks) -> None:
 class MomentsPart:
     """Moments of a dataset, per step and over the run."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks, before: Any) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._stem = folder / f"{stem_of(options['dset'])}-moments"
@@ -100,7 +100,7 @@ class MomentsPart:
         name, path = step.filename, None
         dset = find(step.file, self._options["dset"], name)
         own = merged([Moments.of(piece) for piece in pieces(dset, self._ranks.rank, self._ranks.size)])
-        found = merged(self._ranks.gather(own))
+        found = merged(self._ranks.allgather(own))
         self._total += found
         if self._rows:
             self._rows.add([number, name, *found.results().values()])
@@ -123,7 +123,7 @@ class MomentsPart:
 class HistogramPart:
     """A histogram of a dataset, per step and over the run."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks, before: Any) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Group, before: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._stem = folder / f"{stem_of(options['dset'])}-histogram"
@@ -145,12 +145,12 @@ class HistogramPart:
         dset = find(step.file, self._options["dset"], name)
         here = self._ranks.rank, self._ranks.size
         if self._edges is None:
-            spans = merged(self._ranks.gather(merged([Moments.of(piece) for piece in pieces(dset, *here)])))
+            spans = merged(self._ranks.allgather(merged([Moments.of(piece) for piece in pieces(dset, *here)])))
             if spans.least is not None and spans.greatest is not None:
                 self._edges = histogram.edges_between(spans.least, spans.greatest, self._options["bins"])
         edges = histogram.edges_between(0, 1, self._options["bins"]) if self._edges is None else self._edges
         own = sum((histogram.count(piece, edges) for piece in pieces(dset, *here)), histogram.nothing(len(edges) - 1))
-        found = sum(self._ranks.gather(own), histogram.nothing(len(edges) - 1))
+        found = sum(self._ranks.allgather(own), histogram.nothing(len(edges) - 1))
         self._total += found
         if self._ranks.rank == 0:
             if self._edges is not None:
@@ -196,7 +196,7 @@ class HistogramPart:
 class SlicePart:
     """A picture of a plane, made by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks, _: Any) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._files = str(folder / (options["filename"] or f"{stem_of(options['dset'])}-{{step:05}}.png"))
@@ -244,7 +244,7 @@ class SlicePart:
 class SubsamplePart:
     """A smaller file, written by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks, _: Any) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
         self._options = options
         self._ranks = ranks
         self._files = str(folder / options["filename"])
@@ -287,7 +287,7 @@ class SubsamplePart:
 class ArchivePart:
     """A real file of each step, written by the first rank."""
 
-    def __init__(self, options: Options, folder: Path, ranks: Ranks, _: Any) -> None:
+    def __init__(self, options: Options, folder: Path, ranks: Group, _: Any) -> None:
         self._files = str(folder / options["filename"])
         self._ranks = ranks
 

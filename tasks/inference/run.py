@@ -20,7 +20,8 @@ from wilkins.tasks.continual.task import making
 from wilkins.tasks.continual.task.model_file import ModelVersion, apply_state, read_model
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
 from wilkins.tasks.errors import TaskError
-from wilkins.tasks.ranks import Ranks, agree
+from wilkins.tasks.group import Group
+from wilkins.tasks.ranks import agree
 from wilkins.tasks.registry import Ports
 from wilkins.transport import points
 
@@ -34,7 +35,7 @@ SECONDS = 0.5
 """Between two restart points, at least: telling one waits for the disk."""
 
 
-def main(options: Options, ports: Ports, ranks: Ranks) -> None:
+def main(options: Options, ports: Ports, ranks: Group) -> None:
     """Predicts for all steps of the task's in-port, until it ends.
 
     Args:
@@ -88,7 +89,7 @@ def _before() -> tuple[int, bool]:
 class Model:
     """The newest version of a model."""
 
-    def __init__(self, options: Options, ranks: Ranks, folders: list[Path]) -> None:
+    def __init__(self, options: Options, ranks: Group, folders: list[Path]) -> None:
         self._options = options
         self._ranks = ranks
         self._folders = folders
@@ -207,7 +208,7 @@ class Model:
         """The rows of all ranks, one after the other, on rank 0."""
         if self._ranks.comm is None:
             return mine
-        counts = self._ranks.gather((len(mine), mine.shape[1:], mine.dtype.str))
+        counts = self._ranks.allgather((len(mine), mine.shape[1:], mine.dtype.str))
         filled_ones = [(shape, dtype) for count, shape, dtype in counts if count]
         shape, dtype = filled_ones[0]
         root = self._ranks.rank == 0

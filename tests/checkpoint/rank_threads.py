@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+from wilkins.tasks.group import Group
 
 T = TypeVar("T")
 LIMIT = 60
@@ -18,23 +21,23 @@ class _World:
     def __init__(self, size: int) -> None:
         self.size = size
         self.barrier = threading.Barrier(size)
-        self.texts = [""] * size
+        self.values = [b""] * size
         self.pipes: dict[tuple[int, int], queue.SimpleQueue[bytes]] = defaultdict(queue.SimpleQueue)
         self.lock = threading.Lock()
         self.others: dict[int, _World] = {}
 
 
-class ThreadRanks:
+class ThreadRanks(Group):
     """One of the ranks."""
 
     def __init__(self, world: _World, rank: int) -> None:
         self._world, self.rank, self.size = world, rank, world.size
         self._made = 0
 
-    def tell(self, text: str) -> list[str]:
-        self._world.texts[self.rank] = text
+    def allgather(self, value: T) -> list[T]:
+        self._world.values[self.rank] = pickle.dumps(value)
         self._world.barrier.wait(LIMIT)
-        found = list(self._world.texts)
+        found = [pickle.loads(one) for one in self._world.values]
         self._world.barrier.wait(LIMIT)
         return found
 
@@ -50,14 +53,11 @@ class ThreadRanks:
         with self._world.lock:
             return self._world.pipes[source, to]
 
-    def another(self) -> ThreadRanks:
+    def dup(self) -> ThreadRanks:
         self._made += 1
         with self._world.lock:
             world = self._world.others.setdefault(self._made, _World(self.size))
         return ThreadRanks(world, self.rank)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def on_ranks(size: int, work: Callable[[ThreadRanks], T]) -> list[T]:

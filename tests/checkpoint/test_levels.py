@@ -18,6 +18,7 @@ from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.files import Pace
 from wilkins.tasks.checkpoint.storage.levels import memory_of
+from wilkins.tasks.group import Group
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "checkpointed.py"
 
@@ -98,11 +99,11 @@ def test_leaders_take_the_streams_of_other_ranks_to_storage(tmp_path: Path) -> N
 def test_the_leader_needs_no_other_rank_to_write(tmp_path: Path) -> None:
     """Rank 0 is alone: as a leader it copies the whole file, else its own stream only."""
 
-    class First:
-        rank, size = 0, 2
+    class First(Group):
+        size = 2
 
-        def tell(self, text: str) -> list[str]:
-            return [text, text]
+        def allgather(self, value: Any) -> list[Any]:
+            return [value, value]
 
     options = json.dumps({"files": 1})
     must_run(tmp_path, MPIEXEC, "-n", "2", sys.executable, PROGRAM, "run", tmp_path / "memory", "1", "0", options)
@@ -110,11 +111,8 @@ def test_the_leader_needs_no_other_rank_to_write(tmp_path: Path) -> None:
     for leaders in (True, False):
         storage = tmp_path / str(leaders)
         storage.mkdir()
-        ranks: Any = First()
-        assert (
-            levels.copy(version.name, version.path.parent, storage, ranks, Pace(None), 2, files=1, leaders=leaders)
-            == ""
-        )
+        memory = version.path.parent
+        assert levels.copy(version.name, memory, storage, First(), Pace(None), 2, files=1, leaders=leaders) == ""
         with Contents(storage / version.name) as contents:
             if leaders:
                 contents.verify()

@@ -21,9 +21,9 @@ from programs.same_state import same
 from support import run_tree
 from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Shard, Unsupported, When
 from wilkins.tasks.checkpoint.engine import state_plan
-from wilkins.tasks.checkpoint.ranks import Alone
 from wilkins.tasks.checkpoint.state import outline
 from wilkins.tasks.checkpoint.storage import versions
+from wilkins.tasks.group import Group
 
 from .conftest import Opener, arrays
 
@@ -314,13 +314,13 @@ def test_trouble_in_the_background_is_told_at_a_next_call(opened: Opener, tmp_pa
 def test_ranks_that_answer_no_more_are_told_at_each_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the state of a version that will not be is still to be described."""
 
-    class Silent(Alone):
-        def another(self) -> Alone:
+    class Silent(Group):
+        def dup(self) -> Group:
             return Lost()
 
-    class Lost(Alone):
-        def tell(self, text: str) -> list[str]:
-            raise OSError(f"rank 1 does not get {text}")
+    class Lost(Group):
+        def allgather(self, value: Any) -> list[Any]:
+            raise OSError(f"rank 1 does not get {value}")
 
     def looks(values: list[Any]) -> Any:
         time.sleep(0.05)

@@ -15,7 +15,7 @@ import pytest
 
 from wilkins.schema.reading import plain
 from wilkins.spec.load import load
-from wilkins.tasks.ranks import Alone
+from wilkins.tasks.group import Group
 from wilkins.tasks.registry import Ports, all_tasks
 
 NETWORK = """
@@ -52,7 +52,7 @@ def work(folder: Path, task: str, section: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(folder)
     inports = ("s*.h5",) if task == "continual" else ("s*.h5", "model-*.h5")
     ports = Ports(inports, (OUTPORT[task],), str(folder))
-    importlib.import_module(all_tasks()[task].module).main(options, ports, Alone())
+    importlib.import_module(all_tasks()[task].module).main(options, ports, Group())
 
 
 def write_step(folder: Path, number: int, **arrays: Any) -> None:

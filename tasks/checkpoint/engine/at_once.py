@@ -14,19 +14,20 @@ from wilkins.tasks.checkpoint.engine.checkpointer import Checkpointer
 from wilkins.tasks.checkpoint.engine.flush import WRITERS
 from wilkins.tasks.checkpoint.engine.restore import Restored, restore
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.ranks import Ranks, together
+from wilkins.tasks.checkpoint.ranks import together
 from wilkins.tasks.checkpoint.state.sources import source_of
 from wilkins.tasks.checkpoint.state.tree import encode
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.files import cannot
 from wilkins.tasks.checkpoint.storage.layout import BLOCK
+from wilkins.tasks.group import Group
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 _RING = (WRITERS + 2) * BLOCK
 """A block for each thread that writes or captures, the caller among these: more would only wait."""
 
 
-def save_at_once(folder: Path, ranks: Ranks, step: int, state: Any, keep: int) -> None:
+def save_at_once(folder: Path, ranks: Group, step: int, state: Any, keep: int) -> None:
     """Make the states of all ranks a version, which is on storage when this returns. Collective.
 
     Of the course that leads here, the newest `keep` versions stay: none of this step or a later one that was there.
@@ -62,7 +63,7 @@ def _give_up(folder: Path, stale: list[versions.Version], keep: int) -> None:
         _LOG.warning("older checkpoints cannot be removed: %s", cannot(error, folder))
 
 
-def restore_newest(folder: Path, ranks: Ranks, step: int | None = None) -> Restored | None:
+def restore_newest(folder: Path, ranks: Group, step: int | None = None) -> Restored | None:
     """What each rank saved in the newest version, or in that of a step; None if there is none. Collective.
 
     No older version stands in for one that does not verify: what was learned since would be lost unseen.

@@ -129,7 +129,7 @@ class Checkpointer:
         self._leaders = leaders
         self._ring_bytes, self._block = ring, block
         self._ranks = make_ranks(ranks)
-        self._behind = self._ranks.another()
+        self._behind = self._ranks.dup()
         self._planner = Planner(
             self._ranks.rank,
             self._ranks.size,
@@ -160,11 +160,11 @@ class Checkpointer:
         nodes = find_nodes(self._ranks, self._node) if self._memory is not None else None
         try:
             self._together(self._open_storage)
-            self._unwritable = self._ranks.tell(self._unwritable)[0]
+            self._unwritable = self._ranks.allgather(self._unwritable)[0]
             if self._memory is None or nodes is None:
                 return
-            parts = self._ranks.tell(str(int(nodes.is_agent and has_parts(self._memory))))
-            if self._partners is None and len(nodes.names) == 1 and "1" not in parts:
+            parts = self._ranks.allgather(nodes.is_agent and has_parts(self._memory))
+            if self._partners is None and len(nodes.names) == 1 and not any(parts):
                 self._together(self._open_memory)
                 self._together(lambda: self._remember(nodes))
                 return
@@ -293,7 +293,7 @@ class Checkpointer:
         self._last_asked = (now, self._blocked)
         mine = self._schedule.due(step, now)
         if self._schedule.when.by_time and self._ranks.size > 1:
-            return self._ranks.tell(str(int(mine)))[0] == "1"
+            return bool(self._ranks.allgather(mine)[0])
         return mine
 
     def wait_captured(self) -> None:
@@ -426,7 +426,7 @@ class Checkpointer:
         if self._memories is not None:
             agent = self._memories.nodes.is_agent
             all_there = not agent or levels.has_all_of(self.folder, memory)
-            if "0" in self._ranks.tell(str(int(all_there))):
+            if not all(self._ranks.allgather(all_there)):
                 return
             if agent:
                 levels.forget(memory)

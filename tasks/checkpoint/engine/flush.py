@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import queue
 import threading
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,13 @@ from wilkins.tasks.checkpoint.engine.ring import Ring
 from wilkins.tasks.checkpoint.engine.vote import Dissent, compare, explain
 from wilkins.tasks.checkpoint.errors import CheckpointError
 from wilkins.tasks.checkpoint.partners.parity import NodeMemories
-from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.storage import levels, versions
 from wilkins.tasks.checkpoint.storage.clearing import make_room
 from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, blocks, names_of, places, share_bytes, up
 from wilkins.tasks.checkpoint.storage.regular_files import INDICES
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream
-from wilkins.tasks.collectives import first_trouble
+from wilkins.tasks.group import Group, first_trouble
 
 WRITERS = 2
 """Threads that digest and write: one writes while the other digests."""
@@ -39,7 +36,7 @@ class Flush:
         self,
         folder: Path,
         memory: Path | None,
-        ranks: Ranks,
+        ranks: Group,
         ring: Ring,
         *,
         every: int,
@@ -110,11 +107,11 @@ class Flush:
         """Returns why there is no version, or nothing. Collective: ranks meet here three times, whatever happens."""
         job.planned.wait()
         newest, trouble = self._elsewhere()
-        plan = {
+        plan: dict[str, Any] = {
             "step": job.step, "bytes": job.plan.length, "replicas": job.plan.signature,
             "trouble": job.trouble if job.plan is NOTHING else trouble, "newest": newest,
         }  # fmt: skip
-        told = [json.loads(text) for text in self._ranks.tell(json.dumps(plan))]
+        told = self._ranks.allgather(plan)
         if trouble := first_trouble([one["trouble"] for one in told]):
             return trouble
         for name, what in (("step", "steps"), ("replicas", "replicated state")):
@@ -124,24 +121,23 @@ class Flush:
         if self._memories is not None:
             each = [math.inf if self._failed else up(one["bytes"], PAGE) for one in told]
             self._memories.make_room(each, self._ranks, self._keep)
-        begun, trouble = ["", 0], ""
+        begun, trouble = ("", 0), ""
         if self._ranks.rank == 0:
             try:
                 if self._memories is None:
                     size = math.inf if self._failed else sum(up(one["bytes"], PAGE) for one in told)
                     make_room(self._folder, self._keep, size, names_of(len(told)))
                 serial, path = versions.begin(self._folder, job.step, max(one["newest"] for one in told))
-                begun = [path.name, serial]
+                begun = path.name, serial
             except Exception as error:
                 trouble = cannot(error, self._folder)
-        begun, trouble = json.loads(self._ranks.tell(json.dumps([begun, trouble]))[0])
+        begun, trouble = self._ranks.allgather((begun, trouble))[0]
         if trouble:
-            return str(trouble)
+            return trouble
         path = self._folder / begun[0]
         files = self._files if self._memories is None else self._ranks.size
         where, sizes = places([one["bytes"] for one in told], files)
-        mine = self._write(job, path, where[self._ranks.rank])
-        answers = [json.loads(text) for text in self._ranks.tell(json.dumps(mine))]
+        answers = self._ranks.allgather(self._write(job, path, where[self._ranks.rank]))
         return self._commit(job, path, begun[1], answers, sizes)
 
     def _write(self, job: Job, path: Path, place: Place) -> dict[str, Any]:
@@ -179,7 +175,7 @@ class Flush:
                 : len(blocks(job.plan.shares[rank], share_bytes(job.plan.shares[rank]), self._ring.block))
             ]
         told = [job.votes.get(one, []) for one in range(self._ranks.size)]
-        return {"trouble": trouble or job.trouble, "stream": stream and asdict(stream), "votes": told}
+        return {"trouble": trouble or job.trouble, "stream": stream, "votes": told}
 
     def _write_blocks(self, job: Job, file: File, crc32: list[int], votes: list[int]) -> None:
         troubles: list[Exception] = []
@@ -225,7 +221,7 @@ class Flush:
             if not trouble and (dissents := compare([one["votes"] for one in answers])):
                 trouble = explain(dissents, _disputed(job, dissents, self._ring.block))
             if not trouble:
-                streams = tuple(Stream(**{**one["stream"], "crc32": tuple(one["stream"]["crc32"])}) for one in answers)
+                streams = tuple(one["stream"] for one in answers)
                 files = {f"data-{number}.bin": size for number, size in enumerate(sizes)}
                 manifest = Manifest(serial, job.step, versions.now(), self._ring.block, files, streams)
             if manifest is not None and self._memories is None:
@@ -237,7 +233,7 @@ class Flush:
                     tidied(self._folder, self._keep)
             if trouble and self._memories is None:
                 versions.drop(path)
-        trouble, text = json.loads(self._ranks.tell(json.dumps([trouble, _text(manifest, self._memories)]))[0])
+        trouble, text = self._ranks.allgather((trouble, _text(manifest, self._memories)))[0]
         if self._memories is not None:
             if trouble and self._memories.nodes.is_agent:
                 versions.drop(path)
@@ -245,7 +241,7 @@ class Flush:
                 manifest = versions.parsed(text, path / versions.MANIFEST)
                 trouble = self._memories.commit(path, manifest, self._ranks, self._pace, self._keep)
         if trouble or self._memory is None:
-            return str(trouble)
+            return trouble
         self._newest = versions.name_of(serial, job.step)
         self._count += 1
         return self.copy() if self._count % self._every == 0 else ""

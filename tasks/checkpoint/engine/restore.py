@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import math
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from wilkins.tasks.checkpoint.engine.state_plan import matches
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.state.sources import (
     Bytes,
     Shard,
@@ -32,7 +30,7 @@ from wilkins.tasks.checkpoint.state.tree import MISSING, arrays_in, decode
 from wilkins.tasks.checkpoint.storage.clearing import misnamed
 from wilkins.tasks.checkpoint.storage.contents import Contents, Entry, Index
 from wilkins.tasks.checkpoint.storage.versions import Version, versions
-from wilkins.tasks.collectives import first_trouble
+from wilkins.tasks.group import Group, first_trouble
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 
@@ -80,7 +78,7 @@ def _order(one: tuple[int, int, Any]) -> tuple[int, int]:
 
 def restore(
     folders: Sequence[Path],
-    ranks: Ranks,
+    ranks: Group,
     state: Any = None,
     *,
     step: int | None = None,
@@ -109,7 +107,7 @@ def restore(
     folder = folders[-1]
     # Oldest first; of one number, the version of the level that is preferred comes last.
     every = [(one.serial, -level, one) for level, where in enumerate(folders) for one in versions(where)]
-    if len(set(ranks.tell(json.dumps([str(one.path) for _, _, one in sorted(every, key=_order)])))) > 1:
+    if len(set(ranks.allgather(tuple(str(one.path) for _, _, one in sorted(every, key=_order))))) > 1:
         raise CheckpointError(f"ranks do not see the same versions in {folder}; give a folder that all of them share")
     away = [(one.serial, -len(folders), one) for one in elsewhere]
     both: list[tuple[int, int, Version | Elsewhere]] = [*every, *away]
@@ -124,7 +122,7 @@ def restore(
     for one in reversed(found):
         version, trouble = (one, "") if isinstance(one, Version) else one.fetch()
         if version is not None:
-            trouble = first_trouble(ranks.tell(_verify(version, ranks)))
+            trouble = first_trouble(ranks.allgather(_verify(version, ranks)))
         if version is None or trouble:
             skipped.append(f"{one.name}: {trouble}")
             if ranks.rank == 0:
@@ -153,7 +151,7 @@ def read_rank(path: Path, rank: int, only: Sequence[str] | None = None) -> Any:
         return _Loader(contents, rank, contents.ranks, None, only).load()[0]
 
 
-def _verify(version: Version, ranks: Ranks) -> str:
+def _verify(version: Version, ranks: Group) -> str:
     """Ranks share the reading; returns what is wrong."""
     try:
         with Contents(version.path) as contents:
@@ -169,7 +167,7 @@ def _verify(version: Version, ranks: Ranks) -> str:
 
 def _load(
     version: Version,
-    ranks: Ranks,
+    ranks: Group,
     state: Any,
     only: Sequence[str] | None,
     allowed: tuple[str, ...],
@@ -185,13 +183,13 @@ def _load(
             trouble = "" if state is None else loader.misfit(allowed)
         except CheckpointError as error:
             trouble = str(error)
-        trouble = first_trouble(ranks.tell(trouble))  # before any rank has changed anything
+        trouble = first_trouble(ranks.allgather(trouble))  # before any rank has changed anything
         if not trouble:
             try:
                 found, missing = loader.load()
             except CheckpointError as error:
                 trouble = str(error)
-            trouble = first_trouble(ranks.tell(trouble))
+            trouble = first_trouble(ranks.allgather(trouble))
     if trouble:
         raise CheckpointError(f"the checkpoint {version.name} cannot be restored: {trouble}")
     return Restored(version.step, version.path, found, missing, skipped, saved)

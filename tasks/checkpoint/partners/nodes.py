@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from wilkins.tasks.checkpoint.ranks import Ranks
+from wilkins.tasks.group import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Nodes:
         return [rank for rank, one in enumerate(self.of) if one == node]
 
 
-def find_nodes(ranks: Ranks, name: str | None = None) -> Nodes:
+def find_nodes(ranks: Group, name: str | None = None) -> Nodes:
     """Ask all ranks where they are: by host name and boot, or the name that each of them is given. Collective."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     own = name or f"{os.uname().nodename}\n{boot.read_text().strip() if boot.exists() else ''}"
-    told = ranks.tell(own)
+    told = ranks.allgather(own)
     names = list(dict.fromkeys(told))
     return Nodes(tuple(one.partition("\n")[0] for one in names), tuple(map(names.index, told)), ranks.rank)

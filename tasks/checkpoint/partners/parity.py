@@ -7,7 +7,6 @@ is a few pieces.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import zlib
@@ -20,7 +19,6 @@ from wilkins import atomic
 from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.partners.nodes import Nodes
-from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.state.sources import Bytes
 from wilkins.tasks.checkpoint.storage import erasure, versions
 from wilkins.tasks.checkpoint.storage.clearing import damage, has_room
@@ -30,7 +28,7 @@ from wilkins.tasks.checkpoint.storage.layout import names_of
 from wilkins.tasks.checkpoint.storage.parts import PARITY, SHEET, Code, Node, Part, Sheet, code_of, read_part
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import LATEST, Manifest, Version
-from wilkins.tasks.collectives import first_trouble
+from wilkins.tasks.group import Group, first_trouble
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 PIECE = 1 << 20
@@ -67,7 +65,7 @@ class NodeMemories:
         """The number of the newest version that this node has a part of; for agents."""
         return versions.newest(self.folder) if self.nodes.is_agent else 0
 
-    def make_room(self, bytes_of: Sequence[float], ranks: Ranks, keep: int) -> None:
+    def make_room(self, bytes_of: Sequence[float], ranks: Group, keep: int) -> None:
         """Remove versions beyond `keep` from all nodes now, if one of these has no room for one more. Collective.
 
         As many as `keep` that verify on all nodes stay, and all that are newer than these.
@@ -85,12 +83,12 @@ class NodeMemories:
         with contextlib.suppress(OSError):  # told when the version is written: other ranks wait for this one here
             found = versions.versions(self.folder) if self.nodes.is_agent else []
             lacking = len(found) > keep and not has_room(self.folder, size, names_of(len(here.ranks)) + 2)
-        if "1" not in ranks.tell(str(int(lacking))):
+        if not any(ranks.allgather(lacking)):
             return
         whole: list[str] = []
         with contextlib.suppress(OSError):
             whole = [one.name for one in found if not damage(one)]
-        told = [set(json.loads(text)) for text in ranks.tell(json.dumps(whole) if self.nodes.is_agent else "") if text]
+        told = [set(names) for names in ranks.allgather(whole if self.nodes.is_agent else None) if names is not None]
         common = sorted(set.intersection(*told), key=lambda name: int(name.partition("-")[0]))
         if len(common) < keep:
             return
@@ -99,7 +97,7 @@ class NodeMemories:
             _LOG.warning("no room for a version more in %s: those beyond the %d to keep go now", self.folder, keep)
             tidied(self.folder, len(found) - gone)
 
-    def commit(self, path: Path, manifest: Manifest, ranks: Ranks, pace: Pace, keep: int) -> str:
+    def commit(self, path: Path, manifest: Manifest, ranks: Group, pace: Pace, keep: int) -> str:
         """Make what all ranks have written to the hidden folder `path`, of one name on all nodes, a version on all.
 
         Returns why there is none, or nothing. Collective. In two phases: when all nodes have synced their part, its
@@ -111,7 +109,7 @@ class NodeMemories:
         trouble = ""
         if self.nodes.is_agent:
             trouble = self._prepared(path, manifest, ranks, pace, due=due)
-        if trouble := first_trouble(ranks.tell(trouble)):
+        if trouble := first_trouble(ranks.allgather(trouble)):
             if self.nodes.is_agent:
                 versions.drop(path)
             return trouble
@@ -120,7 +118,7 @@ class NodeMemories:
                 self._rename(path, versions.name_of(manifest.serial, manifest.step))
             except OSError as error:
                 trouble = cannot(error, path)
-        trouble = first_trouble(ranks.tell(trouble))
+        trouble = first_trouble(ranks.allgather(trouble))
         if self.nodes.is_agent and not trouble:
             tidied(self.folder, keep)
         return trouble
@@ -128,7 +126,7 @@ class NodeMemories:
     def _rename(self, path: Path, name: str) -> None:
         atomic.commit(path, self.folder / name)
 
-    def _prepared(self, path: Path, manifest: Manifest, ranks: Ranks, pace: Pace, *, due: bool) -> str:
+    def _prepared(self, path: Path, manifest: Manifest, ranks: Group, pace: Pace, *, due: bool) -> str:
         """Returns what went wrong; meets the other agents all the same, or they would wait for ever."""
         code, trouble = None, ""
         digests: list[list[int]] = []
@@ -148,11 +146,10 @@ class NodeMemories:
             return cannot(error, path)
         return ""
 
-    def committed(self, ranks: Ranks) -> set[tuple[str, str]]:
+    def committed(self, ranks: Group) -> set[tuple[str, str]]:
         """Names and seals of the versions that some node has renamed. Collective."""
         parts, _ = self.parts()
-        told = ranks.tell(json.dumps(sorted((part.path.name, part.manifest.seal) for part in parts)))
-        return {(name, seal) for one in told for name, seal in json.loads(one)}
+        return set().union(*ranks.allgather({(part.path.name, part.manifest.seal) for part in parts}))
 
     def recover(self, committed: Collection[tuple[str, str]]) -> None:
         """Clear away what killed jobs left here; a version that some node has renamed is renamed, if it was prepared.
@@ -206,7 +203,7 @@ class _Coding:
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, code: Code, rows: Sequence[Node], nodes: Nodes, ranks: Ranks, pace: Pace
+        self, path: Path, manifest: Manifest, code: Code, rows: Sequence[Node], nodes: Nodes, ranks: Group, pace: Pace
     ) -> None:
         self._path, self._ranks, self._pace = path, ranks, pace
         self._group, self._piece = code.group_of(nodes.here), code.piece

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wilkins.tasks.checkpoint.storage.erasure import spans
-from wilkins.tasks.checkpoint.storage.parts import Code, Group, Sheet
+from wilkins.tasks.checkpoint.storage.parts import Code, CodedGroup, Sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Holder:
 class Decoding:
     """A piece of a stripe that has to be made again."""
 
-    group: Group
+    group: CodedGroup
     stripe: int
     piece: int
     sources: tuple[tuple[int, int], ...]
@@ -107,7 +107,7 @@ def _data_chunks(sheet: Sheet, node: int) -> int:
     return 0 if sheet.code is None else sheet.code.stripes(sheet.code.group_of(node)).data
 
 
-def _decodings(sheet: Sheet, code: Code, group: Group, by_node: Mapping[int, Holder]) -> list[Decoding] | str:
+def _decodings(sheet: Sheet, code: Code, group: CodedGroup, by_node: Mapping[int, Holder]) -> list[Decoding] | str:
     stripes, found = code.stripes(group), []
     for piece in range(len(spans(group.chunk, code.piece))):
         for stripe in range(stripes.size):
@@ -132,7 +132,7 @@ def _decodings(sheet: Sheet, code: Code, group: Group, by_node: Mapping[int, Hol
     return found
 
 
-def _too_much(sheet: Sheet, group: Group, by_node: Mapping[int, Holder], parity: int) -> str:
+def _too_much(sheet: Sheet, group: CodedGroup, by_node: Mapping[int, Holder], parity: int) -> str:
     gone = [sheet.nodes[one].name for one in group.nodes if one not in by_node]
     damaged = [sheet.nodes[one].name for one in group.nodes if one in by_node and by_node[one].bad]
     what = [f"the memory of {', '.join(gone)} is gone"] if gone else []

@@ -7,7 +7,6 @@ any k fragments of their stripe.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -17,15 +16,15 @@ from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
 from wilkins.tasks.checkpoint.partners.nodes import Nodes
 from wilkins.tasks.checkpoint.partners.parity import NodeMemories
 from wilkins.tasks.checkpoint.partners.repair_plan import Copying, Decoding, Holder, Work, work_for
-from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.state.sources import Bytes
 from wilkins.tasks.checkpoint.storage import levels, parts, versions
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.erasure import Coder, spans
 from wilkins.tasks.checkpoint.storage.files import Pace, cannot
-from wilkins.tasks.checkpoint.storage.parts import PARITY, Code, Group, Part, Sheet
+from wilkins.tasks.checkpoint.storage.parts import PARITY, Code, CodedGroup, Part, Sheet
 from wilkins.tasks.checkpoint.storage.rows import Files, Row
 from wilkins.tasks.checkpoint.storage.versions import Manifest, Version
+from wilkins.tasks.group import Group
 
 
 class Remembered:
@@ -37,7 +36,7 @@ class Remembered:
     """
 
     def __init__(
-        self, name: str, serial: int, step: int, memories: NodeMemories, part: Part | None, storage: Path, ranks: Ranks,
+        self, name: str, serial: int, step: int, memories: NodeMemories, part: Part | None, storage: Path, ranks: Group,
         files: int, pace: Pace,
     ) -> None:  # fmt: skip
         self.name, self.serial, self.step = name, serial, step
@@ -61,7 +60,7 @@ class Remembered:
                 new = versions.hidden(self._storage, self.name)
             except OSError as error:
                 trouble = cannot(error, self._storage)
-        name, trouble = json.loads(self._ranks.tell(json.dumps([new.name, trouble]))[0])
+        name, trouble = self._ranks.allgather((new.name, trouble))[0]
         if trouble:
             raise CheckpointError(f"{self.name} cannot be brought from memory to storage: {trouble}")
         new = self._storage / name
@@ -80,7 +79,7 @@ class Remembered:
             Damaged: what is in memory is not what was written.
             CheckpointError: storage cannot be written.
         """
-        told = [json.loads(one) for one in self._ranks.tell(json.dumps([damage, trouble]))]
+        told = self._ranks.allgather((damage, trouble))
         if not any(one for pair in told for one in pair):
             return
         if self._ranks.rank == 0:
@@ -91,15 +90,15 @@ class Remembered:
 
     def _look(self) -> tuple[Manifest, Sheet | None, list[Holder]]:
         """What there is of it on all nodes, after reading that. Collective."""
-        mine = ""
+        mine = None
         if self._part is not None:
             sheet = self._part.sheet
             was, text = (-1, "") if sheet is None else (sheet.here, sheet.text())
-            mine = json.dumps([self._memories.nodes.here, was, self._part.bad(), self._part.manifest.text(), text])
-        told = [json.loads(one) for one in self._ranks.tell(mine) if one]
+            mine = self._memories.nodes.here, was, self._part.bad(), self._part.manifest.text(), text
+        told = [one for one in self._ranks.allgather(mine) if one]
         # A node that has all of it needs no other.
         told.sort(key=lambda one: one[1] != -1)
-        holders = [Holder(node, was, frozenset(map(tuple, bad))) for node, was, bad, _, _ in told]
+        holders = [Holder(node, was, frozenset(bad)) for node, was, bad, _, _ in told]
         _, _, _, manifest, sheet_text = told[0]
         where = self._memories.folder / self.name
         found = parts.parsed(sheet_text, where / parts.SHEET) if sheet_text else None
@@ -173,20 +172,20 @@ class Unreadable:
 
 
 def remembered(
-    memories: NodeMemories, storage: Path, ranks: Ranks, files: int, pace: Pace
+    memories: NodeMemories, storage: Path, ranks: Group, files: int, pace: Pace
 ) -> list[Remembered | Unreadable]:
     """The versions that nodes have parts of, oldest first. Collective."""
     parts, damaged = memories.parts()
     mine = {(one.path.name, one.manifest.seal): one for one in parts}
-    good = [[one.manifest.serial, one.manifest.step, *key] for key, one in mine.items()]
-    bad = [[one.serial, one.step, one.name, trouble] for one, trouble in damaged]
-    told = [json.loads(text) for text in ranks.tell(json.dumps([good, bad]))]
+    good = [(one.manifest.serial, one.manifest.step, *key) for key, one in mine.items()]
+    bad = [(one.serial, one.step, one.name, trouble) for one, trouble in damaged]
+    told = ranks.allgather((good, bad))
     found: list[Remembered | Unreadable] = [
         Remembered(name, serial, step, memories, mine.get((name, seal)), storage, ranks, files, pace)
-        for serial, step, name, seal in sorted({tuple(one) for pair in told for one in pair[0]})
+        for serial, step, name, seal in sorted({one for good, _ in told for one in good})
     ]
     known = {one.name for one in found}
-    lost = {one[2]: one for pair in told for one in pair[1] if one[2] not in known}
+    lost = {one[2]: one for _, bad in told for one in bad if one[2] not in known}
     found += [Unreadable(name, serial, step, trouble) for name, (serial, step, _, trouble) in lost.items()]
     return sorted(found, key=lambda one: one.serial)
 
@@ -196,7 +195,7 @@ class _Pieces:
 
     def __init__(
         self, manifest: Manifest, target: Manifest, sheet: Sheet, code: Code, source: Path, new: Path, nodes: Nodes,
-        ranks: Ranks, pace: Pace,
+        ranks: Group, pace: Pace,
     ) -> None:  # fmt: skip
         self._sheet, self._code, self._nodes, self._ranks, self._pace = sheet, code, nodes, ranks, pace
         self._held = [Row(manifest, one.ranks) for one in sheet.nodes]
@@ -269,7 +268,7 @@ class _Pieces:
         for chunk, number in decoding.lost:
             self._write(number, chunk * group.chunk + begin, np.frombuffer(made[chunk], np.uint8))
 
-    def _read(self, number: int, group: Group, chunk: int, begin: int, into: Bytes) -> None:
+    def _read(self, number: int, group: CodedGroup, chunk: int, begin: int, into: Bytes) -> None:
         data = len(group.nodes) - self._code.parity
         try:
             if chunk < data:

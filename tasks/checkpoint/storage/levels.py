@@ -23,7 +23,6 @@ from typing import IO
 from wilkins import atomic
 from wilkins.atomic import sync
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged
-from wilkins.tasks.checkpoint.ranks import Ranks
 from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.clearing import make_room
@@ -31,7 +30,7 @@ from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import PAGE, Place, led_by, names_of, places, up
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
 from wilkins.tasks.checkpoint.storage.versions import Manifest, read_manifest
-from wilkins.tasks.collectives import first_trouble
+from wilkins.tasks.group import Group, first_trouble
 
 MEMORY = Path("/dev/shm")
 _WHERE = ".memory"
@@ -114,7 +113,7 @@ def copy(
     name: str,
     memory: Path,
     storage: Path,
-    ranks: Ranks,
+    ranks: Group,
     pace: Pace,
     keep: int,
     *,
@@ -142,9 +141,9 @@ def copy(
             trouble = f"the version in memory has changed: {error}"
         except Exception as error:
             trouble = cannot(error, storage)
-    made, trouble = json.loads(ranks.tell(json.dumps([new.name, trouble]))[0])
+    made, trouble = ranks.allgather((new.name, trouble))[0]
     if trouble or made == name:  # a restore in between has brought it there
-        return str(trouble)
+        return trouble
     new = storage / made
     manifest: Manifest | None = None
     try:
@@ -156,7 +155,7 @@ def copy(
         trouble = f"the version in memory has changed: {error}"
     except Exception as error:
         trouble = cannot(error, new)
-    trouble = first_trouble(ranks.tell(trouble))
+    trouble = first_trouble(ranks.allgather(trouble))
     if ranks.rank == 0:
         if not trouble and manifest is not None:
             try:
@@ -167,7 +166,7 @@ def copy(
                 tidied(storage, keep)
         if trouble:
             versions.drop(new)
-    return ranks.tell(trouble)[0]
+    return ranks.allgather(trouble)[0]
 
 
 def copy_stream(source: Path, target: Path, held: Manifest, manifest: Manifest, rank: int, pace: Pace) -> None:

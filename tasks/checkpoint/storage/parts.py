@@ -62,7 +62,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CodedGroup:
     """Nodes that keep parity of each other."""
 
     nodes: tuple[int, ...]
@@ -77,13 +77,13 @@ class Code:
     parity: int
     piece: int
     """Bytes of a chunk that have a digest, and are sent at once."""
-    groups: tuple[Group, ...]
+    groups: tuple[CodedGroup, ...]
 
-    def group_of(self, node: int) -> Group:
+    def group_of(self, node: int) -> CodedGroup:
         """The group that a node belongs to."""
         return next(one for one in self.groups if node in one.nodes)
 
-    def stripes(self, group: Group) -> Stripes:
+    def stripes(self, group: CodedGroup) -> Stripes:
         """Where the fragments of a group are."""
         return Stripes(len(group.nodes), self.parity)
 
@@ -134,7 +134,7 @@ def parsed(text: str | bytes, file: Path) -> Sheet:
         nodes = tuple(Node(one["name"], one["ranks"]) for one in values["nodes"])
         code = values["code"]
         if code is not None:
-            groups = tuple(Group(one["nodes"], one["chunk"]) for one in code["groups"])
+            groups = tuple(CodedGroup(one["nodes"], one["chunk"]) for one in code["groups"])
             code = Code(code["parity"], code["piece"], groups)
         sheet = Sheet(values["manifest"], values["here"], nodes, code, values["crc32"])
         _check_sheet(sheet)
@@ -253,5 +253,5 @@ def code_of(
     found = []
     for members in groups:
         lengths = [Row(manifest, nodes[one].ranks).length for one in members]
-        found.append(Group(tuple(members), chunk_bytes(lengths, len(members) - parity)))
+        found.append(CodedGroup(tuple(members), chunk_bytes(lengths, len(members) - parity)))
     return Code(parity, piece, tuple(found))

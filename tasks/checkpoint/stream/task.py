@@ -31,7 +31,7 @@ from wilkins.tasks.checkpoint.storage.files import File, Pace, cannot, tidied
 from wilkins.tasks.checkpoint.storage.layout import BLOCK, Place, names_of
 from wilkins.tasks.checkpoint.storage.versions import Lock, Manifest, Stream
 from wilkins.tasks.checkpoint.stream.window import Bytes, Held, Window
-from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.group import Group
 from wilkins.tasks.registry import Ports
 from wilkins.transport import memory, points, steps
 from wilkins.transport.board import Board
@@ -40,7 +40,7 @@ NICENESS = 10
 """How far the storing steps back behind programs that compute."""
 
 
-def main(options: Mapping[str, Any], ports: Ports, ranks: Ranks) -> None:  # noqa: ARG001 - there is one rank
+def main(options: Mapping[str, Any], ports: Ports, ranks: Group) -> None:  # noqa: ARG001 - there is one rank
     """Keeps checkpoints of the task's in-port, until its stream ends or the run is stopped.
 
     Args:

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from wilkins.tasks.checkpoint.engine.at_once import newest_manifest, restore_newest, save_at_once
 from wilkins.tasks.checkpoint.engine.restore import read_rank
-from wilkins.tasks.checkpoint.ranks import Silent, together
+from wilkins.tasks.checkpoint.ranks import together
 from wilkins.tasks.continual.errors import CheckpointError
 from wilkins.tasks.continual.learner.strategies import Strategy
-from wilkins.tasks.continual.learner.world import telling
+from wilkins.tasks.continual.learner.world import group_of_ranks
 
 KEPT = 2
 """How many saves stay, the newest ones."""
@@ -44,7 +44,7 @@ class Saved(Protocol):
 
 def save(learner: Saved, folder: str | PathLike[str], extra: Mapping[str, Any], keep: int = KEPT) -> None:
     """See `Learner.save`."""
-    ranks = _ranks()
+    ranks = group_of_ranks()
     buffer = learner.strategy.buffer_state() if learner.steps else None
     state = {**learner.state_dict(), "buffer": buffer, "extra": dict(extra)}
     if ranks.rank:
@@ -59,7 +59,7 @@ def file_of_newest(folder: str | PathLike[str]) -> Path:
 
 def load(learner: Saved, folder: str | PathLike[str], only: int | None = None) -> dict[str, Any] | None:
     """See `Learner.load`."""
-    folder, ranks = Path(folder), _ranks()
+    folder, ranks = Path(folder), group_of_ranks()
     if learner.steps:
         raise CheckpointError("a saved learner is loaded before its first step")
     restored = restore_newest(folder, ranks, only)
@@ -81,8 +81,3 @@ def load(learner: Saved, folder: str | PathLike[str], only: int | None = None) -
     together(ranks, fill, str)
     extra: dict[str, Any] = state["extra"]
     return extra
-
-
-def _ranks() -> Silent:
-    """Nothing else goes between the ranks of the process group while a learner is saved or restored."""
-    return Silent(telling())

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from wilkins.tasks.collectives import Alone, OverTorch, Telling
 from wilkins.tasks.continual.errors import LearningError
+from wilkins.tasks.group import Group, TorchGroup
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -98,9 +98,9 @@ def greatest(number: int) -> int:
     return int(value)
 
 
-def telling() -> Telling:
-    """What lets the ranks tell each other texts, while nothing else goes between them."""
-    return OverTorch() if rank_and_size()[1] > 1 else Alone()
+def group_of_ranks() -> Group:
+    """The ranks of the process group, for when nothing else goes between them."""
+    return TorchGroup() if rank_and_size()[1] > 1 else Group()
 
 
 class _OrNothing(nn.Module):

@@ -17,7 +17,7 @@ from wilkins.tasks.continual.errors import BadSample, CheckpointError, Rehearsal
 from wilkins.tasks.continual.rehearsal import saved_buffer
 from wilkins.tasks.continual.rehearsal.arrays import Array, Kind, describe, empty_like, kind_of, labels_of, pack, unpack
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
-from wilkins.tasks.continual.rehearsal.exchange import make_exchange
+from wilkins.tasks.continual.rehearsal.exchange import make_group
 from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.rounds import Drawn, Offer, play
 from wilkins.tasks.continual.rehearsal.sample_store import Streams
@@ -45,8 +45,8 @@ class RehearsalBuffer:
     def __init__(self, options: RehearsalOptions, comm: MPI.Intracomm | None = None, *, port: str = "") -> None:
         self.options = options
         self.port = port
-        self._exchange = make_exchange(comm, threads=options.background)
-        self._part = Part(options, self._exchange.rank, self._exchange.size)
+        self._group = make_group(comm, threads=options.background)
+        self._part = Part(options, self._group.rank, self._group.size)
         self._streams = Streams()
         self._thread = ThreadPoolExecutor(1, "rehearsal") if options.background else None
         self._round: Future[tuple[Drawn | None, Statistics]] | None = None
@@ -163,7 +163,7 @@ class RehearsalBuffer:
 
         def work() -> tuple[Drawn | None, Statistics]:
             with self._streams.following(devices, events):
-                return play(self._part, self._exchange, offer, self._statistics)
+                return play(self._part, self._group, offer, self._statistics)
 
         if self._thread is not None:
             self._round = self._thread.submit(work)
@@ -215,7 +215,7 @@ class RehearsalBuffer:
         try:
             loaded = saved_buffer.restored(state, self._part)
         except CheckpointError:
-            self._part = Part(self.options, self._exchange.rank, self._exchange.size)
+            self._part = Part(self.options, self._group.rank, self._group.size)
             raise
         self._step, self._kinds, self._statistics = loaded.step, dict(loaded.kinds), loaded.statistics
         if loaded.drawn is not None:
@@ -234,7 +234,7 @@ class RehearsalBuffer:
         Raises:
             CheckpointError: a rank cannot write, or nothing was offered yet.
         """
-        saved_buffer.save(Path(folder), self._step, self.state_dict(), self._exchange, keep)
+        saved_buffer.save(Path(folder), self._step, self.state_dict(), self._group, keep)
 
     def load(self, folder: str | os.PathLike[str], step: int | None = None) -> int:
         """Continue from the newest version in a folder, or that of a step; returns its step.
@@ -245,7 +245,7 @@ class RehearsalBuffer:
             CheckpointError: there is none, or it does not fit this buffer, which is empty as before.
         """
         self._check_new()
-        saved_buffer.load(Path(folder), step, self.load_state_dict, self._exchange)
+        saved_buffer.load(Path(folder), step, self.load_state_dict, self._group)
         return self._step
 
     def close(self) -> None:
@@ -263,7 +263,7 @@ class RehearsalBuffer:
             self._begin(Offer(self._step, intent="close"))
             self._result()
             self._ended = "it is closed"
-            self._exchange.close()
+            self._group.free()
         finally:
             self._round = None
             self._stop_thread()
@@ -271,7 +271,7 @@ class RehearsalBuffer:
     def _fail(self, reason: str) -> None:
         """Tell the other ranks, in the round they are about to begin, that this one stops."""
         self._ended = reason
-        self._exchange.give_up_after(FAREWELL_SECONDS)
+        self._group.give_up_after(FAREWELL_SECONDS)
         self._begin(Offer(self._step, intent="fail", reason=reason))
 
     def _stop_thread(self) -> None:
@@ -287,7 +287,7 @@ class RehearsalBuffer:
         if error is None:
             self.close()
             return
-        self._exchange.give_up_after(FAREWELL_SECONDS)
+        self._group.give_up_after(FAREWELL_SECONDS)
         if not self._ended and self._round_went_well():
             self._fail(f"{type(error).__name__}: {error}")
         self._stop_thread()

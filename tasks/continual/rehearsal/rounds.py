@@ -16,10 +16,11 @@ import numpy as np
 from wilkins.tasks.continual.errors import BadSample, RankFailed, RehearsalError
 from wilkins.tasks.continual.rehearsal.arrays import Array, Kind, Rows, unpack, with_nan
 from wilkins.tasks.continual.rehearsal.draws import Ints, locate, places
-from wilkins.tasks.continual.rehearsal.exchange import Exchange, Fetched
+from wilkins.tasks.continual.rehearsal.exchange import Fetched, fetch
 from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.sample_layout import SampleLayout
 from wilkins.tasks.continual.rehearsal.statistics import Statistics
+from wilkins.tasks.group import Group
 
 Intent = Literal["offer", "fail", "close"]
 _INTENTS: tuple[Intent, ...] = ("offer", "fail", "close")
@@ -54,7 +55,7 @@ class Drawn:
     kinds: Mapping[str, Kind]
 
 
-def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tuple[Drawn | None, Statistics]:
+def play(part: Part, group: Group, offer: Offer, so_far: Statistics) -> tuple[Drawn | None, Statistics]:
     """Take part in a round; representatives, unless it is one of closing.
 
     Raises:
@@ -69,7 +70,7 @@ def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tu
             offer, skipped = _without_nan(part, offer)
         except BadSample as error:
             failure, offer = error, replace(offer, intent="fail", reason=str(error))
-    tables = _agree(part, exchange, offer, failure)
+    tables = _agree(part, group, offer, failure)
     if offer.intent != "offer":
         return None, so_far
 
@@ -78,15 +79,15 @@ def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tu
     located = locate(np.sort(numbers), [table[:, 1] for table in tables])
     wanted = [
         np.stack([located.entry[here], located.position[here]], axis=1)
-        for here in (located.rank == rank for rank in range(exchange.size))
+        for here in (located.rank == rank for rank in range(group.size))
     ]
     assert part.layout is not None
-    fetched = exchange.fetch(wanted, part.answer, part.layout.row_bytes)
-    mine = wanted[exchange.rank]
+    fetched = fetch(group, wanted, part.answer, part.layout.row_bytes)
+    mine = wanted[group.rank]
     rows = part.store.join(
-        _stacked(fetched, range(exchange.rank), part.layout),
+        _stacked(fetched, range(group.rank), part.layout),
         part.population.slots(mine[:, 0], mine[:, 1]),
-        _stacked(fetched, range(exchange.rank + 1, exchange.size), part.layout),
+        _stacked(fetched, range(group.rank + 1, group.size), part.layout),
         places(numbers),
     )
     drawn = Drawn(rows, unpack(rows, part.layout, offer.kinds), offer.kinds)
@@ -106,7 +107,7 @@ def play(part: Part, exchange: Exchange, offer: Offer, so_far: Statistics) -> tu
         skipped=so_far.skipped + skipped,
         drawn=so_far.drawn + len(rows),
         drawn_elsewhere=so_far.drawn_elsewhere + elsewhere,
-        messages=so_far.messages + fetched.messages,
+        messages=so_far.messages + len(fetched.rows),
         bytes_received=so_far.bytes_received + elsewhere * part.layout.row_bytes,
         bytes_sent=so_far.bytes_sent + fetched.sent,
         round_seconds=so_far.round_seconds + time.perf_counter() - began,
@@ -135,15 +136,15 @@ def _without_nan(part: Part, offer: Offer) -> tuple[Offer, int]:
     return fewer, len(offer.labels) - len(good)
 
 
-def _agree(part: Part, exchange: Exchange, offer: Offer, failure: RehearsalError | None) -> list[Ints]:
+def _agree(part: Part, group: Group, offer: Offer, failure: RehearsalError | None) -> list[Ints]:
     """Exchange counts, and find out whether all ranks are in the same step and of one mind."""
     head = [offer.step, _INTENTS.index(offer.intent), int(offer.first)]
-    gathered = exchange.gather([*head, *part.population.counts().ravel().tolist()])
+    gathered = group.allgather(np.array([*head, *part.population.counts().ravel()], np.int64))
     steps = [int(values[0]) for values in gathered]
     intents = [_INTENTS[int(values[1])] for values in gathered]
     if "fail" in intents or any(values[2] for values in gathered):
         layout = part.layout.to_json() if part.layout is not None else ""
-        texts = exchange.tell(offer.reason if offer.intent == "fail" else layout)
+        texts = group.allgather(offer.reason if offer.intent == "fail" else layout)
         if failure is not None:
             raise failure
         if offer.intent != "fail":

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from wilkins.tasks.checkpoint.engine.at_once import restore_newest, save_at_once
-from wilkins.tasks.checkpoint.ranks import Silent, together
+from wilkins.tasks.checkpoint.ranks import together
 from wilkins.tasks.continual.errors import BadSample, CheckpointError
 from wilkins.tasks.continual.rehearsal.arrays import Kind, unpack
-from wilkins.tasks.continual.rehearsal.exchange import Exchange
 from wilkins.tasks.continual.rehearsal.part import Part
 from wilkins.tasks.continual.rehearsal.rounds import Drawn
 from wilkins.tasks.continual.rehearsal.statistics import Statistics
+from wilkins.tasks.group import Group
 
 FORMAT = 2
 _OPTIONS = ("eviction", "balance", "label")
@@ -84,28 +84,22 @@ def _since_start(part: Part) -> dict[str, Any]:
     return {"classes": classes, "waits": 0, "wait_seconds": 0.0, "longest_wait": 0.0, "round_seconds": 0.0}
 
 
-def save(folder: Path, step: int, state: Mapping[str, Any], exchange: Exchange, keep: int) -> None:
+def save(folder: Path, step: int, state: Mapping[str, Any], group: Group, keep: int) -> None:
     """Make the parts of all ranks a version.
 
     Raises:
         CheckpointError: a rank could not write; the same on all.
     """
-    save_at_once(folder, _ranks(exchange), step, {"buffer": dict(state)}, keep)
+    save_at_once(folder, group, step, {"buffer": dict(state)}, keep)
 
 
-def load(folder: Path, step: int | None, restore: Callable[[Mapping[str, Any]], None], exchange: Exchange) -> None:
+def load(folder: Path, step: int | None, restore: Callable[[Mapping[str, Any]], None], group: Group) -> None:
     """Restore the parts of all ranks, each by `restore`, from the newest version or that of a step.
 
     Raises:
         CheckpointError: there is none, or it does not fit; the same on all ranks.
     """
-    ranks = _ranks(exchange)
-    found = restore_newest(folder, ranks, step)
+    found = restore_newest(folder, group, step)
     if found is None:
         raise CheckpointError(f"{folder} holds no rehearsal buffer")
-    together(ranks, lambda: restore(found.state["buffer"]), str)
-
-
-def _ranks(exchange: Exchange) -> Silent:
-    """No round is played while a buffer is saved or restored."""
-    return Silent(exchange)
+    together(group, lambda: restore(found.state["buffer"]), str)

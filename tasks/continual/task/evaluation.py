@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wilkins.tasks.continual.learner.losses import Loss
-from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.group import Group
 
 BATCH = 256
 """Samples that are looked at together."""
@@ -79,6 +79,6 @@ def _of_batch(outputs: Tensor, targets: Tensor, loss: Loss, kind: str) -> Measur
     return found
 
 
-def of_all(ranks: Ranks, measured: Measured) -> Measured:
+def of_all(ranks: Group, measured: Measured) -> Measured:
     """The sum over all ranks."""
-    return sum(ranks.gather(measured), Measured())
+    return sum(ranks.allgather(measured), Measured())

@@ -14,7 +14,7 @@ from wilkins.tasks.continual.learner.losses import BUILT_IN, LossFunction
 from wilkins.tasks.continual.options import WITH_BUFFER, is_code
 from wilkins.tasks.continual.rehearsal.buffer_options import RehearsalOptions
 from wilkins.tasks.errors import TaskError
-from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.group import Group
 
 Options = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ _OPTIMIZERS = {
 }
 
 
-def device_of(choice: str, ranks: Ranks) -> torch.device:
+def device_of(choice: str, ranks: Group) -> torch.device:
     """Where a rank computes: with `auto`, on a GPU if there is one. Ranks of a node share its GPUs in turn.
 
     Raises:

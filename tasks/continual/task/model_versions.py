@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wilkins.tasks.continual.options import default_filename
 from wilkins.tasks.continual.task.model_file import ModelVersion, write_model
-from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.group import Group
 from wilkins.tasks.registry import Ports
 from wilkins.transport import points
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Versions:
     """The versions of a training; rank 0 writes them."""
 
-    def __init__(self, options: Mapping[str, Any], ports: Ports, ranks: Ranks) -> None:
+    def __init__(self, options: Mapping[str, Any], ports: Ports, ranks: Group) -> None:
         publish = options["publish"] or {"when": "step", "every": 1, "filename": None}
         self._when: str = publish["when"] if ports.outports else ""
         self._every: int = publish["every"]

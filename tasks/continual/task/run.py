@@ -28,7 +28,8 @@ from wilkins.tasks.continual.task.model_versions import Versions
 from wilkins.tasks.continual.task.step_samples import Samples, Wanted
 from wilkins.tasks.continual.task.training_report import Report
 from wilkins.tasks.errors import TaskError, ToldElsewhere
-from wilkins.tasks.ranks import Ranks, agree
+from wilkins.tasks.group import Group
+from wilkins.tasks.ranks import agree
 from wilkins.tasks.registry import Ports
 from wilkins.transport import points
 
@@ -41,7 +42,7 @@ KEPT_WITH_MODELS = 4
 """Saves that stay where others read model versions: a resumed run may need one from before what they have read."""
 
 
-def main(options: Options, ports: Ports, ranks: Ranks) -> None:
+def main(options: Options, ports: Ports, ranks: Group) -> None:
     """Trains on all steps of the task's in-port, or until a rule stops it.
 
     Args:
@@ -91,7 +92,7 @@ class _Stopped(WilkinsError):
 class Training:
     """The course of a training, on all ranks together."""
 
-    def __init__(self, options: Options, ports: Ports, ranks: Ranks, learner: Learner) -> None:
+    def __init__(self, options: Options, ports: Ports, ranks: Group, learner: Learner) -> None:
         self._options = options
         self._port = ports.inports[0]
         self._ranks = ranks
@@ -161,7 +162,7 @@ class Training:
         """This rank's samples of a step, which fit the model and the loss."""
         wanted = self._wanted()
         samples = self._samples.read(step, wanted)
-        if self._options["nan"] == "skip" and not any(self._ranks.gather(len(samples["x"]))):
+        if self._options["nan"] == "skip" and not any(self._ranks.allgather(len(samples["x"]))):
             raise TaskError(
                 f"{self._samples.who(step)}: every sample holds NaN or infinity, so 'nan: skip' leaves none to train "
                 "on; mend their source"
@@ -253,7 +254,7 @@ class Training:
                 stopped = False
             except _Stopped:
                 stopped = True
-            means = self._ranks.gather((float(self._sum), len(samples["x"])))
+            means = self._ranks.allgather((float(self._sum), len(samples["x"])))
             self._loss = sum(mean for mean, _ in means) / max(1, self._count) / len(means)
             self._report.step(
                 number=number,
@@ -290,7 +291,7 @@ class Training:
         limit, seconds = self._stop["updates"], self._stop["seconds"]
         if limit is not None and self._learner.steps >= limit:
             return True
-        return seconds is not None and bool(self._ranks.gather(time.monotonic() - self._began > seconds)[0])
+        return seconds is not None and bool(self._ranks.allgather(time.monotonic() - self._began > seconds)[0])
 
     def _is_enough(self) -> bool:
         rules, made = self._stop, {"loss": self._loss, "error": self._error}

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from wilkins.tasks.analysis.datasets import all_names
 from wilkins.tasks.errors import TaskError
-from wilkins.tasks.ranks import Ranks, agree
+from wilkins.tasks.group import Group
+from wilkins.tasks.ranks import agree
 
 if TYPE_CHECKING:
     from wilkins.transport.received import Step
@@ -41,7 +42,7 @@ class _Layout(NamedTuple):
 class Samples:
     """Reads samples of the steps of a port."""
 
-    def __init__(self, port: str, ranks: Ranks, *, nan: str = "error", dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, port: str, ranks: Group, *, nan: str = "error", dtype: torch.dtype = torch.float32) -> None:
         self._port = port
         self._ranks = ranks
         self._nan = nan

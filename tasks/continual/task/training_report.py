@@ -16,7 +16,7 @@ from wilkins.tasks.analysis.results import Rows, write_whole
 from wilkins.tasks.continual.learner.training_loop import Learner
 from wilkins.tasks.continual.metrics import metrics
 from wilkins.tasks.continual.task.evaluation import kind_of_error
-from wilkins.tasks.ranks import Ranks
+from wilkins.tasks.group import Group
 
 COLUMNS = ("step", "file", "samples", "updates", "error", "loss", "seconds")
 
@@ -24,7 +24,7 @@ COLUMNS = ("step", "file", "samples", "updates", "error", "loss", "seconds")
 class Report:
     """Collects what rank 0 tells."""
 
-    def __init__(self, options: Mapping[str, Any], ranks: Ranks) -> None:
+    def __init__(self, options: Mapping[str, Any], ranks: Group) -> None:
         self.rows: list[dict[str, Any]] = []
         """One per step of the stream; of `held_out`, errors on the held-out samples of this step and those before."""
         self._options = options
