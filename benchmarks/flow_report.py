@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from wilkins.report.draw.canvas import save
 from wilkins.report.draw.gantt import draw_timelines
+from wilkins.report.draw.svg import save
 
 from .flow_control import RATIOS, STEP, STEPS, Cost, Outcome, cases, cost_of_latest, measure
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
             if outcome.policy == policy:
                 panels.append((f"{policy}, consumer {outcome.ratio}x slower: model", outcome.model_timeline))
                 panels.append((f"{policy}, consumer {outcome.ratio}x slower: run", outcome.run_timeline))
-        save(draw_timelines(panels, columns=2), "svg", options.output / f"flow-control-{policy}.svg")
+        save(draw_timelines(panels), "svg", options.output / f"flow-control-{policy}.svg")
     page = options.output / "flow-control.md"
     page.write_text(_page(outcomes, cost, options.repeat), encoding="utf-8")
     print(f"wrote {page} and three pictures")

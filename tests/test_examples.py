@@ -166,7 +166,7 @@ def test_a_script_says_what_it_lacks(tmp_path: Path, script: str, words: str, ma
     assert done.code == 1
     assert len(done.err.splitlines()) == 1
     lacks = not matplotlib and script.endswith("plot.py")
-    assert ("pip install 'wilkins[draw]'" if lacks else words) in done.err
+    assert ("pip install matplotlib" if lacks else words) in done.err
 
 
 @pytest.mark.needs("python:matplotlib")

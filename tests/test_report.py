@@ -24,9 +24,10 @@ from wilkins.flow.timeline import Activity, RankTimeline, Segment, TaskTimeline,
 from wilkins.flow.trace import Event, line
 from wilkins.plan import planfile
 from wilkins.plan.planner import plan_file
+from wilkins.report.draw.svg import ACTIVITIES
 from wilkins.report.page.advice import Share, crowded, shares, told
 from wilkins.report.page.page import page_of, records_of
-from wilkins.report.page.value import ACTIVITIES, value_of
+from wilkins.report.page.value import value_of
 from wilkins.report.runs import events_of_run, timeline_of_run
 
 WRITE = """\

@@ -205,12 +205,10 @@ def test_tables_and_files(folder: Path) -> None:
         run.log("reed")
 
 
-@pytest.mark.needs("python:matplotlib")
 def test_a_notebook_shows_the_graph(folder: Path) -> None:
     assert repr(pair(folder)) == "<workflow pair: 2 tasks>"
     picture = pair(folder)._repr_svg_()
-    assert picture is not None
-    assert picture.lstrip().startswith("<?xml")
+    assert picture.startswith("<svg")
     assert "write" in picture
 
 

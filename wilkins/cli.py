@@ -316,11 +316,13 @@ def _named_hosts(parsed: argparse.Namespace) -> tuple[Host, ...] | None:
 
 
 def _graph(parsed: argparse.Namespace) -> int:
-    from wilkins.plan.graph import compile as compile_graph
+    from wilkins.plan.graph import wire
     from wilkins.report.pictures import chosen_format, output_graph
+    from wilkins.spec.load import load
 
     file_format = chosen_format(parsed.format, parsed.output, GRAPHS)
-    output_graph(compile_graph(_workflow(parsed)[0], parsed.set, files=parsed.files), file_format, parsed.output)
+    document = load(_workflow(parsed)[0], parsed.set)
+    output_graph(document, wire(document, files=parsed.files), file_format, parsed.output)
     return 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 try:
     import matplotlib
 except ModuleNotFoundError:
-    sys.exit("plot.py needs matplotlib; run: pip install 'wilkins[draw]'")
+    sys.exit("plot.py needs matplotlib; run: pip install matplotlib")
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

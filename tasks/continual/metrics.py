@@ -110,7 +110,7 @@ def draw(path: str | PathLike[str], runs: Mapping[str, Sequence[ArrayLike]], *, 
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise TaskError("drawing needs matplotlib: pip install 'wilkins[draw]'") from None
+        raise TaskError("drawing needs matplotlib: pip install matplotlib") from None
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
     for name, matrices in runs.items():

@@ -286,7 +286,7 @@ def _check(options: Train, task: Any) -> Iterator[tuple[str, str]]:
                 + str(len(ports)),
             )
     if options.results and options.results.plot and importlib.util.find_spec("matplotlib") is None:
-        yield "results", "'plot' needs matplotlib, which this Python does not have; run: pip install 'wilkins[draw]'"
+        yield "results", "'plot' needs matplotlib, which this Python does not have; run: pip install matplotlib"
     yield from _check_samples(options)
     yield from _check_strategy(options)
     optimizer = options.optimizer

@@ -100,5 +100,5 @@ def test_drawn(tmp_path: Path, suffix: str) -> None:
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(TaskError, match=r"pip install 'wilkins\[draw\]'"):
+    with pytest.raises(TaskError, match=r"pip install matplotlib"):
         draw(tmp_path / "x.png", {"one": [[[0.5]]]})

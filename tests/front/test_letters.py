@@ -81,7 +81,7 @@ def test_commands_in_an_ascii_locale(folder: Path) -> None:
     assert checked.out == "gr\\xc3\\xb6\\xc3\\x9fe.yaml: all right: 2 tasks, 2 ranks, 1 channel\n", checked.err
     assert "gr\\xc3\\xb6\\xc3\\x9fe-*.h5" in _wilkins(folder, "plan", "größe.yaml").out
     assert "gr\\xc3\\xb6\\xc3\\x9fe-*.h5" in _wilkins(folder, "graph", "größe.yaml").out
-    for target in ("graph.mmd", "graph.svg", "graph.png"):
+    for target in ("graph.mmd", "graph.svg"):
         drawn = _wilkins(folder, "graph", "größe.yaml", "-o", target)
         assert drawn.code == 0, drawn.err
     assert "größe-*.h5" in (folder / "graph.mmd").read_text(encoding="utf-8")

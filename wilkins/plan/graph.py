@@ -12,7 +12,7 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wilkins.errors import Problem, WorkflowError, count_of, suggest
 from wilkins.flow.policy import FlowPolicy, kept_words
@@ -81,15 +81,14 @@ def build(document: Document, wiring: Wiring) -> networkx.MultiDiGraph[str]:
     return graph
 
 
-def task_words(node: Mapping[str, Any]) -> str:
-    """How large the task of a node is, and whether it is a stage."""
-    return count_of(node["nprocs"], "rank") + (", a stage" if node["stage"] else "")
+def task_words(nprocs: int, stage: bool) -> str:
+    """How large a task is, and whether it is a stage."""
+    return count_of(nprocs, "rank") + (", a stage" if stage else "")
 
 
-def policy_words(edge: Mapping[str, Any]) -> str:
-    """The policy of an edge; where the reader waits for all files, to list them, no queue has an end."""
-    policy: FlowPolicy = edge["policy"]
-    return f"{kept_words(policy.every, policy.offset)}, listing: end" if edge["listing"] == "end" else str(policy)
+def policy_words(policy: FlowPolicy, listing: str | None) -> str:
+    """The policy of a channel; where the reader waits for all files, to list them, no queue has an end."""
+    return f"{kept_words(policy.every, policy.offset)}, listing: end" if listing == "end" else str(policy)
 
 
 def instance_name(task: Task, instance: int) -> str:

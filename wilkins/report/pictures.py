@@ -6,15 +6,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wilkins.errors import UsageError
 from wilkins.flow.timeline import Timeline
 from wilkins.names import text_of
+from wilkins.plan.graph import Wiring
+from wilkins.spec.load import Document
 from wilkins.terminal import streams
-
-if TYPE_CHECKING:
-    import networkx
 
 _SUFFIXES = {
     ".svg": "svg",
@@ -51,21 +49,22 @@ def chosen_format(said: str | None, target: Path | None, formats: Sequence[str])
     return found
 
 
-def output_graph(graph: networkx.MultiDiGraph[str], file_format: str, target: Path | None) -> None:
+def output_graph(document: Document, wiring: Wiring, file_format: str, target: Path | None) -> None:
     """Put out a task graph.
 
     Raises:
         UsageError: it cannot be drawn or written.
     """
     if file_format in ("svg", "png"):
-        from wilkins.report.draw.canvas import save
-        from wilkins.report.draw.taskgraph import draw_graph
+        from wilkins.report.draw.graph import of_workflow
+        from wilkins.report.draw.svg import save
 
-        save(draw_graph(graph), file_format, target)
+        save(of_workflow(document, wiring), file_format, target)
     else:
+        from wilkins.plan.graph import build
         from wilkins.report.show import GRAPH_FORMATS
 
-        output_text(GRAPH_FORMATS[file_format](graph), target)
+        output_text(GRAPH_FORMATS[file_format](build(document, wiring)), target)
 
 
 def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, target: Path | None) -> None:
@@ -75,8 +74,8 @@ def output_timelines(panels: Sequence[tuple[str, Timeline]], file_format: str, t
         UsageError: they cannot be drawn or written.
     """
     if file_format in ("svg", "png"):
-        from wilkins.report.draw.canvas import save
         from wilkins.report.draw.gantt import draw_timelines
+        from wilkins.report.draw.svg import save
 
         save(draw_timelines(panels), file_format, target)
     elif file_format == "perfetto":

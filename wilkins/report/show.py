@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
@@ -254,9 +254,9 @@ def graph_text(graph: networkx.MultiDiGraph[str]) -> str:
     """One line per task, one per channel below it."""
     lines = []
     for name, data in graph.nodes(data=True):
-        lines.append(f"{name} ({task_words(data)})")
+        lines.append(f"{name} ({_node_words(data)})")
         for _, reader, edge in graph.out_edges(name, data=True):
-            policy = policy_words(edge)
+            policy = policy_words(edge["policy"], edge["listing"])
             how = policy if edge["mode"] == "memory" else f"{policy}, {_MODES[edge['mode']]}"
             lines.append(f"  {_files(edge)} -> {reader}  [{how}]")
     return "\n".join(lines)
@@ -266,7 +266,7 @@ def graph_mermaid(graph: networkx.MultiDiGraph[str]) -> str:
     """A Mermaid flowchart."""
     numbers = {name: f"t{number}" for number, name in enumerate(graph)}
     lines = ["flowchart LR"]
-    lines += [f'    {numbers[name]}["{name}<br/>{task_words(data)}"]' for name, data in graph.nodes(data=True)]
+    lines += [f'    {numbers[name]}["{name}<br/>{_node_words(data)}"]' for name, data in graph.nodes(data=True)]
     for writer, reader, edge in graph.edges(data=True):
         arrow = _ARROWS[edge["mode"]]
         label = _files(edge).replace('"', "#quot;")
@@ -282,12 +282,16 @@ def graph_dot(graph: networkx.MultiDiGraph[str]) -> str:
 
     lines = ["digraph workflow {", "    rankdir=LR;", "    node [shape=box];"]
     lines += [
-        f"    {quoted(name)} [label={quoted(f'{name}, {task_words(data)}')}];" for name, data in graph.nodes(data=True)
+        f"    {quoted(name)} [label={quoted(f'{name}, {_node_words(data)}')}];" for name, data in graph.nodes(data=True)
     ]
     for writer, reader, edge in graph.edges(data=True):
         style = _STYLES[edge["mode"]]
         lines.append(f"    {quoted(writer)} -> {quoted(reader)} [label={quoted(_files(edge))}{style}];")
     return "\n".join([*lines, "}"])
+
+
+def _node_words(data: Mapping[str, Any]) -> str:
+    return task_words(data["nprocs"], data["stage"])
 
 
 def _files(edge: dict[str, str]) -> str:

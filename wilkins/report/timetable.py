@@ -86,7 +86,10 @@ def gantt(timeline: Timeline, width: int = 100, plain: bool = False) -> str:
     rows = rows[:_MOST_ROWS]
     margin = max((len(name) for name, _ in rows), default=0) + 2
     columns = max(width - margin, _LEAST_WIDTH)
-    lines = [f"{name:<{margin}}{_row(rank, timeline.end, columns, marks)}".rstrip() for name, rank in rows]
+    lines = []
+    for name, rank in rows:
+        shown = "".join(_most(slot, marks) for slot in slices(rank, timeline.end, columns))
+        lines.append(f"{name:<{margin}}{shown}".rstrip())
     if left:
         lines.append(f"{'':<{margin}}... and {len(left)} more ranks")
     begin, end = "0 s", duration(timeline.end)
@@ -96,16 +99,17 @@ def gantt(timeline: Timeline, width: int = 100, plain: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _row(rank: RankTimeline, end: float, columns: int, marks: dict[Activity, str]) -> str:
+def slices(rank: RankTimeline, end: float, columns: int) -> list[dict[Activity, float]]:
+    """How much of each slice of its time a rank spent on what, as parts of the slice."""
     if not end:
-        return ""
+        return []
     slots: list[dict[Activity, float]] = [{} for _ in range(columns)]
     for segment in rank.segments:
         first, last = segment.begin / end * columns, min(segment.end / end * columns, columns)
         for column in range(int(first), min(int(last), columns - 1) + 1):
             share = min(last, column + 1) - max(first, column)
             slots[column][segment.activity] = slots[column].get(segment.activity, 0.0) + share
-    return "".join(_most(slot, marks) for slot in slots)
+    return slots
 
 
 def _most(slot: dict[Activity, float], marks: dict[Activity, str]) -> str:

@@ -163,16 +163,14 @@ class Workflow:
     def __repr__(self) -> str:
         return f"<workflow {self.name}: {count_of(len(self.content.get('tasks') or ()), 'task')}>"
 
-    def _repr_svg_(self) -> str | None:
-        """The picture of the graph that a notebook shows; None where matplotlib is not installed."""
-        from importlib.util import find_spec
+    def _repr_svg_(self) -> str:
+        """The picture of the graph that a notebook shows."""
+        from wilkins.plan.graph import wire
+        from wilkins.report.draw.graph import of_workflow
+        from wilkins.spec.load import load
 
-        if find_spec("matplotlib") is None:
-            return None
-        from wilkins.report.draw.canvas import image_of
-        from wilkins.report.draw.taskgraph import draw_graph
-
-        return image_of(draw_graph(self.graph()), "svg").decode()
+        document = load(self.save(), self._overrides())
+        return of_workflow(document, wire(document))
 
     def start(self, **options: Any) -> Running:
         """Start a run, and do not wait for it.

@@ -1,1 +1,1 @@
-"""Pictures of timelines and task graphs, as SVG or PNG. Needs matplotlib: the extra ``wilkins[draw]``."""
+"""Pictures of timelines and task graphs, each as the text of an SVG: for a file, a page or a notebook."""

@@ -2,141 +2,204 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, get_args
+import math
+from collections.abc import Callable, Iterator, Sequence
 
-from wilkins.flow.timeline import Activity, Timeline
-from wilkins.names import text_of
-from wilkins.report.draw.canvas import COLOURS, INK, VERMILION, new_figure
+from wilkins.flow.timeline import Activity, RankTimeline, Timeline
+from wilkins.report.draw.svg import ACTIVITIES, picture, text, width_of
+from wilkins.report.timetable import slices
 
-_ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
+_WIDTH = 684.0
+"""Of a picture, in points."""
+_MARGIN = 14.0
+_TITLE, _AXIS, _SPACE = 24.0, 32.0, 8.0
+"""Heights of what is above and below the bars of a timeline, and between two of them."""
+_ROW, _ROWS = 24.5, 864.0
+"""Height of a rank's row, and at most of all rows of a timeline."""
 _BAR = 0.62
 """Height of a bar, of a row's 1."""
+_GAP = 0.5
+"""Between segments that are wide enough to be told apart."""
 _MOST_LINES = 400
 """Lines between publications and opens, beyond which they would only be a haze."""
 _MOST_NAMES = 60
 """Rows that can be told apart by a name each."""
 _MOST_LETTERS = 32
 """Of a name beside a bar, which needs room too; what is in the middle of a longer one is left out."""
-_GAP = 0.05
-"""Inches between the legend and what is above it."""
+_SIZE, _SMALL = 9.0, 8.0
+"""Of letters."""
+_MARK, _LINE = 12.0, 15.0
+"""Length of a mark in the legend, and height of a line of it."""
+
+_X = Callable[[float], float]
+"""Where a time is."""
 
 
-def draw_timelines(panels: Sequence[tuple[str, Timeline]], columns: int = 1) -> Any:
-    """A figure of one or several timelines, with one scale of time for all in a row, or in the only column.
+def draw_timelines(panels: Sequence[tuple[str, Timeline]]) -> str:
+    """The picture of timelines below each other, with one scale of time.
 
     Args:
-        panels: titles and timelines, row by row.
-        columns: panels that stand side by side.
+        panels: titles and timelines.
     """
-    rows = -(-len(panels) // columns)
-    bars = max((sum(len(task.ranks) for task in timeline.tasks) for _, timeline in panels), default=1)
-    height = rows * (0.75 + min(max(0.34 * bars, 0.5), 12)) + 0.3
-    figure = new_figure(9.5 if columns == 1 else 6.5 * columns, height)
-    axes = figure.subplots(rows, columns, squeeze=False)
-    shown: set[Activity] = set()
-    lost = False
-    for (title, timeline), ax in zip(panels, axes.flat, strict=False):
-        row = list(axes.flat if columns == 1 else axes[list(axes.flat).index(ax) // columns])
-        beside = [one for (_, one), other in zip(panels, axes.flat, strict=False) if other in row]
-        _panel(ax, title, timeline, max(one.end for one in beside))
-        shown |= {segment.activity for task in timeline.tasks for rank in task.ranks for segment in rank.segments}
-        lost = lost or any(step.dropped_for for step in timeline.steps)
-    for ax in list(axes.flat)[len(panels) :]:
-        ax.set_axis_off()
-    below = _legend(figure, shown, lost)
-    figure.set_figheight(height + below)
-    figure.tight_layout(rect=(0, (below + _GAP) / (height + below), 1, 1))
-    return figure
+    end = max((timeline.end for _, timeline in panels), default=0.0) * 1.01 or 1.0
+    names = [list(_names(timeline)) for _, timeline in panels]
+    left = _MARGIN + 6 + max((width_of(name, _SIZE) for found in names for _, name in found), default=0.0)
+    wide = _WIDTH - left - _MARGIN
+
+    def x(time: float) -> float:
+        return left + time / end * wide
+
+    parts = []
+    top = _SPACE
+    for (title, timeline), named in zip(panels, names, strict=True):
+        rows = max(sum(len(task.ranks) for task in timeline.tasks), 1)
+        row = min(_ROW, _ROWS / rows)
+        parts.append(text(left, top + _TITLE / 2, title, 9.5))
+        top += _TITLE
+        parts += _axis(x, end, top, rows * row)
+        parts.append(f'<g transform="translate(0 {top:.1f})">\n')
+        parts += [*_bars(timeline, x, end, row), *_steps(timeline, x, row), *_ends(timeline, x, row), "</g>\n"]
+        parts += [text(left - 6, top + (place + 0.5) * row, name, _SIZE, "", "end") for place, name in named]
+        top += rows * row + _AXIS + _SPACE
+    lines = _legend([timeline for _, timeline in panels])
+    for line in lines:
+        left = (_WIDTH - sum(width for _, width in line)) / 2
+        for mark, width in line:
+            parts.append(f'<g transform="translate({left:.1f} {top:.1f})">{mark}</g>\n')
+            left += width
+        top += _LINE
+    return picture(_WIDTH, top, "What each rank did when", parts)
 
 
-def _panel(ax: Any, title: str, timeline: Timeline, end: float) -> None:
-    rows = [(task.name, rank, len(task.ranks)) for task in timeline.tasks for rank in task.ranks]
-    places = {(name, rank.rank): place for place, (name, rank, _) in enumerate(rows)}
+def _rows(timeline: Timeline) -> list[tuple[str, RankTimeline, int]]:
+    """For each row its task, the rank, and how many the task has."""
+    return [(task.name, rank, len(task.ranks)) for task in timeline.tasks for rank in task.ranks]
+
+
+def _first(timeline: Timeline) -> dict[str, int]:
+    """The first row of each task."""
     first: dict[str, int] = {}
-    for place, (name, _, _) in enumerate(rows):
+    for place, (name, _, _) in enumerate(_rows(timeline)):
         first.setdefault(name, place)
-    for place, (_, rank, _) in enumerate(rows):
-        for activity in _ACTIVITIES:
-            spans = [(s.begin, s.end - s.begin) for s in rank.segments if s.activity == activity]
-            ax.broken_barh(
-                spans, (place - _BAR / 2, _BAR), facecolors=COLOURS[activity], edgecolor="white", linewidth=0.5
-            )
-    _steps(ax, timeline, places, first)
-    for task in timeline.tasks:
-        if task.end is not None and task.ranks:
-            low, high = first[task.name] - 0.45, first[task.name] + len(task.ranks) - 0.55
-            ax.plot([task.end, task.end], [low, high], color=INK, linewidth=1.6, solid_capstyle="butt", zorder=4)
+    return first
+
+
+def _names(timeline: Timeline) -> Iterator[tuple[int, str]]:
+    """Names beside the rows: of every rank, or of every task, or of so many of them that they can be read."""
+    rows, first = _rows(timeline), _first(timeline)
     few = len(rows) <= _MOST_NAMES
     named = [
         (place, f"{name}:{rank.rank}" if ranks > 1 and few else name)
         for place, (name, rank, ranks) in enumerate(rows)
         if few or first[name] == place
     ]
-    step = -(-len(named) // _MOST_NAMES)
-    ax.set_yticks([place for place, _ in named[::step]], [_shortened(text_of(name)) for _, name in named[::step]])
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlim(0, end * 1.01 or 1)
-    ax.set_xlabel("time, s")
-    ax.set_title(text_of(title), fontsize=9.5, loc="left")
-    ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x", color="#E5E5E5", linewidth=0.6)
-    ax.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
+    for place, name in named[:: -(-len(named) // _MOST_NAMES) or 1]:
+        half = (_MOST_LETTERS - 1) // 2
+        yield place, name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
-def _steps(ax: Any, timeline: Timeline, places: dict[tuple[str, int], int], first: dict[str, int]) -> None:
+def _axis(x: _X, end: float, top: float, height: float) -> Iterator[str]:
+    """A scale of about eight times below the bars, and lines up from them."""
+    bottom = top + height
+    power = 10.0 ** math.floor(math.log10(end / 8))
+    each = next(one * power for one in (1, 2, 5, 10) if one * power >= end / 8 * 0.999)
+    yield f'<path class="edge" stroke-width="0.8" d="M{x(0):.1f} {bottom:.1f}H{x(end):.1f}"/>\n'
+    for number in range(int(end / each) + 1):
+        at = x(number * each)
+        yield f'<path class="grid" stroke-width="0.6" d="M{at:.1f} {top:.1f}V{bottom:.1f}"/>\n'
+        yield text(at, bottom + 9, f"{number * each:.6g}", _SIZE, "", "middle")
+    yield text((x(0) + x(end)) / 2, bottom + 22, "time, s", _SIZE, "", "middle")
+
+
+def _bars(timeline: Timeline, x: _X, end: float, row: float) -> Iterator[str]:
+    """A path for each activity, of what all ranks spent on it."""
+    found: dict[Activity, list[str]] = {activity: [] for activity in ACTIVITIES}
+    for place, (_, rank, _) in enumerate(_rows(timeline)):
+        top = (place + 0.5 - _BAR / 2) * row
+        for activity, begin, ended, upper, lower in _pieces(rank, x, end):
+            wide = ended - begin - _GAP * (ended - begin > 4 * _GAP)
+            high = _BAR * row * (lower - upper)
+            found[activity].append(f"M{begin:.2f} {top + _BAR * row * upper:.2f}h{wide:.2f}v{high:.2f}h-{wide:.2f}z")
+    for number, ways in enumerate(found.values()):
+        if ways:
+            yield f'<path class="a{number}" d="{"".join(ways)}"/>\n'
+
+
+def _pieces(rank: RankTimeline, x: _X, end: float) -> Iterator[tuple[Activity, float, float, float, float]]:
+    """What is drawn of a rank: activities, from where to where, and between which parts of the bar's height.
+
+    They are its segments; if there are too many to be told apart, those of a point share it from top to bottom.
+    """
+    points = round(x(end) - x(0))
+    if len(rank.segments) <= points:
+        for segment in rank.segments:
+            yield segment.activity, x(segment.begin), x(segment.end), 0.0, 1.0
+        return
+    for point, shares in enumerate(slices(rank, end, points)):
+        upper = 0.0
+        for activity in ACTIVITIES:
+            if part := shares.get(activity, 0.0):
+                yield activity, x(point / points * end), x((point + 1) / points * end), upper, upper + part
+                upper += part
+
+
+def _steps(timeline: Timeline, x: _X, row: float) -> Iterator[str]:
     """A thin line from each publication to the nearest rank that opens it; a cross where nobody does."""
-    lines = []
-    lost = []
+    places = {(name, rank.rank): place for place, (name, rank, _) in enumerate(_rows(timeline))}
+    first = _first(timeline)
+    lines, lost = [], []
     for step in timeline.steps:
         origin = places.get((step.task, step.source), first.get(step.task, 0))
         nearest: dict[str, tuple[int, float]] = {}
         for opening, rank in ((one, one.rank + more) for one in step.openings for more in range(one.ranks)):
-            row = places.get((opening.task, rank))
-            if row is not None and abs(row - origin) < abs(nearest.get(opening.task, (2**31, 0.0))[0] - origin):
-                nearest[opening.task] = row, opening.time
-        lines += [(step.published, origin, time, row) for row, time in nearest.values()]
+            place = places.get((opening.task, rank))
+            if place is not None and abs(place - origin) < abs(nearest.get(opening.task, (2**31, 0.0))[0] - origin):
+                nearest[opening.task] = place, opening.time
+        for place, time in nearest.values():
+            half = math.copysign(_BAR / 2, place - origin)
+            begin, ended = (origin + 0.5 + half) * row, (place + 0.5 - half) * row
+            lines.append(f"M{x(step.published):.1f} {begin:.1f}L{x(time):.1f} {ended:.1f}")
         if step.dropped_for and not step.openings:
-            lost.append((step.published, origin + _BAR / 2))
-    if len(lines) <= _MOST_LINES:
-        for published, origin, opened, row in lines:
-            half = _BAR / 2 if row > origin else -_BAR / 2
-            ax.plot((published, opened), (origin + half, row - half), color=INK, linewidth=0.7, zorder=3)
-    if len(lost) <= _MOST_LINES:
-        ax.scatter(
-            [time for time, _ in lost], [row for _, row in lost], 25, VERMILION, marker="x", linewidth=1.2, zorder=5
-        )
+            lost.append(_cross(x(step.published), (origin + 0.5 + _BAR / 2) * row))
+    if lines and len(lines) <= _MOST_LINES:
+        yield f'<path class="edge" stroke-width="0.7" d="{"".join(lines)}"/>\n'
+    if lost and len(lost) <= _MOST_LINES:
+        yield f'<path class="back" stroke-width="1.2" d="{"".join(lost)}"/>\n'
 
 
-def _shortened(name: str) -> str:
-    if len(name) <= _MOST_LETTERS:
-        return name
-    half = (_MOST_LETTERS - 1) // 2
-    return f"{name[:half]}…{name[-half:]}"
+def _cross(x: float, y: float) -> str:
+    return f"M{x - 2.5:.1f} {y - 2.5:.1f}l5 5m0-5l-5 5"
 
 
-def _legend(figure: Any, shown: set[Activity], lost: bool) -> float:
-    """Puts the legend at the bottom, in as many lines as it needs; returns its height in inches."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
+def _ends(timeline: Timeline, x: _X, row: float) -> Iterator[str]:
+    """A line through the ranks of each task, where the last of them ended."""
+    for task in timeline.tasks:
+        if task.end is not None and task.ranks:
+            top = (_first(timeline)[task.name] + 0.05) * row
+            high = (len(task.ranks) - 0.1) * row
+            yield f'<path class="edge" stroke-width="1.6" d="M{x(task.end):.1f} {top:.1f}v{high:.1f}"/>\n'
 
-    handles: list[Any] = [
-        Patch(color=COLOURS[activity], label=activity) for activity in _ACTIVITIES if activity in shown
+
+def _legend(timelines: Sequence[Timeline]) -> list[list[tuple[str, float]]]:
+    """Marks with what they mean and how wide that is, in as many lines as they need."""
+    shown = {
+        segment.activity for one in timelines for task in one.tasks for rank in task.ranks for segment in rank.segments
+    }
+    marks: list[tuple[str, str]] = [
+        (f'<rect class="a{number}" y="-4" width="{_MARK:g}" height="8"/>', activity)
+        for number, activity in enumerate(ACTIVITIES)
+        if activity in shown
     ]
-    handles.append(Line2D([], [], color=INK, linewidth=0.7, label="published to opened"))
-    if lost:
-        handles.append(
-            Line2D([], [], color=VERMILION, marker="x", markersize=5, linestyle="", label="published, opened by nobody")
-        )
-    handles.append(Line2D([], [], color=INK, linewidth=1.6, label="completion"))
-    for columns in range(len(handles), 0, -1):
-        legend = figure.legend(
-            handles=handles, loc="lower center", ncols=columns, fontsize=8, frameon=False, handlelength=1.2
-        )
-        box = legend.get_window_extent()
-        if box.width <= 0.98 * figure.bbox.width or columns == 1:
-            break
-        legend.remove()
-    return float(box.height / figure.dpi)
+    line = f'<path class="edge" stroke-width="{{}}" d="M0 0h{_MARK:g}"/>'
+    marks.append((line.format(0.7), "published to opened"))
+    if any(step.dropped_for for one in timelines for step in one.steps):
+        cross = f'<path class="back" stroke-width="1.2" d="{_cross(_MARK / 2, 0)}"/>'
+        marks.append((cross, "published, opened by nobody"))
+    marks.append((line.format(1.6), "completion"))
+    lines: list[list[tuple[str, float]]] = [[]]
+    for mark, words in marks:
+        wide = _MARK + 16 + width_of(words, _SMALL)
+        if lines[-1] and sum(width for _, width in lines[-1]) + wide > _WIDTH - 2 * _MARGIN:
+            lines.append([])
+        lines[-1].append((mark + text(_MARK + 5, 0, words, _SMALL), wide))
+    return lines

@@ -38,6 +38,8 @@ class Box:
     height: float
     rows: tuple[float, ...]
     """Middle of each member, from the top of the box."""
+    words: str = ""
+    """What is said of each member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +297,7 @@ def _route(
             height = item.middle - item.height / 2 + 2 + edge * _WIRE
             points += [(lefts[between], height), (rights[between], height)]
         height = top + text + 2 + edge * _WIRE
-        points += [(lefts[column], height), (lefts[column] + bundle.width, height), (end, enter)]
+        points += [(lefts[column], height), (rights[column], height), (end, enter)]
         placed.routes.append(points)
 
 

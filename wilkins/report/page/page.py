@@ -20,9 +20,10 @@ from wilkins.launch.records.rundir import named
 from wilkins.names import text_of
 from wilkins.plan import planfile
 from wilkins.plan.plan import Plan
+from wilkins.report.draw.svg import ACTIVITIES, variables
 from wilkins.report.page.advice import Share, account, crowded, shares, told
-from wilkins.report.page.drawing import graph_of
-from wilkins.report.page.value import ACTIVITIES, packed, value_of
+from wilkins.report.page.measured import graph_of
+from wilkins.report.page.value import packed, value_of
 from wilkins.report.pictures import output_text
 from wilkins.report.runs import events_of_run, timeline_of
 from wilkins.terminal.tables import duration, size
@@ -100,7 +101,7 @@ def page_of(records: Records) -> str:
     shape = Template((_HERE / "page.html").read_text(encoding="utf-8"))
     return shape.substitute(
         title=escape(f"{text_of(records.plan.name)}: {records.folder.name}"),
-        style=(_HERE / "page.css").read_text(encoding="utf-8"),
+        style=variables() + (_HERE / "page.css").read_text(encoding="utf-8"),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         name=escape(text_of(records.plan.name)),
         outcome=_outcome(records),

@@ -11,13 +11,13 @@ import gzip
 import json
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
-from wilkins.flow.timeline import Activity, RankTimeline, Timeline
+from wilkins.flow.timeline import RankTimeline, Timeline
 from wilkins.flow.trace import Event
 from wilkins.names import text_of
+from wilkins.report.draw.svg import ACTIVITIES
 
-ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
 _TICKS = 2**40
 _FINEST = 1e-6
 """Seconds."""
