@@ -22,8 +22,8 @@ _GAP = 0.5
 """Between segments that are wide enough to be told apart."""
 _MOST_LINES = 400
 """Lines between publications and opens, beyond which they would only be a haze."""
-_MOST_NAMES = 60
-"""Rows that can be told apart by a name each."""
+_APART = 12.0
+"""From a name to the next, at least."""
 _MOST_LETTERS = 32
 """Of a name beside a bar, which needs room too; what is in the middle of a longer one is left out."""
 _SIZE, _SMALL = 9.0, 8.0
@@ -42,18 +42,18 @@ def draw_timelines(panels: Sequence[tuple[str, Timeline]]) -> str:
         panels: titles and timelines.
     """
     end = max((timeline.end for _, timeline in panels), default=0.0) * 1.01 or 1.0
-    names = [list(_names(timeline)) for _, timeline in panels]
+    counts = [max(sum(len(task.ranks) for task in timeline.tasks), 1) for _, timeline in panels]
+    heights = [min(_ROW, _ROWS / count) for count in counts]
+    names = [list(_names(timeline, row)) for (_, timeline), row in zip(panels, heights, strict=True)]
     left = _MARGIN + 6 + max((width_of(name, _SIZE) for found in names for _, name in found), default=0.0)
-    wide = _WIDTH - left - _MARGIN
+    wide = _WIDTH - left - 1.5 * _MARGIN
 
     def x(time: float) -> float:
         return left + time / end * wide
 
     parts = []
     top = _SPACE
-    for (title, timeline), named in zip(panels, names, strict=True):
-        rows = max(sum(len(task.ranks) for task in timeline.tasks), 1)
-        row = min(_ROW, _ROWS / rows)
+    for (title, timeline), rows, row, named in zip(panels, counts, heights, names, strict=True):
         parts.append(text(left, top + _TITLE / 2, title, 9.5))
         top += _TITLE
         parts += _axis(x, end, top, rows * row)
@@ -84,18 +84,16 @@ def _first(timeline: Timeline) -> dict[str, int]:
     return first
 
 
-def _names(timeline: Timeline) -> Iterator[tuple[int, str]]:
-    """Names beside the rows: of every rank, or of every task, or of so many of them that they can be read."""
-    rows, first = _rows(timeline), _first(timeline)
-    few = len(rows) <= _MOST_NAMES
-    named = [
-        (place, f"{name}:{rank.rank}" if ranks > 1 and few else name)
-        for place, (name, rank, ranks) in enumerate(rows)
-        if few or first[name] == place
-    ]
-    for place, name in named[:: -(-len(named) // _MOST_NAMES) or 1]:
-        half = (_MOST_LETTERS - 1) // 2
-        yield place, name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
+def _names(timeline: Timeline, row: float) -> Iterator[tuple[int, str]]:
+    """Names beside the rows: of every rank if there is room, else of tasks; none too near to the one above."""
+    first, last = _first(timeline), -math.inf
+    for place, (name, rank, ranks) in enumerate(_rows(timeline)):
+        each = row >= _APART
+        if (each or first[name] == place) and (place - last) * row >= _APART:
+            shown = f"{name}:{rank.rank}" if ranks > 1 and each else name
+            half = (_MOST_LETTERS - 1) // 2
+            yield place, shown if len(shown) <= _MOST_LETTERS else f"{shown[:half]}…{shown[-half:]}"
+            last = place
 
 
 def _axis(x: _X, end: float, top: float, height: float) -> Iterator[str]:
@@ -107,7 +105,7 @@ def _axis(x: _X, end: float, top: float, height: float) -> Iterator[str]:
     for number in range(int(end / each) + 1):
         at = x(number * each)
         yield f'<path class="grid" stroke-width="0.6" d="M{at:.1f} {top:.1f}V{bottom:.1f}"/>\n'
-        yield text(at, bottom + 9, f"{number * each:.6g}", _SIZE, "", "middle")
+        yield text(at, bottom + 9, f"{number * each:.10g}", _SIZE, "", "middle")
     yield text((x(0) + x(end)) / 2, bottom + 22, "time, s", _SIZE, "", "middle")
 
 
@@ -115,11 +113,12 @@ def _bars(timeline: Timeline, x: _X, end: float, row: float) -> Iterator[str]:
     """A path for each activity, of what all ranks spent on it."""
     found: dict[Activity, list[str]] = {activity: [] for activity in ACTIVITIES}
     for place, (_, rank, _) in enumerate(_rows(timeline)):
-        top = (place + 0.5 - _BAR / 2) * row
+        bar = row * (_BAR if row > 3 else 1.0)
+        top = (place + 0.5) * row - bar / 2
         for activity, begin, ended, upper, lower in _pieces(rank, x, end):
             wide = ended - begin - _GAP * (ended - begin > 4 * _GAP)
-            high = _BAR * row * (lower - upper)
-            found[activity].append(f"M{begin:.2f} {top + _BAR * row * upper:.2f}h{wide:.2f}v{high:.2f}h-{wide:.2f}z")
+            high = bar * (lower - upper)
+            found[activity].append(f"M{begin:.2f} {top + bar * upper:.2f}h{wide:.2f}v{high:.2f}h-{wide:.2f}z")
     for number, ways in enumerate(found.values()):
         if ways:
             yield f'<path class="a{number}" d="{"".join(ways)}"/>\n'
@@ -173,9 +172,10 @@ def _cross(x: float, y: float) -> str:
 
 def _ends(timeline: Timeline, x: _X, row: float) -> Iterator[str]:
     """A line through the ranks of each task, where the last of them ended."""
+    first = _first(timeline)
     for task in timeline.tasks:
         if task.end is not None and task.ranks:
-            top = (_first(timeline)[task.name] + 0.05) * row
+            top = (first[task.name] + 0.05) * row
             high = (len(task.ranks) - 0.1) * row
             yield f'<path class="edge" stroke-width="1.6" d="M{x(task.end):.1f} {top:.1f}v{high:.1f}"/>\n'
 
