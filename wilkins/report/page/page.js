@@ -1,4 +1,4 @@
-// The timeline of a run: a chart to zoom into, rates and queues below it, and a search for steps. The data are those of value.py.
+// The timeline of a run: a chart to zoom into, rates and queues below it, and a search for steps. The data are those of value.py. It is drawn anew at each zoom: an SVG of a hundred thousand steps would be too slow.
 "use strict";
 
 (async () => {
