@@ -60,6 +60,19 @@ thread.start()
 read([{FILES - 1}])
 thread.join()
 """,
+    "python, the last between two commands of the others": f"""
+import subprocess, threading, time
+def read(numbers, pause):
+    for k in numbers:
+        subprocess.run(["cat", f"f{{k:02}}.txt"])
+        time.sleep(pause)
+        pause = 0
+thread = threading.Thread(target=read, args=[range({FILES - 1}), 1])
+thread.start()
+time.sleep(0.5)
+read([{FILES - 1}], 0)
+thread.join()
+""",
 }
 PIPELINES = f"""#!/bin/bash
 for k in $(seq -w {FILES - 1} -1 0); do x=$(cat f$k.txt | cat); echo $x; cat f$k.txt | cat; done

@@ -14,7 +14,7 @@ namespace wilkins {
 
 inline constexpr uint64_t kMagic = 0x57494c4b494e5331;  // "WILKINS1"
 inline constexpr int kAddressMax = 256;                 // bytes of where a server is (address:port), with its 0
-inline constexpr uint32_t kLayout = 41;                 // raised whenever a record changes
+inline constexpr uint32_t kLayout = 42;                 // raised whenever a record changes
 inline constexpr int kCame = 16;                        // processes of a rank that are known at once
 inline constexpr int kAnswers = 64;                     // the last ones of an in-port that are remembered
 inline constexpr int kHolds = 48;                       // steps open at once that one Holds has places for
@@ -178,7 +178,8 @@ struct Member {
     int32_t thread;
     Doing does;
     uint64_t pid_namespace;  // in which these are known
-    int32_t starters[kStarters];  // the processes that have led to its process (see waiting/starters.hpp)
+    int32_t starters[kStarters];  // the processes that have led to its process (see waiting/starters.hpp),
+    uint32_t one_of_several;      // of which the first has started others that have used ports
 };
 
 struct WaitRecord {

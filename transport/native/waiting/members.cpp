@@ -59,6 +59,14 @@ Member* find_place(const Board& board, RankRecord& rank, int32_t starter) {
     return free;
 }
 
+// A process that has started several may start more of them while one waits. `before`: the place was that of another one.
+void note_others(RankRecord& rank, Member* member, bool before) {
+    member->one_of_several = before && member->starters[0];
+    for (Member& other : rank.members)
+        if (&other != member && other.process && other.pid != member->pid && other.starters[0] && other.starters[0] == member->starters[0])
+            other.one_of_several = member->one_of_several = 1;
+}
+
 bool is_among(const RankRecord& rank, const Member& member) {
     return rank.among.load(std::memory_order_relaxed) == member.process && rank.among_thread.load(std::memory_order_relaxed) == member.thread;
 }
@@ -70,12 +78,12 @@ bool is_member(const Board& board, const RankRecord& rank, int pid, int thread) 
     });
 }
 
-// What may go on in place of a thread that has ended, or of its process: whatever has started it.
-int find_successor(const Board& board, const RankRecord& rank, const Member& ended) {
-    if (ended.pid_namespace != board.pid_namespace()) return 0;
-    int living = is_gone(ended.pid) ? 0 : ended.pid;
-    for (int k = 0; living == 0 && k < kStarters && ended.starters[k]; ++k)
-        if (!is_gone(ended.starters[k])) living = ended.starters[k];
+// What may go on in place of a thread that has ended, of its process, or beside that (`beside`): whatever has started it.
+int find_successor(const Board& board, const RankRecord& rank, const Member& member, bool beside) {
+    if (member.pid_namespace != board.pid_namespace()) return 0;
+    int living = beside || is_gone(member.pid) ? 0 : member.pid;
+    for (int k = 0; living == 0 && k < kStarters && member.starters[k]; ++k)
+        if (!is_gone(member.starters[k])) living = member.starters[k];
     if (living == 0) return 0;
     return find_mover(living, is_quiet(board), [&](int pid, int thread) { return is_member(board, rank, pid, thread); });
 }
@@ -89,17 +97,20 @@ struct Unsure {
 Unsure find_unsure(const Board& board, int index) {
     const RankRecord& rank = board.rank(index);
     const bool quiet = is_quiet(board);
-    std::vector<const Member*> ended;
+    std::vector<const Member*> ended, several;
     for (const Member& member : rank.members) {
         if (member.process == 0) continue;
         const bool over = board.is_over(member.process);
+        if (!over && member.one_of_several) several.push_back(&member);
         if (!over && (member.does != Doing::moves || (is_among(rank, member) && is_among_ranks(board, index, kAmongNs)))) continue;
         const Rest rest = over ? Rest::over : rest_of_member(board, member);
         if (rest == Rest::over) ended.push_back(&member);
         else if (!quiet || rest == Rest::moves) return {member.pid, member.thread};
     }
     for (const Member* const member : ended)
-        if (const int pid = find_successor(board, rank, *member)) return {pid, 0};
+        if (const int pid = find_successor(board, rank, *member, false)) return {pid, 0};
+    for (const Member* const member : several)
+        if (const int pid = find_successor(board, rank, *member, true)) return {pid, 0};
     return {};
 }
 
@@ -125,11 +136,13 @@ void note_member(const Board& board, int index, bool waits) {
     const Doing does = waits ? Doing::waits : Doing::moves;
     if (!is_own(*place, process, thread)) {
         ++board.head().moves;
+        const int32_t before = place->process ? place->starters[0] : 0;
         place->process = 0;
         place->pid = getpid();
         place->thread = thread;
         place->pid_namespace = board.pid_namespace();
         memcpy(place->starters, starters, sizeof(starters));
+        note_others(rank, place, before == starters[0]);
     } else if (place->does != does) {
         ++board.head().moves;
     }
