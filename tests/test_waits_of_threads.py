@@ -49,6 +49,11 @@ LOOPS = {
 for k in {FILES - 1}; do cat f$k.txt; done
 wait
 """,
+    "a command that starts late": f"""#!/bin/bash
+(sleep 0.3; for k in $(seq -w 0 {FILES - 2}); do cat f$k.txt; done) &
+cat f{FILES - 1}.txt
+wait
+""",
     "python": f"""
 import subprocess, threading, time
 def read(numbers):
@@ -125,7 +130,7 @@ def test_a_thread_that_waits_for_the_lock_of_one_that_waits_for_ever(tmp_path: P
 @pytest.mark.nightly
 def test_a_thread_that_may_go_on_is_named(tmp_path: Path) -> None:
     """It sleeps, and nobody knows what it does afterwards."""
-    code, told = run(tmp_path, "time.sleep(1000)", 14)
+    code, told = run(tmp_path, "time.sleep(1000)", 18)
     assert code == 4, told
     assert "the run may be stuck: " in told
     assert "(task 'reads' rank 0) is not known to wait" in told

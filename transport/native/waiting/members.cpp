@@ -85,7 +85,22 @@ int find_successor(const Board& board, const RankRecord& rank, const Member& mem
     for (int k = 0; living == 0 && k < kStarters && member.starters[k]; ++k)
         if (!is_gone(member.starters[k])) living = member.starters[k];
     if (living == 0) return 0;
-    return find_mover(living, is_quiet(board), [&](int pid, int thread) { return is_member(board, rank, pid, thread); });
+    return find_mover(living, is_quiet(board), Ages::all, [&](int pid, int thread) { return is_member(board, rank, pid, thread); });
+}
+
+// A process of the rank that was started just now, beside those that have used ports.
+int find_beginner(const Board& board, const RankRecord& rank) {
+    int asked = 0;
+    for (const Member& member : rank.members) {
+        if (member.process == 0 || member.pid_namespace != board.pid_namespace()) continue;
+        int top = member.pid;
+        for (const int32_t starter : member.starters)
+            if (starter) top = starter;
+        if (top == asked || is_gone(top)) continue;
+        asked = top;
+        if (const int pid = find_mover(top, is_quiet(board), Ages::young, [&](int p, int thread) { return is_member(board, rank, p, thread); })) return pid;
+    }
+    return 0;
 }
 
 // A process of the rank of which it is not known that it waits, and which of its threads, if that is known; pid 0: there is none.
@@ -111,7 +126,7 @@ Unsure find_unsure(const Board& board, int index) {
         if (const int pid = find_successor(board, rank, *member, false)) return {pid, 0};
     for (const Member* const member : several)
         if (const int pid = find_successor(board, rank, *member, true)) return {pid, 0};
-    return {};
+    return {find_beginner(board, rank), 0};
 }
 
 }  // namespace

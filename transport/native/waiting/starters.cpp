@@ -1,6 +1,7 @@
 // Reads from /proc who has started whom, and whether they wait for each other.
 #include "waiting/starters.hpp"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,21 +49,35 @@ bool find_started(int pid, const std::vector<int>& threads, std::vector<int>* st
     return true;
 }
 
+constexpr int64_t kYoungNs = 2'000'000'000;  // for so long who has not used a port may only have been started
+
+bool is_young(int pid, int thread) {
+    const ProcText<512> text((folder_of(pid) + "/task/" + std::to_string(thread) + "/stat").c_str());
+    const char* at = strrchr(text.bytes, ')');
+    for (int field = 2; at && field < 22; ++field) at = strchr(at + 1, ' ');  // of which the second is the name
+    if (!at) return false;
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    const int64_t started = strtoll(at + 1, nullptr, 10) * (1'000'000'000 / sysconf(_SC_CLK_TCK));
+    return now.tv_sec * 1'000'000'000ll + now.tv_nsec - started < kYoungNs;
+}
+
 // As find_mover, at one look; `top`: the first of them, who reads from a pipe for whoever else.
-int look_below(int pid, bool top, bool quiet, const IsKnown& is_known, std::vector<Asleep>* asleep) {
+int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known, std::vector<Asleep>* asleep) {
     std::vector<int> unknown, started;
     const std::vector<int> threads = threads_of(pid);
     std::copy_if(threads.begin(), threads.end(), std::back_inserter(unknown), [&](int thread) { return !is_known(pid, thread); });
     if (!top && unknown.size() < threads.size()) return 0;
     if (!find_started(pid, threads, &started)) return pid;
     for (const int thread : unknown) {
+        if (ages == Ages::young && !is_young(pid, thread)) continue;
         asleep->emplace_back(pid, thread, switches(pid, thread));
         const Sleep sleep = sleep_of(pid, thread);
         const bool sleeps = sleep == Sleep::pipe ? !top || !started.empty() : sleep != Sleep::none;
         if (!sleeps && !(quiet && rest_of(pid, thread) != Rest::moves)) return pid;
     }
     for (const int child : started)
-        if (const int mover = look_below(child, false, quiet, is_known, asleep)) return mover;
+        if (const int mover = look_below(child, false, quiet, ages, is_known, asleep)) return mover;
     return 0;
 }
 
@@ -90,12 +105,12 @@ bool is_gone(int pid) {
     return known.empty() || known[0] == 'Z' || known[0] == 'X';
 }
 
-int find_mover(int pid, bool quiet, const IsKnown& is_known) {
+int find_mover(int pid, bool quiet, Ages ages, const IsKnown& is_known) {
     const int before = errno;
     // One that was looked at first may be woken by one that is looked at last: at the second look none has moved since the first.
     std::vector<Asleep> first, second;
-    int mover = look_below(pid, true, quiet, is_known, &first);
-    if (!mover) mover = look_below(pid, true, quiet, is_known, &second);
+    int mover = look_below(pid, true, quiet, ages, is_known, &first);
+    if (!mover) mover = look_below(pid, true, quiet, ages, is_known, &second);
     if (!mover && first != second) mover = pid;
     errno = before;
     return mover;

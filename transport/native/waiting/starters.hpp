@@ -13,8 +13,11 @@ void find_starters(int32_t (&starters)[kStarters]);
 // Has the process ended? Its parent may not have noticed.
 bool is_gone(int pid);
 
+// Of whose threads it is asked: of all, or of those that were started just now, which may be about to use a port for the first time.
+enum class Ages { all, young };
+
 // The process, or one below it, that may go on before one does that waits in the layer; 0: there is none. They sleep until another one of them
 // goes on, or, with `quiet`, somebody else. `is_known`: what the thread does is known otherwise; so is then what its process has started.
-int find_mover(int pid, bool quiet, const std::function<bool(int pid, int thread)>& is_known);
+int find_mover(int pid, bool quiet, Ages ages, const std::function<bool(int pid, int thread)>& is_known);
 
 }  // namespace wilkins
