@@ -182,10 +182,11 @@ class Run(Books):
                 who = self.rng.choice(able)
                 begins = who not in self.store.waits
                 asks = self.scenario.habit in POLLS and self.calls[who][0] in ("look", "list")
-                told = len(self.told)
+                news = len(self.told) + len(self.published)
                 moves = self.move(who)
-                # A name that others wait for may be settled by the wait of its producer; by an answer nothing is.
-                if (begins if not moves else not asks) or len(self.told) > told:
+                # A name that others wait for may be settled by the wait of its producer; by an answer nothing is. A
+                # stage that goes on to wait may have passed on what a process has left that is over.
+                if (begins if not moves else not asks) or len(self.told) + len(self.published) > news:
                     still.clear()
                 if not moves:
                     still.add(who)
