@@ -243,7 +243,7 @@ class InPortState:
     position: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     """By rank: how far it has come in the log."""
     apart: set[int] = field(default_factory=set)
-    """Ranks whose calls were other ones than the log's."""
+    """Ranks whose calls were other ones than the log's, or that were answered otherwise since a step of it is gone."""
     delivered: list[Slot] = field(default_factory=list)
     """Of a port in order: its steps as they are handed out, the same to all ranks."""
     settled: dict[int, str] = field(default_factory=dict)

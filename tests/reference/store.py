@@ -262,7 +262,7 @@ class Store(Rules):
         if (place := self._place(call.port, who.rank)) is not None:
             if place == len(state.log):
                 state.log.append((call, answer))
-            if state.log[place][0] == call:
+            if state.log[place] == (call, answer):
                 state.position[who.rank] = place + 1
             else:
                 state.apart.add(who.rank)
