@@ -555,6 +555,41 @@ def test_ranks_that_all_read_find_whole_files(make: str, read: str, use: str, tm
     assert said(tmp_path, "c").count("\n") == 5
 
 
+LEAVES = """#!/usr/bin/env python3
+import os, time
+def change(k, by):
+    with open(f"s{k}.h5", "r+b") as file: file.write(by)
+had, has = os.pipe()
+first = os.fork()
+if not first:
+    change(0, b"first")
+    os.write(has, b".")
+    time.sleep(0.7)  # the other one waits for room
+    os.abort()
+second = os.fork()
+if not second:
+    os.read(had, 1)
+    for k in range(1, 5): change(k, b"other")
+    os._exit(0)
+os.waitpid(first, 0)
+os.waitpid(second, 0)
+"""
+READS = """#!/usr/bin/env python3
+for k in range(5):
+    with open(f"s{k}.h5", "rb") as file: print(file.read(5).decode(), flush=True)
+"""
+
+
+def test_what_a_process_has_left_is_passed_on_before_a_step_is_let_go(tmp_path: Path) -> None:
+    names = programs(tmp_path, MAKE_BYTES, LEAVES, READS)
+    workflow(tmp_path, names)
+    path = tmp_path / "workflow.yaml"
+    last = '{name: c, func: ./c.py, inports: [{filename: "s*.h5"'
+    path.write_text(path.read_text().replace(last, f"{last}, queue: 1, reorder: 1"))
+    ran = coupled(tmp_path)
+    assert said(tmp_path, "c").split() == ["first", *["other"] * 4], ran.err
+
+
 SHARES = """#!/usr/bin/env python3
 import h5py, os, sys
 mine = [0] if os.environ["RANK"] == "0" else range(1, 30)

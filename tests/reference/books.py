@@ -403,6 +403,9 @@ class Books:
             raise Broken(f"{relief.step} is let go before the channel is stretched")
         if self.away.get((relief.channel, relief.step)):
             raise Broken(f"{relief.step} is let go twice")
+        for key, copy in self.passing.items():
+            if copy.last not in self.programs and any(who.of == copy.last.of for who, _ in relief.waits):
+                raise Broken(f"{relief.step} is let go, and {key} of one that is over is not passed on")
 
     def check_end(self) -> None:
         """Nothing is lost, doubled or wrong that the account does not tell."""

@@ -14,14 +14,15 @@ It is a waiting process that finds this out (`relieve`), whenever it looks. In t
 
 What follows may cost something, so all processes of the ranks in the circle must be known to wait or to rest.
 
-2. A name that a rank in the circle opens again is taken to mean the step that it has had: its producer, which waits for
+2. What processes of a stage have left that are over is passed on.
+3. A name that a rank in the circle opens again is taken to mean the step that it has had: its producer, which waits for
    room elsewhere, does not write the name anew before that ends.
-3. Ranks that have read the same steps are taken to divide them from now on, if that frees room: what one rank has had
+4. Ranks that have read the same steps are taken to divide them from now on, if that frees room: what one rank has had
    is given up by those that have had a later one.
-4. A look or a listing of the circle finds nothing: that costs no data. Not a look that is a poll: nobody would gain.
-5. If nobody in the circle polls by listings, a step is let go from a full channel of a wildcard port: the oldest that
+5. A look or a listing of the circle finds nothing: that costs no data. Not a look that is a poll: nobody would gain.
+6. If nobody in the circle polls by listings, a step is let go from a full channel of a wildcard port: the oldest that
    no rank has had, or, where there are fewer than the channel may hold, the oldest that some rank has not had.
-6. The run is stopped. If somebody waits for memory that is full of steps which programs can see, it is said who does.
+7. The run is stopped. If somebody waits for memory that is full of steps which programs can see, it is said who does.
 
 Who waits for memory waits for those that have the port's steps to read, or to write, or can see them; to let a step go
 is of use to it, too.
@@ -43,6 +44,12 @@ class Stretched(NamedTuple):
 
     channel: int
     bound: int
+
+
+class PassedOn(NamedTuple):
+    """Files are passed on that other processes of its rank have left."""
+
+    process: Process
 
 
 class Settled(NamedTuple):
@@ -78,7 +85,7 @@ class Stopped(NamedTuple):
     waits: tuple[tuple[Process, Call], ...]
 
 
-Relief = Stretched | Settled | Divided | Missing | Listed | LetGo | Filled | Stopped
+Relief = Stretched | PassedOn | Settled | Divided | Missing | Listed | LetGo | Filled | Stopped
 
 
 def relieve(store: Store, who: Process) -> Relief | None:
@@ -98,6 +105,9 @@ def relieve(store: Store, who: Process) -> Relief | None:
     if not circle:
         return None
     waits = tuple((process, store.waits[process]) for process in _waiting(store, circle))
+    for process, _ in waits:
+        if store.pass_on_left(process):
+            return PassedOn(process)
     for process, call in waits:
         if store.may_settle(process):
             store.ports[call.port].settled[process.rank] = call.name

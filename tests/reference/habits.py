@@ -339,4 +339,5 @@ class Run(Books):
             raise Broken(f"stopped: {relief}")
         elif isinstance(relief, Missing | Listed):
             self.go_on(who, relief)
+        self.check_files()
         return True

@@ -312,8 +312,18 @@ class Store(Rules):
     def _pass_on(self, who: Process) -> None:
         """Publish what the process, of a stage, has had last and closed, and what those have that are over."""
         for source, file in self.copies(who.task):
-            if file.used_by == who or (file.used_by not in self.living and source.rank == who.of):
+            if file.used_by == who or self._is_left(who, source, file):
                 self._publish(source, file)
+
+    def pass_on_left(self, who: Process) -> bool:
+        """Publish what processes have left that are over, for one of their rank that waits. False: there is nothing."""
+        left = [(source, file) for source, file in self.copies(who.task) if self._is_left(who, source, file)]
+        for source, file in left:
+            self._publish(source, file)
+        return bool(left)
+
+    def _is_left(self, who: Process, source: Source, file: File) -> bool:
+        return file.used_by not in self.living and source.rank == who.of
 
     def _note_vain(self, who: Process, call: Call, answer: Answer) -> None:
         vain = self.vain[who.of]

@@ -381,6 +381,13 @@ class PassesOnWhatFailed(Store):
         super().end(task)
 
 
+class LeavesWhatTheDeadHad(Store):
+    """A step is let go in a circle where others have left files that nobody has passed on."""
+
+    def pass_on_left(self, who: Process) -> bool:  # noqa: ARG002
+        return False
+
+
 class PassesOnInAnyOrder(Store):
     """What a stage passes on at once comes the other way round."""
 
@@ -505,6 +512,7 @@ AIMED: dict[object, dict[str, Any]] = {
     PassesOnAtItsEnd: {"stages": (STAGE,)},
     PassesOnWhenItsTaskEnds: {"stages": (replace(STAGE, spread="divided"),)},
     PassesOnWhatFailed: {"stages": (STAGE, replace(STAGE, fails=1))},
+    LeavesWhatTheDeadHad: {"stages": (Stage("pool", "open", 2),), "policy": FlowPolicy(queue=1), "reorder": 1},
     PassesOnInAnyOrder: {"stages": (replace(STAGE, habit="overlap"),)},
     CopiesWithoutRoom: {"stages": (STAGE,), "order": "reversed", "reorder": 1},
     CopiesForEachRank: {"stages": (replace(STAGE, spread="all"),), "retained": 100},

@@ -13,16 +13,21 @@ namespace {
 
 const PortRecord& port_of(const Board& board, const SlotRecord& slot) { return board.port(board.source(slot.source).port); }
 
-// The source's resting slot that was begun first, but for that of a place; -1 if there is none. `kept_back`: or that of a file which
-// the task's actions keep back.
-int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place, bool kept_back) {
+// The source's resting slot that was begun first, of those that `is_one` says are meant, but for that of a place; -1 if there is none.
+template <class IsOne>
+int oldest_of(const Board& board, const SourceRecord& source, uint64_t but_place, IsOne is_one) {
     int oldest = -1;
     for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
         const SlotRecord& slot = board.slot(k);
-        if (slot.state != SlotState::resting || slot.place_hash == but_place || (slot.kept_back && !kept_back)) continue;
+        if (slot.state != SlotState::resting || slot.place_hash == but_place || !is_one(slot)) continue;
         if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
     }
     return oldest;
+}
+
+// `kept_back`: or one of a file which the task's actions keep back.
+int oldest_resting(const Board& board, const SourceRecord& source, uint64_t but_place, bool kept_back) {
+    return oldest_of(board, source, but_place, [&](const SlotRecord& slot) { return kept_back || !slot.kept_back; });
 }
 
 constexpr int64_t kLongEmpty = 1'000'000'000;  // ns for which a file without a byte may yet be written
@@ -36,15 +41,11 @@ bool rests_empty(const Board& board, const SlotRecord& slot) {
     return slot.state == SlotState::resting && is_empty(board, slot) && !rests_anyway && !claimed(board, slot);
 }
 
-// The first such file of the source that rests and is to be published as it is, but for that of a place; -1 if there is none.
-int oldest_empty(const Board& board, const SourceRecord& source, uint64_t but_place) {
-    int oldest = -1;
-    for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
-        const SlotRecord& slot = board.slot(k);
-        if (slot.place_hash == but_place || !rests_empty(board, slot)) continue;
-        if (oldest < 0 || slot.stamp < board.slot(oldest).stamp) oldest = k;
-    }
-    return oldest;
+bool may_pass(const Board& board, const SlotRecord& slot) { return slot.state == SlotState::resting && !slot.kept_back && !claimed(board, slot); }
+
+// Is it a stage's, and over the process that has left it?
+bool is_left(const Board& board, const SlotRecord& slot) {
+    return port_of(board, slot).habits.passes_on && may_pass(board, slot) && board.is_over(slot.writer_process);
 }
 
 bool abandoned(const Board& board, const SlotRecord& slot) {
@@ -139,24 +140,43 @@ int find_resting(const Board& board, int outport, const char* name, uint64_t pla
 
 namespace {
 
-// The slot of the first such file of the rank, of all its out-ports.
-int first_empty(const Board& board, int task, int rank, uint64_t but_place) {
+// The slot of the first such file of the rank, of all its out-ports, that is to be published as it is.
+template <class IsOne>
+int first_of(const Board& board, int task, int rank, uint64_t but_place, IsOne is_one) {
     for (int i = board.task(task).first_port; i < board.task(task).last_port; ++i) {
         const PortRecord& port = board.port(i);
         if (port.task != task || port.direction != Direction::out || rank >= port.sources) continue;
-        const int oldest = oldest_empty(board, board.source(port.first_source + rank), but_place);
+        const int oldest = oldest_of(board, board.source(port.first_source + rank), but_place, is_one);
         if (oldest >= 0) return oldest;
     }
     return -1;
 }
 
+int first_empty(const Board& board, int task, int rank, uint64_t but_place) {
+    return first_of(board, task, rank, but_place, [&](const SlotRecord& slot) { return rests_empty(board, slot); });
+}
+
+int first_left(const Board& board, int task, int rank) {
+    return first_of(board, task, rank, 0, [&](const SlotRecord& slot) { return is_left(board, slot); });
+}
+
 }  // namespace
 
-bool has_empty(const Board& board, int task, int rank) { return first_empty(board, task, rank, 0) >= 0; }
+bool has_idle(const Board& board, int task, int rank, bool lives) {
+    return first_empty(board, task, rank, 0) >= 0 || (lives && first_left(board, task, rank) >= 0);
+}
 
 void publish_empty(const Board& board, int task, int rank, uint64_t but_place) {
     for (int k; (k = first_empty(board, task, rank, but_place)) >= 0;) {
         WILKINS_FAULT_POINT("rest.empty");
+        publish(board, k);
+    }
+}
+
+void publish_idle(const Board& board, int task, int rank, bool lives) {
+    publish_empty(board, task, rank);
+    for (int k; lives && (k = first_left(board, task, rank)) >= 0;) {
+        WILKINS_FAULT_POINT("rest.passing");
         publish(board, k);
     }
 }
@@ -193,7 +213,7 @@ void pass_on(const Board& board, int outport, int rank, bool (*is_done)(const Sl
         const SourceRecord& source = board.source(s);
         for (int k = source.first_slot; k < source.first_slot + source.slots; ++k) {
             const SlotRecord& slot = board.slot(k);
-            if (slot.state != SlotState::resting || slot.kept_back || claimed(board, slot)) continue;
+            if (!may_pass(board, slot)) continue;
             if (!is_done(slot) && (source.rank != rank || !board.is_over(slot.writer_process))) continue;
             WILKINS_FAULT_POINT("rest.passing");
             publish(board, k);

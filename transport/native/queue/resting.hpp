@@ -18,9 +18,12 @@ void close_slot(const Board& board, int slot, uint64_t digest, bool keep_back = 
 int find_resting(const Board& board, int outport, const char* name, uint64_t place, SlotState state = SlotState::resting);
 
 // A file that its program has closed without a byte in it rests until the rank turns to another file, waits for what only its readers can
-// bring, or ends. Has the rank such files, of any of its out-ports? And publishes them, but for that of a place.
-bool has_empty(const Board& board, int task, int rank);
+// bring, or ends. Publishes those of the rank, of all its out-ports, but for that of a place.
 void publish_empty(const Board& board, int task, int rank, uint64_t but_place = 0);
+// Has the rank, of which all wait, such files, or of a stage those that a process has left which is over? `lives`: others are not. And publishes
+// them.
+bool has_idle(const Board& board, int task, int rank, bool lives);
+void publish_idle(const Board& board, int task, int rank, bool lives);
 // Publishes such files of the task (-1: of all) that have rested for a second: they are markers, for which somebody may wait. How many rest
 // for less.
 int publish_long_empty(const Board& board, int task);

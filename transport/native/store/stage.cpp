@@ -175,8 +175,10 @@ bool await(Process& p, const Match& in, const Match& match, Purpose purpose) {
     }
     if (queue::find(p.board, match.inport, p.context.rank, match.name).slot < 0) return has_own(p, match, purpose);
     Wait wait(p, WaitFor::room, match.outport, match.name);
-    while (!has_own(p, match, purpose) && !queue::has_room(p.board, p.board.port(match.outport).first_source + p.context.rank, match.name))
+    while (!has_own(p, match, purpose) && !queue::has_room(p.board, p.board.port(match.outport).first_source + p.context.rank, match.name)) {
+        pass_on(p);  // what others of the rank have left that are over, for which readers may wait
         if (wait.nap(lock) != 0) return false;
+    }
     return true;
 }
 

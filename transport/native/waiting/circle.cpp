@@ -165,18 +165,27 @@ void let_go(const Board& board, const Loss& loss) {
 
 // Of a circle in which no queue can grow: what ends it.
 struct Relief {
-    int empty = -1;   // rank that has made a file and written nothing to it
+    int idle = -1;    // rank with files that rest, with which nobody goes on
     int again = -1;   // rank that opens a name again,
     const WaitRecord* wait = nullptr;  // this one
     int common = -1;  // in-port
     Loss loss;
-    bool is_there() const { return empty >= 0 || again >= 0 || common >= 0 || loss.slot >= 0; }
+    bool is_there() const { return idle >= 0 || again >= 0 || common >= 0 || loss.slot >= 0; }
 };
 
-// A rank whose last file rests since it is empty: its readers may wait for that, and it is not written before this circle ends. -1: none.
-int find_empty(const Board& board, const std::vector<int>& circle) {
-    const auto rank = std::find_if(circle.begin(), circle.end(), [&](int r) { return queue::has_empty(board, board.rank(r).task, board.rank(r).rank); });
-    return rank == circle.end() ? -1 : *rank;
+bool is_waiting(const Board& board, const RankRecord& rank) {
+    return std::any_of(std::begin(rank.waits), std::end(rank.waits),
+                       [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && !board.is_over(wait.process); });
+}
+
+// A rank with files that rest, since they are empty, or a process of a stage has left them: its readers may wait for those, and they are not
+// written before this circle ends. -1: none.
+int find_idle(const Board& board, const std::vector<int>& circle) {
+    const auto found = std::find_if(circle.begin(), circle.end(), [&](int r) {
+        const RankRecord& rank = board.rank(r);
+        return queue::has_idle(board, rank.task, rank.rank, is_waiting(board, rank));
+    });
+    return found == circle.end() ? -1 : *found;
 }
 
 // A rank that waits to open a name again of which it has had a step, since the source may write another one: it does not before this circle
@@ -195,8 +204,8 @@ int find_again(const Board& board, const std::vector<int>& circle, const WaitRec
 
 Relief find_relief(const Board& board, Waiting& waiting, const std::vector<int>& circle) {
     Relief relief;
-    relief.empty = find_empty(board, circle);
-    if (relief.empty >= 0) return relief;
+    relief.idle = find_idle(board, circle);
+    if (relief.idle >= 0) return relief;
     relief.again = find_again(board, circle, &relief.wait);
     if (relief.again >= 0) return relief;
     const std::vector<Full> channels = full_channels(board, waiting, circle);
@@ -231,7 +240,10 @@ bool stretch(const Board& board, Waits waits, int64_t before = INT64_MAX) {
 }
 
 void relieve(const Board& board, const Relief& relief, const std::vector<int>& circle) {
-    if (relief.empty >= 0) return queue::publish_empty(board, board.rank(relief.empty).task, board.rank(relief.empty).rank);
+    if (relief.idle >= 0) {
+        const RankRecord& rank = board.rank(relief.idle);
+        return queue::publish_idle(board, rank.task, rank.rank, is_waiting(board, rank));
+    }
     if (relief.again >= 0) {
         return queue::settle_name(board, relief.wait->port, board.rank(relief.again).rank, relief.wait->name);
     }
@@ -256,16 +268,11 @@ bool may_stretch(const Board& board, Waiting& waiting) {
     if (find_stretch(board, waiting) >= 0) return true;
     const std::vector<std::vector<int>> circles = waiting.circles();
     return std::any_of(circles.begin(), circles.end(), [&](const auto& circle) {
-        return find_empty(board, circle) >= 0 || find_common(board, full_channels(board, waiting, circle)) >= 0;
+        return find_idle(board, circle) >= 0 || find_common(board, full_channels(board, waiting, circle)) >= 0;
     });
 }
 
 namespace {
-
-bool is_waiting(const Board& board, const RankRecord& rank) {
-    return std::any_of(std::begin(rank.waits), std::end(rank.waits),
-                       [&](const WaitRecord& wait) { return wait.what != WaitFor::nothing && !board.is_over(wait.process); });
-}
 
 // A rank that asks again and again: as if it waited for further steps of the in-port, for as long as this and its process live.
 class AsIfWaiting {
