@@ -257,11 +257,10 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     if habit in ("open", "look", "again") and spread == "all":
         second = draw(st.sampled_from(["none", "none", "in order", "after"]))
     retained = draw(st.sampled_from([1, 1, 3, 8, 100]))
-    memory = draw(st.sampled_from([None, None, None, 8, 16, 100]))
     workers: Workers = draw(st.sampled_from(["none", "none", "each", "shared", "idle"]))
     passable = second == "none" and layout != "restart" and habit not in POLLS
-    stays = retained == 100 and memory in (None, 100)
-    stages = draw(st.lists(chained(stays), max_size=3).map(tuple)) if passable and draw(st.booleans()) else ()
+    stages = draw(st.lists(chained(retained), max_size=3).map(tuple)) if passable and draw(st.booleans()) else ()
+    keep_all = any(stage.spread == "all" for stage in stages)  # one that is gone would end the run
     orders: list[Order] = ["written", "reversed", "window", "by name", "ports", "shuffled"]
     orders = [*orders, "written", "written"] if stages else orders
     return Scenario(
@@ -295,7 +294,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         meets=draw(st.sampled_from([False, False, True])) and max(ranks) > 1 and workers == "none",
         seed=draw(st.integers(0, 2**32)),
         keeps=draw(st.sampled_from([0, 0, 1, 3, FOR_EVER])),
-        memory=memory,
+        memory=draw(st.sampled_from([None, None, None, 8, 16, 100] if not keep_all else [None])),
         raw=draw(st.booleans()),
         workers=workers,
         stages=stages,
@@ -303,11 +302,10 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 @st.composite
-def chained(draw: st.DrawFn, stays: bool) -> Stage:
-    """Any stage. `stays`: no file is replaced. (To ranks that all open all, it would end the run that one which another
-    has passed on is gone.)"""
+def chained(draw: st.DrawFn, retained: int) -> Stage:
+    """Any stage. Ranks that all open all files find those that others have passed on only while they are there."""
     spreads: list[StageSpread] = ["one", "one", "divided", "pool"]
-    if stays:
+    if retained == 100:
         spreads.append("all")
     return Stage(
         spread=draw(st.sampled_from(spreads)),
