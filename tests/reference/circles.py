@@ -137,17 +137,11 @@ def relieve_poll(store: Store, who: Process, inport: int) -> Relief | None:
     """A process that has just listed the in-port looks whether others wait for its rank, which polls."""
     if not store.polls(who.of) or any(other.of == who.of for other in store.waits):
         return None
-    polling = {who: Call("poll", inport, "")}
-    for other in store.living - store.waits.keys():  # that would make room as well
-        lists = store.vain[other.of].lists
-        if other.task == who.task and store.polls(other.of) and lists is not None:
-            polling.setdefault(other, Call("poll", lists, ""))
-    store.waits.update(polling)
+    store.waits[who] = Call("poll", inport, "")
     try:
         return relieve(store, who)
     finally:
-        for other in polling:
-            del store.waits[other]
+        del store.waits[who]
 
 
 def _gives_up(store: Store, who: Process) -> bool:

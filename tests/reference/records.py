@@ -261,8 +261,6 @@ class Vain:
     """So many of these times nothing more could come on any in-port of its task."""
     name: str = ""
     """Of the last look."""
-    lists: int | None = None
-    """The in-port, if it was a listing."""
     shown: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The highest stamp that a listing has shown, by in-port."""
 

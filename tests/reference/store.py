@@ -331,9 +331,9 @@ class Store(Rules):
             last = max((self.slot(step).stamp for step in answer.steps), default=0)
             asks = last <= vain.shown[call.port]
             vain.shown[call.port] = max(last, vain.shown[call.port])
-            vain.name, vain.lists = "", call.port
+            vain.name = ""
         elif asks := call.kind == "look" and isinstance(answer, Missing):
-            vain.name, vain.lists = call.name, None
+            vain.name = call.name
         elif call.kind == "look" or isinstance(answer, Missing):
             return
         over = not any(port.task == who.task and self.can_produce(index) for index, port in enumerate(self.inports))
