@@ -166,8 +166,9 @@ class Books:
             unread = [one for one in self.kept(index) if one[:2] == step[:2] and not self.was_had(channel.inport, one)]
             bound = self.store.limit(index) if policy.when_full == "block" else policy.queue + 1 + SPARE_STEPS
             bound = max(bound, policy.queue) + (LEFT_OPEN if self.scenario.leaves_open else 0)
-            if self.store.outports[step.outport].task in self.stages:  # Its processes may each have some to pass on.
-                bound += 2 * WORKERS if policy.every == 1 else SPARE_STEPS
+            if stage := self.stages.get(self.store.outports[step.outport].task):
+                # Its processes may each have some to pass on; a rank behind another one, all that this has copied.
+                bound += 2 * WORKERS if policy.every == 1 and stage.spread != "all" else SPARE_STEPS
             if len(unread) > bound and self.store.inports[channel.inport].task not in self.store.ended:
                 raise Broken(f"{len(unread)} steps wait on channel {index}")
         for index, step in published.dropped:
