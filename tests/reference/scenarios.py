@@ -192,8 +192,10 @@ class Scenario:
         others = {name for names in self.names() for name in names if name not in places}
         most = 0
         for files in self.sources():
-            # A second reader makes producers that are ahead wait for those that are not; so do ranks that meet.
-            beside = self.sources() if self.second != "none" or self.meets else [files]
+            # A second reader makes producers that are ahead wait for those that are not; so do ranks that meet. While a
+            # rank waits for a file of one, another rank of an order of its own may have come as far in another one.
+            apart = self.readers > 1 and self.spread in ("divided", "own order")
+            beside = self.sources() if self.second != "none" or self.meets or apart else [files]
             for end, (_, awaited) in enumerate(files):
                 if awaited not in places:
                     continue
