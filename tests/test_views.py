@@ -33,20 +33,25 @@ def run(
     folder: Path,
     reads: str,
     steps: int,
-    memory: int = 0,
+    memory: float = 0,
     write: str = "",
     pattern: str = "s*.dat",
     env: Mapping[str, str] | None = None,
+    end: bool = False,
 ) -> Finished:
-    """A writer of some steps, whose port has memory for so many at once, and a reader."""
+    """A writer of some steps, whose port has memory for so many at once, and a reader.
+
+    `end`: the writer's last file is one of another port, and the reader may ask for it before it has read all.
+    """
     write_program(folder / "write.py", "#!/usr/bin/env python3\n" + WRITE)
     write_program(folder / "read.py", "#!/usr/bin/env python3\n" + READ + reads)
-    cap = f", memory: {memory * SIZE}" if memory else ""
+    cap = f", memory: {memory * SIZE:.0f}" if memory else ""
+    write = write or f"./write.py {pattern.replace('*', '{}')} {steps}" + "; echo > end.dat" * end
+    last, queue = (", {filename: end.dat}", "queue: 1, reorder: 16") if end else ("", "reorder: 1")
     (folder / "workflow.yaml").write_text(
         "tasks:\n"
-        f"- {{name: sim, func: /bin/sh, args: [-c, '{write or f'exec ./write.py s{{}}.dat {steps}'}'], "
-        f"outports: [{{filename: '{pattern}'{cap}}}]}}\n"
-        f"- {{name: look, func: ./read.py, inports: [{{filename: '{pattern}', reorder: 1}}]}}\n"
+        f"- {{name: sim, func: /bin/sh, args: [-c, '{write}'], outports: [{{filename: '{pattern}'{cap}}}{last}]}}\n"
+        f"- {{name: look, func: ./read.py, inports: [{{filename: '{pattern}', {queue}}}{last}]}}\n"
     )
     return run_tree([*WILKINS, "run", "workflow.yaml"], 60, folder, env)
 
@@ -57,6 +62,42 @@ def test_of_what_is_seen_for_ever_the_run_names_who_sees_it(tmp_path: Path) -> N
     said = " ".join(ran.err.split())
     assert "which take" in said and "programs can still see" in said and "process " in said, ran.err
     assert "or raise the port's 'memory'" in said
+
+
+MAP = """\
+import ctypes
+library = ctypes.CDLL(None)
+library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+library.mmap.restype = ctypes.c_void_p
+for step in range(4):
+    with open("s.dat", "rb") as file:
+        library.mmap(None, 4096, 1, 1, file.fileno(), 0)
+open("end.dat", "rb").read()
+"""
+
+
+def test_of_what_keeps_a_queue_from_growing_the_run_names_who_sees_it(tmp_path: Path) -> None:
+    """The writer waits for room; it would have some if there were memory for a longer queue."""
+    ran = run(tmp_path, MAP, 12, memory=5.5, pattern="s.dat", end=True)
+    assert ran.code == 4, ran.out + ran.err
+    said = " ".join(ran.err.split())
+    assert "no queue can grow, for programs can still see 4 steps" in said and "process " in said, ran.err
+
+
+READ_THEN_WAIT = """\
+def read(step):
+    with open(f"s{step}.dat", "rb") as file:
+        return is_whole(step, file.read())
+print("first", all(read(step) for step in range(4)))
+open("end.dat", "rb").read()
+print("rest", all(read(step) for step in range(4, 9)))
+"""
+
+
+def test_a_queue_grows_into_the_memory_of_steps_that_were_read(tmp_path: Path) -> None:
+    """No step is let go while there is memory in others that are done with."""
+    ran = run(tmp_path, READ_THEN_WAIT, 9, memory=5.5, end=True)
+    assert ran.code == 0 and "first True" in ran.out and "rest True" in ran.out, ran.out + ran.err
 
 
 SLEEPING = """\

@@ -23,6 +23,7 @@
 #include "store/inherited.hpp"
 #include "store/left_open.hpp"
 #include "store/parts.hpp"
+#include "store/viewers.hpp"
 #include "waiting/circle.hpp"
 
 using namespace wilkins;
@@ -358,11 +359,15 @@ WILKINS_API(size_t, wilkins_doubtful(const Watched* board, char* text, size_t ro
 } WILKINS_OR(kNoText)
 
 WILKINS_API(size_t, wilkins_stuck(const Watched* board, char* text, size_t room)) {
-    std::string found;
+    Lasting found;
     {
         Briefly lock(*board);
         if (lock) lock->write_events();
         if (lock) found = find_lasting(*board);
     }
-    return hand_out(found, text, room);
+    if (found.viewed.steps > 0)
+        found.told += "; no queue can grow, for programs can still see " + std::to_string(found.viewed.steps) + " steps that are done with, which take " +
+                      std::to_string(found.viewed.bytes) + " bytes: " + viewers::names(*board) +
+                      "; let them end their mappings of these steps, and the processes that have them open, or raise the port's 'memory'";
+    return hand_out(found.told, text, room);
 } WILKINS_OR(kNoText)

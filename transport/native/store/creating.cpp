@@ -190,8 +190,8 @@ StepFile* begin_step(const Match& match, int source_index, uint64_t place, Role 
                 *error = EEXIST;
                 return nullptr;
             }
+            p.arenas->look_at_views(source_index);  // also for others, who look whether there is memory for a longer queue
             if (queue::has_room(board, source_index, match.name)) {
-                p.arenas->look_at_views(source_index);
                 index = queue::take_slot(board, source_index, false);
                 if (index < 0) index = queue::take_slot(board, source_index, true);
                 if (index >= 0) break;

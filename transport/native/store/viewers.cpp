@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "base/raw.hpp"
 #include "board/views.hpp"
@@ -154,6 +156,18 @@ bool sleeps(const Board& board, int pid, uint64_t* times) {
     });
 }
 
+// Processes that can see steps of the run.
+std::vector<long> find_all(const std::string& folder) {
+    std::vector<long> found;
+    DIR* const processes = opendir("/proc");
+    while (const struct dirent* const entry = processes ? readdir(processes) : nullptr) {
+        const long pid = strtol(entry->d_name, nullptr, 10);
+        if (pid > 0 && (has_descriptor(pid, folder) || has_mapping(pid, folder))) found.push_back(pid);
+    }
+    if (processes) closedir(processes);
+    return found;
+}
+
 void add_name(std::string& names, long pid) {
     char path[64], name[32] = "";
     snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
@@ -164,37 +178,39 @@ void add_name(std::string& names, long pid) {
     names += (names.empty() ? "process " : ", process ") + std::to_string(pid) + " (" + name + ")";
 }
 
+std::string names_of(const std::vector<long>& processes) {
+    constexpr size_t kMostNames = 4;
+    if (processes.empty()) return "no process that can be found here";
+    std::string names;
+    for (size_t k = 0; k < std::min(processes.size(), kMostNames); ++k) add_name(names, processes[k]);
+    if (processes.size() > kMostNames) names += " and " + std::to_string(processes.size() - kMostNames) + " more";
+    return names;
+}
+
 }  // namespace
 
+std::string names(const Board& board) { return names_of(find_all(board.folder())); }
+
 bool Watch::may_end() {
-    constexpr int kMostNames = 4;
     const Board& board = process().board;
     const int64_t now = now_ns();
     if (now < next_) return true;
     next_ = now + kSecond / 2;
-    const std::string folder = board.folder();
     bool waiting = true, threads = false;
-    int count = 0;
-    names_.clear();
     asleep_ = false;
     uint64_t times = 0;
-    DIR* const processes = opendir("/proc");
-    while (const struct dirent* const entry = processes ? readdir(processes) : nullptr) {
-        const long pid = strtol(entry->d_name, nullptr, 10);
-        if (pid <= 0 || !(has_descriptor(pid, folder) || has_mapping(pid, folder))) continue;
-        if (++count <= kMostNames) add_name(names_, pid);
+    const std::vector<long> processes = find_all(board.folder());
+    names_ = names_of(processes);
+    for (const long pid : processes) {
         const bool asleep = !waits(board, pid);
         asleep_ = asleep_ || asleep;
         waiting = waiting && (!asleep || sleeps(board, static_cast<int>(pid), &times));
         threads = threads || has_threads(pid);
     }
-    if (processes) closedir(processes);
-    if (count > kMostNames) names_ += " and " + std::to_string(count - kMostNames) + " more";
-    if (count == 0) names_ = "no process that can be found here";
     if (!waiting) since_ = 0;
     else if (since_ == 0 || times != times_) since_ = now;
     times_ = times;
-    return since_ == 0 || now - since_ < (threads || asleep_ || count == 0 ? kLongPatience : kPatience);
+    return since_ == 0 || now - since_ < (threads || asleep_ || processes.empty() ? kLongPatience : kPatience);
 }
 
 }  // namespace wilkins::viewers

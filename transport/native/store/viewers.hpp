@@ -27,6 +27,9 @@ void note_sent(const void* address);
 void before_fork();
 void after_fork(bool child);
 
+// Who can see steps of the run, in words for people. Call without the board's lock.
+std::string names(const Board& board);
+
 // While a writer waits for memory of steps that programs can see.
 class Watch {
 public:
@@ -34,7 +37,7 @@ public:
     bool may_end();
     // Are there some that do not wait for files? A rank that goes on may wake them.
     bool any_asleep() const { return asleep_; }
-    // Who they are, in words for people.
+    // Who they are, as `names` tells.
     const char* names() const { return names_.c_str(); }
 
 private:

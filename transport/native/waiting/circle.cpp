@@ -47,23 +47,40 @@ const SourceRecord& source_of(const Board& board, const Full& full) {
     return board.source(board.port(board.channel(full.channel).outport).first_source + board.rank(full.rank).rank);
 }
 
+// Of the memory that the port may take, what steps have that go for want of it (see store/reclaim.cpp).
+uint64_t can_give_back(const Board& board, int port) {
+    uint64_t bytes = 0;
+    for (int s = 0; s < board.head().slots; ++s) {
+        const SlotRecord& slot = board.slot(s);
+        if (slot.accounted == 0 || board.source(slot.source).port != port || slot.viewed.load()) continue;
+        if (!queue::is_attached(slot) && !queue::claimed(board, slot) && !queue::needed(board, slot, true)) bytes += slot.accounted;
+    }
+    return bytes;
+}
+
 // Is there memory for a step more, as large as the source's largest: half of what the run's file system has free is for others.
 bool has_memory(const Board& board, const SourceRecord& source) {
     const PortRecord& port = board.port(source.port);
     if (port.habits.mode == Mode::file) return true;
     uint64_t largest = 0;
     queue::each_slot(board, source, [&](int, const SlotRecord& slot) { largest = std::max<uint64_t>(largest, slot.reserved.load()); });
-    if (port.cap && port.used + largest > port.cap) return false;
+    if (port.cap && port.used + largest > port.cap && port.used + largest > port.cap + can_give_back(board, source.port)) return false;
     struct statvfs fs;
     return statvfs(board.folder(), &fs) == 0 && largest <= static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize / 2;
+}
+
+// Does steps' number alone fill the channel, and may it hold more?
+bool may_grow(const Board& board, const Full& full) {
+    const ChannelRecord& channel = board.channel(full.channel);
+    return full.by_count && channel.queue + channel.stretched < board.port(channel.inport).habits.reorder;
 }
 
 // The full channel that has grown least, of those that can; -1: none.
 int find_stretch(const Board& board, const std::vector<Full>& channels) {
     int best = -1;
     for (const Full& full : channels) {
+        if (!may_grow(board, full)) continue;
         const ChannelRecord& channel = board.channel(full.channel);
-        if (!full.by_count || channel.queue + channel.stretched >= board.port(channel.inport).habits.reorder) continue;
         if (best >= 0 && board.channel(best).stretched <= channel.stretched) continue;
         if (has_memory(board, source_of(board, full))) best = full.channel;
     }
@@ -375,13 +392,29 @@ bool end_wait(const Board& board) {
     return false;
 }
 
-std::string find_lasting(const Board& board) {
+namespace {
+
+// Steps that programs can see, of a port for want of whose memory a full channel does not grow.
+queue::Viewed find_viewed(const Board& board, const std::vector<Full>& channels) {
+    for (const Full& full : channels) {
+        if (!may_grow(board, full)) continue;
+        const queue::Viewed viewed = queue::count_viewed(board, board.channel(full.channel).outport);
+        if (viewed.steps > 0) return viewed;
+    }
+    return {};
+}
+
+}  // namespace
+
+Lasting find_lasting(const Board& board) {
     Waiting waiting(board, Waits::known, false);
-    const std::string told = waiting.told();
-    if (told.empty() || find_stretch(board, waiting) >= 0) return "";
-    const std::vector<std::vector<int>> circles = waiting.circles();
-    const bool ends = std::any_of(circles.begin(), circles.end(), [&](const auto& circle) { return find_relief(board, waiting, circle).is_there(); });
-    return ends ? "" : told;
+    Lasting found = {waiting.told(), {}};
+    if (found.told.empty() || find_stretch(board, waiting) >= 0) return {};
+    for (const std::vector<int>& circle : waiting.circles()) {
+        if (find_relief(board, waiting, circle).is_there()) return {};
+        if (found.viewed.steps == 0) found.viewed = find_viewed(board, full_channels(board, waiting, circle));
+    }
+    return found;
 }
 
 std::string find_doubtful(const Board& board) {

@@ -2,6 +2,9 @@
 // can end.
 #pragma once
 
+#include <string>
+
+#include "queue/queue.hpp"
 #include "waiting/stuck.hpp"
 
 namespace wilkins {
@@ -28,8 +31,12 @@ bool grow(const Board& board);
 // Ends the wait of a rank that can go on without what it waits for, as a circle would that leads over other hosts. False: there is none.
 bool end_wait(const Board& board);
 
-// A description of ranks that wait for each other for ever, or "": there are none, or those that wait are going to end it.
-std::string find_lasting(const Board& board);
+// Ranks that wait for each other for ever.
+struct Lasting {
+    std::string told;      // a description of them, or "": there are none, or those that wait are going to end it
+    queue::Viewed viewed;  // steps that programs can see, for want of whose memory a queue cannot grow
+};
+Lasting find_lasting(const Board& board);
 
 // A description of ranks that may wait for each other for ever, since nothing has moved for long and not all of their threads, or of their tasks'
 // ranks, are known to wait; or "".
