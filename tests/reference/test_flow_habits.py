@@ -99,6 +99,23 @@ def found(count: int, names: tuple[str, ...], in_turns: bool = True, **habits: A
             keeps=FOR_EVER,
             memory=4,
         ),
+        # Ranks wait for files of different sources, and what one has left of its source another one has yet to read.
+        found(
+            *(5, ("mesh", "part")),
+            files=tuple(
+                tuple(
+                    tuple((port, f"{name}-{of}-{k}") for k in range(5) for port, name in ((0, "mesh"), (1, "part")))
+                    for of in ranks
+                )
+                for ranks in (("0.0", "0.1"), ("1.0",))
+            ),
+            order="ports",
+            readers=2,
+            spread="divided",
+            policy=FlowPolicy(queue=1),
+            reorder=4,
+            seed=102297,
+        ),
     ],
 )
 def test_habits_that_were_found(scenario: Scenario) -> None:
