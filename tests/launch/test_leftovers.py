@@ -13,8 +13,8 @@ import pytest
 from launch.conftest import Case
 
 from support import MPIEXEC, processes_in, started_tree, wait_for
-from wilkins.launch.programs.created import CREATED
 from wilkins.launch.programs.leftovers import Segments
+from wilkins.launch.programs.signals import CREATED
 
 HANG = """\
 import time
@@ -96,9 +96,9 @@ def test_only_segments_of_mpi_are_removed() -> None:
                 file.truncate(4096)
                 kept.append(mmap.mmap(file.fileno(), 4096))
         told: list[Path] = []
-        segments = Segments(0.0, on_seen=told.append)
-        segments.look(1.0, lambda: [os.getpid(), 2**22 + 1])
-        segments.look(2.0, lambda: [os.getpid()], at_once=True)
+        segments = Segments(0.0, lambda: [os.getpid(), 2**22 + 1], on_seen=told.append)
+        segments.look(1.0)
+        segments.look(2.0, at_once=True)
         assert segments.due > 1.0
         assert told == [names[0]]
         segments.remove()
@@ -114,8 +114,9 @@ def test_files_that_others_create_all_the_time_are_seldom_heard_of() -> None:
     before = signal.signal(CREATED, lambda *_: heard.append(time.monotonic()))
     name, other = (Path(f"/dev/shm/{name}_{os.getpid()}") for name in ("mpich_shm_wilkins_test", "wilkins_test_other"))
     told: list[Path] = []
+    family: list[int] = []
     try:
-        segments = Segments(time.monotonic(), on_seen=told.append)
+        segments = Segments(time.monotonic(), lambda: family, on_seen=told.append)
         noticed = 0
         until = time.monotonic() + 2
         while (now := time.monotonic()) < until:
@@ -125,13 +126,14 @@ def test_files_that_others_create_all_the_time_are_seldom_heard_of() -> None:
                 noticed = len(heard)
                 segments.notice(now)
             if now >= segments.due:
-                segments.look(now, list)
+                segments.look(now)
             time.sleep(0.002)
         assert 2 <= len(heard) <= 15
+        family.append(os.getpid())
         with name.open("wb+") as file, mmap.mmap(file.fileno(), file.truncate(4096)):
             while not told and time.monotonic() < until + 3:
                 if time.monotonic() >= segments.due:
-                    segments.look(time.monotonic(), lambda: [os.getpid()])
+                    segments.look(time.monotonic())
                 time.sleep(0.002)
         assert told == [name]
         segments.remove()

@@ -24,7 +24,7 @@ from wilkins.launch.watch.leftfiles import tell_left_files
 from wilkins.launch.watch.links import tell_links
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
-from wilkins.launch.watch.supervise import Supervisor
+from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.cores import cores, crowded
@@ -91,11 +91,9 @@ def _run(
         crew,
         board,
         terminal,
-        timeout=options.timeout,
-        on_segment=board.note_segment,
+        whole=WholeRun(options.timeout, Progress(plan, records.path, terminal)),
         hints=lambda report: [*summary.old_names(plan, report), *polls.told(report, time.monotonic())],
         polls=polls,
-        progress=Progress(plan, records.path, terminal),
         can_resume=plan.can_resume,
     )
     code = supervisor.run()

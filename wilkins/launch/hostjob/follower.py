@@ -20,8 +20,8 @@ from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE
 from wilkins.launch.programs.output import Log, Stream, Terminal
-from wilkins.launch.programs.process import Program
-from wilkins.launch.watch.supervise import GRACE, Signals
+from wilkins.launch.programs.process import GRACE, Program
+from wilkins.launch.programs.signals import Signals
 
 _TURN = 0.05
 _LINGER = 5.0

@@ -19,12 +19,12 @@ from wilkins.launch.hosts.keeper import Keeper, Spanning
 from wilkins.launch.programs import environment as env
 from wilkins.launch.programs import process
 from wilkins.launch.programs.guard import VARIABLE
-from wilkins.launch.programs.process import Program
+from wilkins.launch.programs.process import GRACE, Program
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.watch import decide
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
-from wilkins.launch.watch.supervise import GRACE, Stop
+from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan, TaskPlan
 from wilkins.plan.split import Part, leads, spans
 from wilkins.transport import far_files

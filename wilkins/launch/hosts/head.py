@@ -30,11 +30,14 @@ from wilkins.launch.programs.environment import user_environment
 from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.hooks import run_hooks
 from wilkins.launch.programs.output import Terminal
-from wilkins.launch.records.conclude import tell_end
+from wilkins.launch.programs.process import GRACE
+from wilkins.launch.programs.signals import Signals
+from wilkins.launch.records.conclude import Ending, tell_end
 from wilkins.launch.records.rundir import CLOCKS, RunDirectory
 from wilkins.launch.watch import further
 from wilkins.launch.watch.progress import Progress
-from wilkins.launch.watch.supervise import GRACE, QUIET_FOR, Signals, Stop
+from wilkins.launch.watch.stopping import Stop
+from wilkins.launch.watch.stuck import QUIET_FOR
 from wilkins.plan.plan import Plan
 from wilkins.plan.split import Part, parts
 
@@ -402,17 +405,14 @@ class Head:
         self._join_logs()
         if self.stop is None and (said := [*wrong(self.plan, told, report), *self._clashes()]):
             self._end(Stop(1, "\n".join(said)))
-        return tell_end(
+        ending = Ending(
             self.plan,
             report,
-            [] if self.stop else [line for _, message in told for line in message["datasets"]],
             ends,
-            self.records,
-            self.terminal,
             self.stop,
             self.stop.code if self.stop else max(codes, default=1),
-            strict=self.options.strict,
-            wall_s=time.monotonic() - self.started,
+            time.monotonic() - self.started,
+            datasets=[] if self.stop else [line for _, message in told for line in message["datasets"]],
             crossings=crossed(self.plan, told),
             traces=[
                 traced(self.plan, host.part, RunDirectory(self.records.path / "hosts" / host.name).trace)
@@ -420,6 +420,7 @@ class Head:
             ],
             lost={host.name for host in self.hosts if host.gone},
         )
+        return tell_end(ending, self.records, self.terminal, strict=self.options.strict)
 
     def _clashes(self) -> list[str]:
         """Files that ranks on several hosts wrote at one time."""

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from wilkins.launch.programs import process
 from wilkins.launch.programs.folders import make_folders
 from wilkins.launch.programs.guard import VARIABLE, Guard, end_members
 from wilkins.launch.programs.output import Log, Terminal
-from wilkins.launch.programs.process import Program
+from wilkins.launch.programs.process import GRACE, Program
 from wilkins.launch.records.datasets import missing_datasets
 from wilkins.launch.records.rundir import RunDirectory
 from wilkins.launch.records.summary import old_names
@@ -34,7 +34,9 @@ from wilkins.launch.watch.boardmap import BoardPorts, create_board
 from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.leftfiles import tell_left_files
 from wilkins.launch.watch.links import tell_links
-from wilkins.launch.watch.supervise import GRACE, Stop, Supervisor, last_report
+from wilkins.launch.watch.saidonce import last_report
+from wilkins.launch.watch.stopping import Stop
+from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan import planfile
@@ -340,30 +342,7 @@ class Keeper:
             try:
                 tell_left_files(plan, board, self.run)
                 tell_links(plan, board)
-                ports = BoardPorts(plan)
-                start = _Start(board, ports, guard.token, self._of_run, can_resume=can_resume)
-                start.variables, start.descriptors = self._variables, self._descriptors
-                start.spanning = self._spanning
-                self._spanning.serve(board, ports, guard.token, addresses)
-                goes_back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
-                crew = [
-                    TaskRun(
-                        task,
-                        board,
-                        ports,
-                        Log(
-                            task.name,
-                            self._records(task).log_path(task.name),
-                            terminal,
-                            spare=self._spanning.prints_elsewhere(task),
-                        ),
-                        start,
-                        _Ends(board, self._spanning, self._control),
-                        TaskTrace(board, task.index),
-                        go_back=goes_back,
-                    )
-                    for task in plan.tasks
-                ]
+                crew = self._crew(board, guard.token, addresses, terminal)
                 for task in plan.tasks:
                     # (Of hosts that bring about what it waits for, the board knows nothing.)
                     if task.after and self._elsewhere.all_here(task.index):
@@ -373,7 +352,7 @@ class Keeper:
                     crew,
                     board,
                     terminal,
-                    on_segment=board.note_segment,
+                    whole=WholeRun(),
                     on_stop=self._tell_stop,
                     hints=lambda report: [*old_names(plan, report), *self._asks.told(report)],
                     polls=self._asks.polls,
@@ -386,26 +365,58 @@ class Keeper:
                 self._heed(after)
                 code = self._supervisor.run(self._tick)
                 self._elsewhere.tell(crew)
-                report: dict[str, Any] | None = None
-                try:
-                    report = last_report(board)
-                except BoardHeldError as error:
-                    terminal.say(f"there is no account of {self.name}: {error}")
-                self._stay()
-                self._spanning.end()  # before the head believes that all is over here
-                self._control.send(
-                    **self._echo(),
-                    ended=code,
-                    report=report,
-                    datasets=[] if report is None else missing_datasets(plan, board),
-                    ends=[asdict(end_of(run)) for run in crew],
-                    failures={str(index): run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
-                    messages={str(index): messages.count for index, messages in self._messages.items()},
-                )
+                self._account(board, crew, code, terminal)
             finally:
                 self._spanning.end()
                 end_members(guard.token)
                 board.remove()
+
+    def _crew(self, board: Board, token: str, addresses: dict[str, str], terminal: Terminal) -> list[TaskRun]:
+        """The tasks of this host, ready to start."""
+        plan = self.part.plan
+        ports = BoardPorts(plan)
+        start = _Start(board, ports, token, self._of_run, can_resume=self._plan.can_resume)
+        start.variables, start.descriptors = self._variables, self._descriptors
+        start.spanning = self._spanning
+        self._spanning.serve(board, ports, token, addresses)
+        ends = _Ends(board, self._spanning, self._control)
+        goes_back = going_back(self._go_back, self._plan, self._of_run, self.part, self.records.trace)
+        return [
+            TaskRun(
+                task,
+                board,
+                ports,
+                self._log(task, terminal),
+                start,
+                ends,
+                TaskTrace(board, task.index),
+                go_back=goes_back,
+            )
+            for task in plan.tasks
+        ]
+
+    def _log(self, task: TaskPlan, terminal: Terminal) -> Log:
+        path = self._records(task).log_path(task.name)
+        return Log(task.name, path, terminal, spare=self._spanning.prints_elsewhere(task))
+
+    def _account(self, board: Board, crew: Sequence[TaskRun], code: int, terminal: Terminal) -> None:
+        """Tell the head what became of this host's part, as soon as nobody needs it any more."""
+        report: dict[str, Any] | None = None
+        try:
+            report = last_report(board)
+        except BoardHeldError as error:
+            terminal.say(f"there is no account of {self.name}: {error}")
+        self._stay()
+        self._spanning.end()  # before the head believes that all is over here
+        self._control.send(
+            **self._echo(),
+            ended=code,
+            report=report,
+            datasets=[] if report is None else missing_datasets(self.part.plan, board),
+            ends=[asdict(end_of(run)) for run in crew],
+            failures={str(index): run.failures for index, run in zip(self.part.tasks, crew, strict=False)},
+            messages={str(index): messages.count for index, messages in self._messages.items()},
+        )
 
     def _stay(self) -> None:
         """Serve files until nobody on another host reads what ranks here have written."""

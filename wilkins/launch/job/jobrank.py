@@ -32,7 +32,8 @@ from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.launch.watch.decide import Exit
 from wilkins.launch.watch.polling import Polls
 from wilkins.launch.watch.progress import Progress
-from wilkins.launch.watch.supervise import Stop, Supervisor
+from wilkins.launch.watch.stopping import Stop
+from wilkins.launch.watch.supervise import Supervisor, WholeRun
 from wilkins.launch.watch.taskrun import Ends, GoBack, TaskRun
 from wilkins.launch.watch.tracing import TaskTrace
 from wilkins.plan.plan import Plan, TaskPlan
@@ -106,11 +107,8 @@ class JobRank:
             self._crew(),
             board,
             self.terminal,
-            timeout=setting.timeout if self._leads else None,
-            watches_all=self._leads,
-            progress=Progress(plan, Path(setting.records), self.terminal) if self._leads else None,
+            whole=self._whole_run(),
             on_stop=lambda stop: meeting.stop(stop.code, stop.reason),
-            on_segment=board.note_segment,
             hints=lambda report: [*old_names(plan, report), *polls.told(report, time.monotonic())],
             # The end of a rank of the job would be the end of the job.
             polls=None if env.joins_world(self._task) or self._task.nprocs > 1 else polls,
@@ -153,6 +151,12 @@ class JobRank:
         trace = TaskTrace(self._board, task.index, -1 if rank is None else rank)
         once, back = rank is not None, self._going_back()
         return [TaskRun(task, self._board, self._ports, log, self._start, ends, trace, once=once, go_back=back)]
+
+    def _whole_run(self) -> WholeRun | None:
+        """The first rank's launcher looks after it."""
+        if not self._leads:
+            return None
+        return WholeRun(self._setting.timeout, Progress(self.plan, self._records.path, self.terminal))
 
     def _going_back(self) -> GoBack | None:
         return going_back(self._setting.go_back, self.plan, self._records, None, self._records.trace)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from wilkins.launch.programs.created import Creations
+from wilkins.launch.programs.signals import Creations
 
 _FOLDER = "/dev/shm"
 _NAMES = ("mpich_shm_", "vader_segment.", "sm_segment.", "osc_rdma.", "ucx_shm_")
@@ -29,11 +29,14 @@ class Segments:
     while a process of ours maps them. So one looks shortly after one was created, by whomever, and from time to time.
     """
 
-    def __init__(self, now: float, *, watch: bool = True, on_seen: Callable[[Path], None] | None = None) -> None:
-        """`watch`: hear of what is created as it is, by `CREATED`; one process of a job is enough. `on_seen` is called
-        with each segment when it is first seen."""
+    def __init__(
+        self, now: float, family: Callable[[], Iterable[int]], *, watch: bool = True, on_seen: Callable[[Path], None]
+    ) -> None:
+        """`family` finds the run's processes. `watch`: hear of what is created as it is, by `CREATED`; one process of a
+        job is enough. `on_seen` is called with each segment when it is first seen."""
         self._seen: set[Path] = set()
-        self._on_seen = on_seen or (lambda _: None)
+        self._family = family
+        self._on_seen = on_seen
         self._pause = _FIRST_LOOK
         self._look_at = now + self._pause
         self._list_at = float("inf")
@@ -55,12 +58,13 @@ class Segments:
         self._noticed_at = now
         self._list_at = now + self._rest
 
-    def look(self, now: float, family: Callable[[], Iterable[int]], *, at_once: bool = False) -> None:
+    def look(self, now: float, *, at_once: bool = False) -> None:
         """Note what the run's processes map, and when to look again: less and less often, unless segments are new.
+
+        These processes are not looked for if no segment is there that is not noted.
 
         Args:
             now: monotonic time, in seconds.
-            family: finds these processes; it is not asked if no segment is there that is not noted.
             at_once: also where no segment is new, since the processes are about to end.
         """
         self._list_at = float("inf")
@@ -78,7 +82,7 @@ class Segments:
             if hears:
                 self._look_at = float("inf")
             return
-        for pid in family():
+        for pid in self._family():
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 maps = Path(f"/proc/{pid}/maps").read_bytes()
                 found = {Path(os.fsdecode(name)) for name in re.findall(_SEGMENT, maps)} - self._seen

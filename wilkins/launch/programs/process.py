@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,9 @@ STARTER = "WILKINS_STARTER"
 
 OUTPUT = "WILKINS_OUTPUT"
 """Tells it which pipe this process reads what it prints from, by its inode."""
+
+GRACE = 3.0
+"""Seconds between the polite request to end and the end."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -173,3 +177,36 @@ def send(pids: Iterable[int], number: int, *, group: bool = False) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             (os.killpg if group else os.kill)(pid, number)
+
+
+class Children:
+    """This process's children, but for those that it had before `adopt`."""
+
+    def __init__(self) -> None:
+        self._foreign: set[int] = set()
+
+    def adopt(self) -> None:
+        """Take in what programs leave behind, until `release`."""
+        adopt_orphans()
+        self._foreign = children()
+
+    def release(self) -> None:
+        """Leave such processes to others again."""
+        adopt_orphans(False)
+
+    def reap(self, programs: Iterable[int]) -> dict[int, int]:
+        """Those that have ended, and those of `programs`, with their exit codes."""
+        return reap((children() - self._foreign).union(programs))
+
+    def strays(self) -> list[int]:
+        """All that are there, with their descendants."""
+        own = children() - self._foreign
+        return sorted(own.union(*(descendants(pid) for pid in own))) if own else []
+
+    def end(self) -> None:
+        """Kill and reap all that are there."""
+        until = time.monotonic() + GRACE
+        while (strays := self.strays()) and time.monotonic() < until:
+            send(strays, signal.SIGKILL)
+            reap(strays)
+            time.sleep(0.01)

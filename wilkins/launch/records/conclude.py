@@ -3,29 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wilkins.flow import TRACE_FILE
 from wilkins.launch.programs.output import Terminal
 from wilkins.launch.records import summary
 from wilkins.launch.records.account import Account
-from wilkins.launch.records.crossings import Crossing, table
 from wilkins.launch.records.datasets import held, missing_datasets, not_found
 from wilkins.launch.records.layerlog import gone_names, useful_lines
 from wilkins.launch.records.rundir import RunDirectory
-from wilkins.launch.records.summary import TaskEnd
+from wilkins.launch.records.summary import TaskEnd, TaskSummary
 from wilkins.launch.records.tracednames import Trace
 from wilkins.launch.watch import further
-from wilkins.launch.watch.supervise import Stop, last_report
+from wilkins.launch.watch.saidonce import last_report
+from wilkins.launch.watch.stopping import Stop
 from wilkins.plan.plan import Plan
 from wilkins.terminal.wording import listed, paragraphs
 from wilkins.transport.board import Board, BoardHeldError
+from wilkins.values import dataclass, field
+
+if TYPE_CHECKING:
+    from wilkins.launch.records.crossings import Crossing
 
 _UNREAD = "steps were not read, and --strict makes that a failure"
 _OUTDATED = "newer versions of files that had been read were left unread"
 _LOST = "{} changed steps where nobody can see it, and --strict makes that a failure"
 _RELISTED = "{} listed a folder before all its files were there, and --strict makes that a failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of a run, all of whose programs have ended."""
+
+    plan: Plan
+    report: dict[str, Any]
+    """The board's last one, or one that says the same of several boards."""
+    ends: Sequence[TaskEnd]
+    """Of the tasks."""
+    stop: Stop | None
+    """What stopped the run, if something did."""
+    code: int
+    """What the run would exit with."""
+    wall_s: float
+    datasets: Sequence[str] = ()
+    """What to say of datasets in `dsets` that no step had."""
+    there: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """By in-port, the datasets of a step."""
+    crossings: Sequence[Crossing] = ()
+    """What crossed from one host to another."""
+    traces: Sequence[Trace] = ()
+    """Those of the hosts, if there are several."""
+    lost: Collection[str] = ()
+    """Hosts that are lost."""
+
+    @property
+    def outcomes(self) -> list[str]:
+        """How each task has ended."""
+        return [end.outcome for end in self.ends]
 
 
 def conclude(
@@ -48,90 +82,101 @@ def conclude(
     except BoardHeldError as error:
         terminal.say(f"there is no summary: {error}")
         return code or 1
-    return tell_end(
-        plan, report, datasets, ends, records, terminal, stop, code, strict=strict, wall_s=wall_s, there=there
-    )
+    ending = Ending(plan, report, ends, stop, code, wall_s, datasets, there)
+    return tell_end(ending, records, terminal, strict=strict)
 
 
-def tell_end(
-    plan: Plan,
-    report: dict[str, Any],
-    datasets: Sequence[str],
-    ends: Sequence[TaskEnd],
-    records: RunDirectory,
-    terminal: Terminal,
-    stop: Stop | None,
-    code: int,
-    *,
-    strict: bool,
-    wall_s: float,
-    crossings: Sequence[Crossing] = (),
-    traces: Sequence[Trace] = (),
-    lost: Collection[str] = (),
-    there: Mapping[int, Sequence[str]] = MappingProxyType({}),
-) -> int:
-    """Record and tell what a run did, all of whose programs have ended.
+def tell_end(ending: Ending, records: RunDirectory, terminal: Terminal, *, strict: bool) -> int:
+    """Record and tell what a run did; what it exits with.
 
     Args:
-        report: the board's last one, or one that says the same of several boards.
-        datasets: what to say of datasets in `dsets` that no step had.
-        ends: of the tasks.
-        stop: what stopped the run, if something did.
-        code: what the run would exit with.
         strict: unread steps, and changes of steps that nobody can see, make it fail.
-        crossings: what crossed from one host to another.
-        traces: those of the hosts, if there are several.
-        lost: hosts that are lost.
-        there: by in-port, the datasets of a step.
-
-    Returns:
-        What it exits with.
     """
-    reason, peak = stop.reason if stop else None, report["memory_peak_bytes"]
-    outcomes = [end.outcome for end in ends]
-    account = Account(plan, report, [end.starts for end in ends], traces or [Trace(records.trace)])
-    unread = account.told(outcomes, stopped=stop is not None, gone=gone_names(records.layer_log))
-    relisted = [task.name for task, end in zip(plan.tasks, ends, strict=True) if end.relisted]
-    outdated = stop is None and account.outdated(outcomes)
-    changed = [task["name"] for index, task in enumerate(report["tasks"]) if _loses_changes(report, index)]
-    unseen = _UNREAD if account.loses(outcomes) else _RELISTED.format(listed(relisted)) if relisted else ""
-    unseen = unseen or (_LOST.format(listed(changed)) if changed else "")
-    failure = _OUTDATED if outdated else unseen
-    fails = code == 0 and (outdated or (strict and bool(failure)))
-    tasks = summary.task_summaries(report, ends)
+    starts = [end.starts for end in ending.ends]
+    account = Account(ending.plan, ending.report, starts, ending.traces or [Trace(records.trace)])
+    failure = _failure(ending, account, strict=strict)
+    code = 1 if failure else ending.code
+    tasks = summary.task_summaries(ending.report, ending.ends)
+    _write(ending, records, tasks, account, code, failure)
+    if ending.code == 0:
+        records.drop_kept()
+    _tell(_messages(ending, records, account), ending, records, terminal)
+    terminal.table(_tables(ending, records, tasks, account))
+    if not (ending.stop and ending.stop.goes_on):
+        for line in summary.how_to_go_on(ending.plan, ending.report, ending.code, records.path, ending.lost):
+            terminal.say(line)
+    if failure:
+        terminal.say(failure)
+    return code
+
+
+def _failure(ending: Ending, account: Account, *, strict: bool) -> str:
+    """Why a run fails, all of whose programs have ended well; empty: it does not."""
+    if ending.code != 0:
+        return ""
+    if ending.stop is None and account.outdated(ending.outcomes):
+        return _OUTDATED
+    if not strict:
+        return ""
+    if account.loses(ending.outcomes):
+        return _UNREAD
+    if relisted := [task.name for task, end in zip(ending.plan.tasks, ending.ends, strict=True) if end.relisted]:
+        return _RELISTED.format(listed(relisted))
+    tasks = ending.report["tasks"]
+    changed = [task["name"] for index, task in enumerate(tasks) if _loses_changes(ending.report, index)]
+    return _LOST.format(listed(changed)) if changed else ""
+
+
+def _write(
+    ending: Ending, records: RunDirectory, tasks: Sequence[TaskSummary], account: Account, code: int, failure: str
+) -> None:
     records.write_json(
         "summary.json",
         summary.record(
             tasks,
             account.record(),
-            crossings,
-            exit_code=1 if fails else code,
-            reason=failure if fails else reason,
-            wall_s=wall_s,
-            peak=peak,
+            ending.crossings,
+            exit_code=code,
+            reason=failure or (ending.stop.reason if ending.stop else None),
+            wall_s=ending.wall_s,
+            peak=ending.report["memory_peak_bytes"],
         ),
     )
-    if code == 0:
-        records.drop_kept()
+
+
+def _messages(ending: Ending, records: RunDirectory, account: Account) -> list[str]:
+    """What the user should know of the run."""
+    plan, report, outcomes = ending.plan, ending.report, ending.outcomes
     hints = [*summary.hints(plan, report, outcomes), *summary.resumed_hints(plan, report, records.path)]
-    if any(end.retries for end in ends):
+    if any(end.retries for end in ending.ends):
         from wilkins.launch.records.agreement import remade_otherwise
 
         for of_host in (records.trace, *sorted(records.path.glob(f"hosts/*/{TRACE_FILE}"))):
             hints += remade_otherwise(of_host)
-    told = [*hints, *unread, *datasets, *not_found(report, outcomes, there)]
-    lines = useful_lines(records.layer_log, [*told, reason or ""])
-    more = further.pages([*told, *lines])
-    for message in (*told, *map(paragraphs, lines), *([more] if more else [])):
+    unread = account.told(outcomes, stopped=ending.stop is not None, gone=gone_names(records.layer_log))
+    return [*hints, *unread, *ending.datasets, *not_found(report, outcomes, ending.there)]
+
+
+def _tell(messages: Sequence[str], ending: Ending, records: RunDirectory, terminal: Terminal) -> None:
+    """Say this, what the layer's log adds to it, and where more is said."""
+    lines = useful_lines(records.layer_log, [*messages, ending.stop.reason if ending.stop else ""])
+    more = further.pages([*messages, *lines])
+    for message in (*messages, *map(paragraphs, lines), *([more] if more else [])):
         terminal.say(message)
-    more_tables = [text for text in (account.table(), table(crossings, "summary.json")) if text]
-    terminal.table(summary.table(tasks, wall_s=wall_s, peak=peak, folder=records.path, more=more_tables))
-    if not (stop and stop.goes_on):
-        for line in summary.how_to_go_on(plan, report, code, records.path, lost):
-            terminal.say(line)
-    if fails:
-        terminal.say(failure)
-    return 1 if fails else code
+
+
+def _tables(ending: Ending, records: RunDirectory, tasks: Sequence[TaskSummary], account: Account) -> str:
+    more = [text for text in (account.table(), _crossed(ending)) if text]
+    peak = ending.report["memory_peak_bytes"]
+    return summary.table(tasks, wall_s=ending.wall_s, peak=peak, folder=records.path, more=more)
+
+
+def _crossed(ending: Ending) -> str:
+    if not ending.crossings:
+        return ""
+    from wilkins.launch.records.crossings import table
+
+    return table(ending.crossings, "summary.json")
 
 
 def _loses_changes(report: dict[str, Any], task: int) -> bool:

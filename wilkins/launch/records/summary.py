@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wilkins.errors import count_of
 from wilkins.flow.policy import kept_words
-from wilkins.launch.records.crossings import Crossing
 from wilkins.launch.watch.boardmap import BoardPorts
 from wilkins.plan.plan import Plan, PortPlan
 from wilkins.plan.program import has_hdf5_inside
 from wilkins.schema.patterns import is_wild
 from wilkins.terminal.tables import duration, size, text_table
 from wilkins.values import asdict, dataclass
+
+if TYPE_CHECKING:
+    from wilkins.launch.records.crossings import Crossing
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wilkins.launch.programs import process
+from wilkins.launch.programs.output import Terminal
 from wilkins.launch.watch.decide import Final
+from wilkins.launch.watch.saidonce import Hints
+from wilkins.launch.watch.taskrun import TaskRun
 from wilkins.launch.watch.unmatched import AGAIN, UnmatchedNames, only_one, others_wait
 from wilkins.plan.plan import Plan
+from wilkins.transport.board import Board, BoardHeldError
 from wilkins.values import dataclass
 
 _DEAREST_LOOK_S = 0.01
@@ -217,6 +225,53 @@ class Polls:
 
     def _may_write(self, report: dict[str, Any], inport: int) -> bool:
         return any(task["state"] != "ended" for task in _writers(report, inport))
+
+
+class Pollers:
+    """Looks, from time to time, whether a crew's programs do nothing but ask in vain, and ends those that do."""
+
+    def __init__(self, crew: Sequence[TaskRun], board: Board, terminal: Terminal, polls: Polls, hints: Hints) -> None:
+        self._crew = crew
+        self._board = board
+        self._terminal = terminal
+        self._polls = polls
+        self._hints = hints
+        self._next = time.monotonic() + polls.every_s
+        self.ask_in_vain = False
+        """Some did when they were looked at last."""
+
+    def turn(self, now: float) -> None:
+        """End those that have asked in vain for long enough."""
+        if now < self._next:
+            return
+        self._next = now + self._polls.every_s
+        try:
+            self.ask_in_vain = self._board.asks_in_vain()
+            report = self._board.report() if self.ask_in_vain else None
+        except BoardHeldError:
+            return  # it is asked again, and whoever watches the run says who holds it
+        if report is None:
+            self._polls.forget()
+            return
+        for run in self._crew:
+            if run.program is None:
+                continue
+            pid = run.program.pid
+            if end := self._polls.only_polls(report, run.plan.index, partial(process.family, pid), now):
+                self._hints.tell(report)
+                _end(run, pid, end)
+            elif name := self._polls.starts_in_vain(report, run.plan.index, now):
+                if not run.polls_in_vain:
+                    self._terminal.say(
+                        f"{run.name}: one new process after another asks for {name!r} in vain; it is ended"
+                    )
+                _end(run, pid, "failed")
+
+
+def _end(run: TaskRun, pid: int, end: Final) -> None:
+    """End a program that asks for what will not come: its task's end."""
+    process.send([pid], signal.SIGKILL if run.polls_in_vain else signal.SIGTERM, group=True)
+    run.polls_in_vain = end
 
 
 def _does(poll: dict[str, Any]) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 
 from wilkins import atomic
 from wilkins.errors import count_of
-from wilkins.launch.programs.created import Creations
 from wilkins.launch.programs.output import Terminal
+from wilkins.launch.programs.signals import Creations
 from wilkins.plan.plan import Plan
 from wilkins.terminal.progress import STATUS, WATCHED, History, Snapshot, TaskNow, sentence, table
 

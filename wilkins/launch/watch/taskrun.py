@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from wilkins.launch.programs import process
@@ -384,6 +384,16 @@ class TaskRun:
                 if not (is_part or self.plan.is_relay or self.plan.is_part or self._board.touched(port))
             ),
         )
+
+
+def programs(crew: Iterable[TaskRun]) -> dict[int, int]:
+    """The process of each program that runs, by task."""
+    return {run.plan.index: run.program.pid for run in crew if run.program is not None}
+
+
+def pids(crew: Iterable[TaskRun]) -> list[int]:
+    """The processes of programs that run."""
+    return [run.program.pid for run in crew if run.program is not None]
 
 
 def _started_again(name: str) -> str:
