@@ -13,8 +13,7 @@ from pathlib import Path
 
 from wilkins.doctor.facts import Hdf5, ProgramFacts
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
-from wilkins.plan.planner import find_program
-from wilkins.plan.program import Program, find_libraries, inspect
+from wilkins.plan.program import Program, find_libraries, find_program, inspect
 from wilkins.spec.load import load
 from wilkins.spec.workflow import ready_made
 
@@ -56,7 +55,7 @@ def of_workflow(file: Path) -> Iterator[ProgramFacts]:
             continue
         seen.add(task.func)
         try:
-            yield _facts(task.func, *find_program(task, home))
+            yield _facts(task.func, *find_program(task.func, home))
         except ValueError as error:
             yield ProgramFacts(task.func, problem=str(error))
 

@@ -12,23 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import wilkins.transport
-from wilkins.errors import Problem, WorkflowError, suggest
+from wilkins.errors import Problem, WorkflowError
 from wilkins.flow.placement import Host
-from wilkins.flow.publish import PublishRule
 from wilkins.flow.restart import RestartRule
 from wilkins.plan import placing
-from wilkins.plan.graph import Wiring, closing, instance_name, wire
+from wilkins.plan.graph import Wiring, instance_name, wire
 from wilkins.plan.mpi import choose_mpiexec, linked_mpi, python_extensions
-from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortPlan, PortRef, TaskPlan
-from wilkins.plan.program import Program, has_hdf5_inside, inspect
-from wilkins.schema.patterns import intersect
+from wilkins.plan.plan import FUNCTION, START, ChannelPlan, Kind, Launch, Plan, PortRef, TaskPlan
+from wilkins.plan.ports import Ports
+from wilkins.plan.program import Program, find_program, has_hdf5_inside
 from wilkins.schema.reading import plain
 from wilkins.spec.ensemble import INSTANCE, numbers_text
 from wilkins.spec.gpu_names import asks
 from wilkins.spec.load import Document, load
-from wilkins.spec.workflow import InPort, OutPort, Port, Task, function_of, ready_made
+from wilkins.spec.workflow import Task, Workflow, function_of, ready_made
 from wilkins.tasks.registry import all_tasks
-from wilkins.transport.plan_table import Looks, ReadKeys, values_of
 from wilkins.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -37,13 +35,7 @@ if TYPE_CHECKING:
 RETRIES = 3
 RETRY_DELAY = 1.0
 """Seconds."""
-_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
 _PYTHON = r"python(\d+(\.\d+)*)?[a-z]?"
-_BUILD_HINT = (
-    "modules for Henson cannot be started by themselves: build a plain executable of the same source, "
-    "without Henson and without "
-    "'-Wl,--export-dynamic', for example 'mpicc -o {stem} {stem}.c -lhdf5'"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +48,22 @@ class _Command:
     mpiexec: tuple[str, ...]
     python: bool | None = None
     """Whether it is a Python program; None: it was not found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of the workflow file, with what was found for its instances."""
+
+    number: int
+    task: Task
+    home: Path
+    """The workflow file's folder."""
+    commands: Sequence[_Command]
+    """By instance,"""
+    folders: Sequence[tuple[Path, Path | None]]
+    """as where each runs, and the file that it reads as its input."""
+    actions: str
+    """What its Python is told to call before its program."""
 
 
 def plan_file(
@@ -101,131 +109,104 @@ def make_plan(
     """
     import hashlib
 
-    workflow = document.workflow
-    home = document.path.resolve().parent
-    problems = placing.problems(document)
-    tasks: list[TaskPlan] = []
-    ports: list[PortPlan] = []
-    index: dict[tuple[PortRef, int], int] = {}
-    notes: list[str] = []
-    first_rank = 0
-    closes = closing(wiring.links)
+    workflow, home = document.workflow, document.path.resolve().parent
+    problems, notes = placing.problems(document), [*document.notes, *wiring.notes]
     after = _after(document, wiring, launch, problems)
+    entries = []
     for number, task in enumerate(workflow.tasks):
-        couples = _is_coupled(task, number, wiring)
-        place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
-        commands = [_command(one, place, couples, launch, problems) for one in _copies(task, place) or (task,)]
-        made: list[int] = []
-        for instance in range(task.taskCount):
-            command = commands[instance if len(commands) > 1 else 0]
-            cwd, stdin = _folders(task, instance, home, folder or home, problems)
-            if instance == 0:
-                _check_code(task, (cwd, home), problems)
-                actions = _actions(task, command, (cwd, home), problems, notes)
-            makes_cwd = INSTANCE in (task.cwd or "")
-            if makes_cwd and not cwd.exists():
-                made.append(instance)
-            place_of = len(tasks)
-            tasks.append(
-                TaskPlan(
-                    index=place_of,
-                    name=instance_name(task, instance),
-                    instance=instance,
-                    nprocs=task.nprocs,
-                    kind=_kind(task, launch),
-                    executable=command.executable,
-                    args=(*command.script, *_ready_words(task, instance, home), *task.arguments(instance)),
-                    cwd=cwd,
-                    makes_cwd=makes_cwd,
-                    env=_environment(task, instance, actions),
-                    prefix=task.prefix,
-                    mpiexec=command.mpiexec,
-                    stdin=stdin,
-                    timeout=task.timeout,
-                    on_failure=task.on_failure,
-                    retries=(task.retries or RETRIES) if task.on_failure == "restart" else 0,
-                    retry_delay=RETRY_DELAY if task.retry_delay is None else task.retry_delay,
-                    entry=number,
-                    spares=task.taskCount - (task.min_instances or task.taskCount),
-                    after=after.get(number, ()),
-                    rerun=_rerun(task),
-                    enough=task.enough,
-                    strict_end=task.strict_end or ready_made(task) is not None,
-                    first_rank=first_rank,
-                    origin=str(task.where.position),
-                    restart=_restart(task, instance, (*command.script, *_ready_words(task, instance, home))),
-                    placement=task.placement,
-                )
-            )
-            first_rank += task.nprocs
-            for direction, entries in (("in", task.inports), ("out", task.outports)):
-                for position, port in enumerate(entries):
-                    reference = PortRef(number, "in" if direction == "in" else "out", position)
-                    cap = (workflow.memory if port.memory is None else port.memory) if isinstance(port, OutPort) else 0
-                    mode = wiring.modes[reference]
-                    index[reference, instance] = len(ports)
-                    ports.append(
-                        PortPlan(
-                            **(values_of(ReadKeys, port) if isinstance(port, InPort) else {}),
-                            index=len(ports),
-                            task=place_of,
-                            direction=reference.direction,
-                            pattern=port.pattern(instance),
-                            mode=mode,
-                            cap_bytes=cap if mode in ("memory", "both") else 0,
-                            origin=str(port.where.position),
-                            publish=_publishing(port, reference in wiring.passing),
-                            is_folder=port.is_folder,
-                            passes_on=reference in wiring.passing,
-                            publish_given="publish" in port.where or reference in wiring.passing,
-                            beside=port.beside(instance),
-                            keep=_kept(task, port) if mode in ("both", "file") else 0,
-                            looks=_looks(port, reference in closes) if isinstance(port, InPort) else "wait",
-                            closes_cycle=reference in closes,
-                            dsets=tuple(dset.name for dset in port.dsets),
-                            step_bytes=task.model.size if task.model and isinstance(port, OutPort) else 0,
-                            per_rank=bool(task.model and isinstance(port, OutPort) and task.model.files == "per-rank"),
-                            stands=port.called(instance) if isinstance(port, InPort) and port.as_ else "",
-                        )
-                    )
-            if task.restart and task.restart.files and not _declares(task, task.restart.files):
-                # Nobody reads its checkpoints; the layer sees when each is whole.
-                pattern = task.restart.files.replace(INSTANCE, str(instance))
-                ports.append(
-                    PortPlan(
-                        len(ports),
-                        place_of,
-                        "out",
-                        pattern,
-                        "file",
-                        origin=str(task.where.of("restart")),
-                        keep=task.restart.keep,
-                    )
-                )
-        notes += _unseen(task, commands[0].executable)
-        if made:
-            which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
-            notes.append(f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}")
+        commands = _commands(task, home, folder, _is_coupled(task, number, wiring), launch, problems)
+        entries.append(_entry(number, task, commands, home, folder or home, problems, notes))
     if problems:
         raise WorkflowError(sorted(problems, key=lambda problem: (problem.position.line, problem.position.column)))
+    tasks: list[TaskPlan] = []
+    for entry in entries:
+        for instance in range(entry.task.taskCount):
+            tasks.append(_planned(entry, instance, launch, after.get(entry.number, ()), len(tasks), _ranks(tasks)))
+    ports = Ports(workflow, wiring)
+    for planned in tasks:
+        ports.add(planned)
     plan = Plan(
         name=str(workflow.name),
         source=document.path.resolve(),
         launch=launch,
         tasks=tuple(tasks),
-        ports=tuple(ports),
-        channels=tuple(_channels(document, wiring, index)),
-        total_ranks=first_rank,
-        notes=(*document.notes, *wiring.notes, *notes),
+        ports=tuple(ports.planned),
+        channels=tuple(_channels(document, wiring, ports.index)),
+        total_ranks=_ranks(tasks),
+        notes=tuple(notes),
         folder=folder,
         digest=hashlib.sha256(document.path.read_bytes()).hexdigest(),
     )
-    if not asks(workflow):
-        return plan
+    return _with_gpus(plan, workflow, machine) if asks(workflow) else plan
+
+
+def _with_gpus(plan: Plan, workflow: Workflow, machine: Machine | None) -> Plan:
     from wilkins.plan import devices
     from wilkins.plan.gpu_count import gpus_here
 
     return devices.place(plan, workflow, machine or gpus_here())
+
+
+def _ranks(tasks: Sequence[TaskPlan]) -> int:
+    """How many ranks all tasks have; they are numbered in the order of the tasks."""
+    return tasks[-1].first_rank + tasks[-1].nprocs if tasks else 0
+
+
+def _entry(
+    number: int,
+    task: Task,
+    commands: Sequence[_Command],
+    home: Path,
+    folder: Path,
+    problems: list[Problem],
+    notes: list[str],
+) -> _Entry:
+    """Look at all that an entry needs, in the workflow file's folder and in that where its tasks run."""
+    folders = [_folders(task, instance, home, folder, problems) for instance in range(task.taskCount)]
+    first = folders[0][0], home
+    _check_code(task, first, problems)
+    actions = _actions(task, commands[0], first, problems, notes)
+    notes += _unseen(task, commands[0].executable)
+    notes += _made(task, [cwd for cwd, _ in folders])
+    return _Entry(number, task, home, commands, folders, actions)
+
+
+def _planned(
+    entry: _Entry, instance: int, launch: Launch, after: tuple[int, ...], index: int, first_rank: int
+) -> TaskPlan:
+    """One task of an entry."""
+    task, command = entry.task, entry.commands[instance]
+    cwd, stdin = entry.folders[instance]
+    words = (*command.script, *_ready_words(task, instance, entry.home))
+    return TaskPlan(
+        index=index,
+        name=instance_name(task, instance),
+        instance=instance,
+        nprocs=task.nprocs,
+        kind=_kind(task, launch),
+        executable=command.executable,
+        args=(*words, *task.arguments(instance)),
+        cwd=cwd,
+        makes_cwd=_makes_cwd(task),
+        env=_environment(task, instance, entry.actions),
+        prefix=task.prefix,
+        mpiexec=command.mpiexec,
+        stdin=stdin,
+        timeout=task.timeout,
+        on_failure=task.on_failure,
+        retries=(task.retries or RETRIES) if task.on_failure == "restart" else 0,
+        retry_delay=RETRY_DELAY if task.retry_delay is None else task.retry_delay,
+        entry=entry.number,
+        spares=task.taskCount - (task.min_instances or task.taskCount),
+        after=after,
+        rerun=_rerun(task),
+        enough=task.enough,
+        strict_end=task.strict_end or ready_made(task) is not None,
+        first_rank=first_rank,
+        origin=str(task.where.position),
+        restart=_restart(task, instance, words),
+        placement=task.placement,
+    )
 
 
 def _after(document: Document, wiring: Wiring, launch: Launch, problems: list[Problem]) -> dict[int, tuple[int, ...]]:
@@ -265,35 +246,9 @@ def _channels(document: Document, wiring: Wiring, index: Mapping[tuple[PortRef, 
     return channels
 
 
-def _publishing(port: Port, passes_on: bool) -> PublishRule:
-    """When a port's files are steps. What a task passes on rests as if it had made it."""
-    if passes_on:
-        return PublishRule("next")
-    return port.rule if isinstance(port, OutPort) else PublishRule()
-
-
-def _looks(port: InPort, closes_cycle: bool) -> Looks:
-    """Whether looks at names of an in-port wait. In a cycle one task has to begin without."""
-    if port.looks == "wait":
-        return "always"
-    return port.looks or ("now" if closes_cycle else "wait")
-
-
 def _kind(task: Task, launch: Launch) -> Kind:
     """MPI from 2 ranks on; one rank only if an ``mpiexec`` is asked for."""
     return "mpi" if task.nprocs > 1 or (task.mpiexec and launch == "alone") else "plain"
-
-
-def _declares(task: Task, files: str) -> bool:
-    """Whether the task's checkpoints are files of an out-port."""
-    return any(intersect(port.filename, files) for port in task.outports)
-
-
-def _kept(task: Task, port: Port) -> int:
-    """How many of a port's files stay at hand, to restart from."""
-    rule = task.restart
-    is_checkpoint = rule and rule.files and isinstance(port, OutPort) and intersect(port.filename, rule.files)
-    return rule.keep if rule and is_checkpoint else 0
 
 
 def _restart(task: Task, instance: int, words: tuple[str, ...]) -> RestartRule | None:
@@ -411,7 +366,7 @@ def _check_code(task: Task, folders: tuple[Path, ...], problems: list[Problem]) 
 
 def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list[Problem]) -> tuple[Path, Path | None]:
     cwd = folder / Path((task.cwd or ".").replace(INSTANCE, str(instance))).expanduser()
-    if INSTANCE in (task.cwd or "") and not cwd.exists():
+    if _makes_cwd(task) and not cwd.exists():
         above = next(parent for parent in cwd.parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
             what = "you may not write there" if above.is_dir() else "it is not a directory"
@@ -432,6 +387,19 @@ def _folders(task: Task, instance: int, home: Path, folder: Path, problems: list
     return cwd, stdin
 
 
+def _makes_cwd(task: Task) -> bool:
+    """Whether each instance has a folder of its own, which a run makes."""
+    return INSTANCE in (task.cwd or "")
+
+
+def _made(task: Task, cwds: Sequence[Path]) -> Iterator[str]:
+    """A note of the folders of instances that a run makes."""
+    made = [instance for instance, cwd in enumerate(cwds) if _makes_cwd(task) and not cwd.exists()]
+    if made:
+        which = f"for the instances {numbers_text(made)}" if task.taskCount > 1 else "for instance 0"
+        yield f"{task.where.of('cwd')}: note: {task.label}: a run makes the folder {task.cwd!r} {which}"
+
+
 def _copies(task: Task, home: Path) -> list[Task]:
     """The instances of an ensemble, if each has a program of its own: ``NAME-inst0``, ``NAME-inst1`` and so on."""
     if task.taskCount == 1 or ready_made(task):
@@ -444,12 +412,22 @@ def _copies(task: Task, home: Path) -> list[Task]:
     return []
 
 
+def _commands(
+    task: Task, home: Path, folder: Path | None, couples: bool, launch: Launch, problems: list[Problem]
+) -> list[_Command]:
+    """The program of each instance."""
+    place = home if folder is None or (home / task.func).exists() else folder  # what a package lacks is the user's
+    if copies := _copies(task, place):
+        return [_command(one, place, couples, launch, problems) for one in copies]
+    return [_command(task, place, couples, launch, problems)] * task.taskCount
+
+
 def _command(task: Task, home: Path, couples: bool, launch: Launch, problems: list[Problem]) -> _Command:
     """Finds a task's program and its launcher; reports what keeps it from being started."""
     try:
         ready = ready_made(task)
         called = START if ready else FUNCTION if function_of(task) else None
-        program, script = (Program(Path(sys.executable), "elf"), called) if called else find_program(task, home)
+        program, script = (Program(Path(sys.executable), "elf"), called) if called else find_program(task.func, home)
         for module in all_tasks()[ready].needs if ready else ():
             if not _is_installed(module):
                 raise ValueError(
@@ -539,78 +517,6 @@ def _script_argument(task: Task, home: Path) -> Path | None:
 def _local(home: Path, name: str) -> str | None:
     path = home / Path(name).expanduser()
     return str(path) if "/" in name and path.is_file() else None
-
-
-def find_program(task: Task, home: Path) -> tuple[Program, Path | None]:
-    """The program to execute and, for a Python task, the script it runs.
-
-    Raises:
-        ValueError: there is none that can be executed.
-    """
-    func = Path(task.func).expanduser()
-    local = home / func
-    if func.suffix == ".py":
-        return _python(local, task.func)
-    if func.suffix == ".hx":
-        plain = local.with_suffix("")
-        if plain.is_file():
-            return inspect(plain), None
-        if local.with_suffix(".py").is_file():
-            return _python(local.with_suffix(".py"), task.func)
-        raise ValueError(
-            f"there is neither {plain.name!r} nor {plain.name + '.py'!r} for {task.func!r}; " + _hint(plain)
-        )
-    if "/" in task.func:
-        if local.exists():
-            return inspect(local), None
-    elif local.is_file() and not _is_blocked(local):
-        return inspect(local), None
-    else:
-        found = shutil.which(task.func)
-        if found:
-            return inspect(Path(found)), None
-        if local.exists():
-            return inspect(local), None
-    module = local.with_name(f"{local.name}.py")
-    if module.is_file():
-        return _python(module, task.func)
-    raise ValueError(_missing(task.func, local))
-
-
-def _is_blocked(path: Path) -> bool:
-    """Whether a file beside the workflow cannot be executed, so that a command on PATH of that name is meant."""
-    return not os.access(path, os.X_OK)
-
-
-def _hint(plain: Path) -> str:
-    return _BUILD_HINT.format(stem=plain.name)
-
-
-def _python(script: Path, func: str) -> tuple[Program, Path]:
-    if script.is_dir():
-        raise ValueError(f"{str(script)!r} is a directory; give the Python file in it")
-    if not script.is_file():
-        raise ValueError(_missing(func, script))
-    return Program(Path(sys.executable), "elf"), script.resolve()
-
-
-def _missing(func: str, local: Path) -> str:
-    try:
-        names = [path.name for path in local.parent.iterdir() if path.is_file()]
-    except OSError:
-        return f"there is no program {func!r}: the folder {str(local.parent)!r} cannot be read; mend the path"
-    if f"{local.name}.hx" in names:
-        return f"there is no program {func!r} in {str(local.parent)!r}, only {local.name + '.hx'!r}; {_hint(local)}"
-    source = next((name for name in sorted(names) if Path(name).stem == local.name and name.endswith(_SOURCES)), None)
-    if source:
-        return f"there is no program {func!r} in {str(local.parent)!r}; build it from {source!r} there"
-    where = "" if "/" in func or func.endswith(".py") else " nor on PATH"
-    close = suggest(local.name, names)
-    if close:
-        return f"there is no program {func!r} in {str(local.parent)!r}{where}{close}"
-    if " " in func:
-        return f"there is no program {func!r}; put what follows the program's name into 'args'"
-    return f"there is no program {func!r} in {str(local.parent)!r}{where}; build or install it, or mend the path"
 
 
 def _unseen(task: Task, executable: Path) -> Iterator[str]:

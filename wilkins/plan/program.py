@@ -8,10 +8,12 @@ import re
 import shutil
 import stat
 import struct
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from wilkins.errors import suggest
 from wilkins.values import dataclass
 
 Barrier = Literal["static", "rights", "capabilities", "musl", "processor"]
@@ -37,6 +39,12 @@ _BARRIERS: dict[Barrier, str] = {
 }
 _LD_CACHE = Path("/etc/ld.so.cache")
 _LD_DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".f", ".f90", ".F90")
+_BUILD_HINT = (
+    "modules for Henson cannot be started by themselves: build a plain executable of the same source, "
+    "without Henson and without "
+    "'-Wl,--export-dynamic', for example 'mpicc -o {stem} {stem}.c -lhdf5'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,3 +277,73 @@ def _interpreter(path: Path, head: bytes) -> Path:
             f"the interpreter {name!r} of {str(path)!r} is missing{ending or '; install it or mend the first line'}"
         )
     return Path(found)
+
+
+def find_program(name: str, home: Path) -> tuple[Program, Path | None]:
+    """The program to execute and, for a Python task, the script it runs.
+
+    Raises:
+        ValueError: there is none that can be executed.
+    """
+    func = Path(name).expanduser()
+    local = home / func
+    if func.suffix == ".py":
+        return _python(local, name)
+    if func.suffix == ".hx":
+        plain = local.with_suffix("")
+        if plain.is_file():
+            return inspect(plain), None
+        if local.with_suffix(".py").is_file():
+            return _python(local.with_suffix(".py"), name)
+        raise ValueError(f"there is neither {plain.name!r} nor {plain.name + '.py'!r} for {name!r}; " + _hint(plain))
+    if "/" in name:
+        if local.exists():
+            return inspect(local), None
+    elif local.is_file() and not _is_blocked(local):
+        return inspect(local), None
+    else:
+        found = shutil.which(name)
+        if found:
+            return inspect(Path(found)), None
+        if local.exists():
+            return inspect(local), None
+    module = local.with_name(f"{local.name}.py")
+    if module.is_file():
+        return _python(module, name)
+    raise ValueError(_missing(name, local))
+
+
+def _is_blocked(path: Path) -> bool:
+    """Whether a file beside the workflow cannot be executed, so that a command on PATH of that name is meant."""
+    return not os.access(path, os.X_OK)
+
+
+def _hint(plain: Path) -> str:
+    return _BUILD_HINT.format(stem=plain.name)
+
+
+def _python(script: Path, func: str) -> tuple[Program, Path]:
+    if script.is_dir():
+        raise ValueError(f"{str(script)!r} is a directory; give the Python file in it")
+    if not script.is_file():
+        raise ValueError(_missing(func, script))
+    return Program(Path(sys.executable), "elf"), script.resolve()
+
+
+def _missing(func: str, local: Path) -> str:
+    try:
+        names = [path.name for path in local.parent.iterdir() if path.is_file()]
+    except OSError:
+        return f"there is no program {func!r}: the folder {str(local.parent)!r} cannot be read; mend the path"
+    if f"{local.name}.hx" in names:
+        return f"there is no program {func!r} in {str(local.parent)!r}, only {local.name + '.hx'!r}; {_hint(local)}"
+    source = next((name for name in sorted(names) if Path(name).stem == local.name and name.endswith(_SOURCES)), None)
+    if source:
+        return f"there is no program {func!r} in {str(local.parent)!r}; build it from {source!r} there"
+    where = "" if "/" in func or func.endswith(".py") else " nor on PATH"
+    close = suggest(local.name, names)
+    if close:
+        return f"there is no program {func!r} in {str(local.parent)!r}{where}{close}"
+    if " " in func:
+        return f"there is no program {func!r}; put what follows the program's name into 'args'"
+    return f"there is no program {func!r} in {str(local.parent)!r}{where}; build or install it, or mend the path"
