@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import math
 import os
 import sys
 import threading
@@ -17,26 +15,32 @@ from types import TracebackType
 from typing import Any
 
 from wilkins.tasks.checkpoint.engine.capture import Capture, Job, Saved
-from wilkins.tasks.checkpoint.engine.flush import Flush
+from wilkins.tasks.checkpoint.engine.flush import Flush, Writing
+from wilkins.tasks.checkpoint.engine.folders import Folders
 from wilkins.tasks.checkpoint.engine.restore import Restored, restore
 from wilkins.tasks.checkpoint.engine.ring import Ring
 from wilkins.tasks.checkpoint.engine.schedule import Schedule, When, step_number
 from wilkins.tasks.checkpoint.engine.state_plan import Planner
 from wilkins.tasks.checkpoint.errors import CheckpointError
-from wilkins.tasks.checkpoint.partners.nodes import Nodes, find_nodes
-from wilkins.tasks.checkpoint.partners.parity import PIECE, NodeMemories
-from wilkins.tasks.checkpoint.partners.rescue import remembered
-from wilkins.tasks.checkpoint.ranks import make_ranks, together
+from wilkins.tasks.checkpoint.ranks import make_ranks
 from wilkins.tasks.checkpoint.storage import levels, versions
-from wilkins.tasks.checkpoint.storage.clearing import make_room, mend, recover
 from wilkins.tasks.checkpoint.storage.erasure import Partners
 from wilkins.tasks.checkpoint.storage.files import Pace
 from wilkins.tasks.checkpoint.storage.layout import BLOCK, PAGE, up
-from wilkins.tasks.checkpoint.storage.parts import has_parts
 
 _LOG = logging.getLogger("wilkins.checkpoint")
 IN_FLIGHT = 2
 """Versions on their way at most: `save` waits for the one before the last."""
+
+
+def _check_without_memory(leaders: bool, partners: Partners | None) -> None:
+    if leaders:
+        raise CheckpointError(
+            "leaders=True: leaders take other ranks' streams from memory to storage; give memory=True as well, or "
+            "leave it out: each rank then writes its own range of a file"
+        )
+    if partners is not None:
+        raise CheckpointError(f"{partners}: partners keep parity of versions in memory; give memory=True as well")
 
 
 class Checkpointer:
@@ -113,20 +117,10 @@ class Checkpointer:
             raise CheckpointError(
                 f"keep={keep}, storage_every={storage_every}, files={files}, rate={rate}: each must be positive"
             )
+        if not memory:
+            _check_without_memory(leaders, partners)
         self.folder = Path(folder).absolute()
-        self._memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
-        self._storage_every = storage_every
-        if leaders and not memory:
-            raise CheckpointError(
-                "leaders=True: leaders take other ranks' streams from memory to storage; give memory=True as well, or "
-                "leave it out: each rank then writes its own range of a file"
-            )
-        if partners is not None and not memory:
-            raise CheckpointError(f"{partners}: partners keep parity of versions in memory; give memory=True as well")
-        self._partners, self._node = partners, node
-        self._memories: NodeMemories | None = None
-        self._keep, self._files, self._rate, self._niceness = keep, files, rate, niceness
-        self._leaders = leaders
+        self._writing = Writing(storage_every, files, leaders, keep, rate, niceness)
         self._ring_bytes, self._block = ring, block
         self._ranks = make_ranks(ranks)
         self._behind = self._ranks.dup()
@@ -140,8 +134,6 @@ class Checkpointer:
             block=block,
         )
         self._schedule = Schedule(when, time.monotonic())
-        self._locks: list[versions.Lock] = []
-        self._unwritable = ""
         self._capture: Capture | None = None
         self._flush: Flush | None = None
         self._ring: Ring | None = None
@@ -154,81 +146,9 @@ class Checkpointer:
         self._last_asked: tuple[float, float] | None = None
         self.history: deque[Saved] = deque(maxlen=1000)
         """What became of the latest versions, in order."""
-        self._open()
-
-    def _open(self) -> None:
-        nodes = find_nodes(self._ranks, self._node) if self._memory is not None else None
-        try:
-            self._together(self._open_storage)
-            self._unwritable = self._ranks.allgather(self._unwritable)[0]
-            if self._memory is None or nodes is None:
-                return
-            parts = self._ranks.allgather(nodes.is_agent and has_parts(self._memory))
-            if self._partners is None and len(nodes.names) == 1 and not any(parts):
-                self._together(self._open_memory)
-                self._together(lambda: self._remember(nodes))
-                return
-            if self._leaders and len(nodes.names) > 1:
-                raise CheckpointError(
-                    f"leaders=True: leaders read in the memory of one node, and the ranks are on {len(nodes.names)}; "
-                    "leave it out"
-                )
-            self._memories = NodeMemories(self._memory, nodes, self._partners, min(PIECE, self._block))
-            self._together(self._open_memories)
-            self._together(lambda: self._remember(nodes))
-            memories, committed = self._memories, self._memories.committed(self._ranks)
-            self._together(lambda: memories.recover(committed))
-        except CheckpointError:
-            self._unlock()
-            raise
-
-    def _together(self, act: Callable[[], None]) -> None:
-        """Do something on all ranks.
-
-        Raises:
-            CheckpointError: it failed on one of them; raised on all.
-        """
-
-        def named(error: OSError) -> str:
-            return f"cannot write checkpoints to {self.folder}: {error.strerror}; give another folder"
-
-        together(self._ranks, act, named)
-
-    def _open_storage(self) -> None:
-        if self._ranks.rank != 0:
-            return
-        try:
-            self._locks.append(versions.Lock(self.folder))
-            recover(self.folder)
-        except OSError as error:
-            if error.errno not in versions.NOT_WRITABLE or not versions.versions(self.folder):
-                raise
-            self._unwritable = f"{self.folder} cannot be written to ({error.strerror})"
-            _LOG.warning("%s; the checkpoints there can be restored, and none can be saved", self._unwritable)
-
-    def _remember(self, nodes: Nodes) -> None:
-        if self._ranks.rank != 0 or self._memory is None or self._unwritable:
-            return
-        try:
-            levels.remember(self.folder, self._memory, nodes.names)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            make_room(self.folder, self._keep, math.inf, 1)
-            levels.remember(self.folder, self._memory, nodes.names)
-
-    def _open_memory(self) -> None:
-        if self._ranks.rank == 0 and self._memory is not None:
-            levels.open_memory(self._memory)
-            self._locks.append(versions.Lock(self._memory))
-            recover(self._memory)
-
-    def _open_memories(self) -> None:
-        if self._memories is not None and self._memory is not None:
-            self._memories.check()
-            if self._memories.nodes.is_agent:
-                levels.open_memory(self._memory)
-                self._locks.append(versions.Lock(self._memory))
+        in_memory = levels.memory_of(self.folder) if memory is True else Path(memory).absolute() if memory else None
+        self._folders = Folders(self.folder, in_memory, self._ranks)
+        self._folders.open(partners, node, keep=keep, leaders=leaders, block=block)
 
     def save(self, step: int, state: Any) -> None:
         """Hand a state over; returns before it is copied, if changes to it are found. Collective.
@@ -241,8 +161,8 @@ class Checkpointer:
             Unsupported: the state holds what cannot be kept exactly.
         """
         step = step_number(step)
-        if self._unwritable:
-            raise CheckpointError(f"step {step} cannot be saved: {self._unwritable}; give another folder")
+        if self._folders.unwritable:
+            raise CheckpointError(f"step {step} cannot be saved: {self._folders.unwritable}; give another folder")
         self._warn_of_promises(step)
         self.wait_captured()
         began = time.monotonic()
@@ -355,32 +275,18 @@ class Checkpointer:
         """
         step = None if step is None else step_number(step)
         self.wait()
-        folders, elsewhere = [self.folder], []
-        if self._memory is None and self._ranks.rank == 0 and (note := levels.in_memory(self.folder)):
-            _LOG.warning("restoring from %s, but %s", self.folder, note)
-        if self._memories is not None:
-            files, pace = self._files or self._ranks.size, Pace(self._rate)
-            elsewhere = remembered(self._memories, self.folder, self._ranks, files, pace)
-        elif self._memory is not None:
-            folders = [self._memory, self.folder]
+        files, pace = self._writing.files or self._ranks.size, Pace(self._writing.rate)
+        folders, elsewhere = self._folders.sources(files, pace)
         try:
             restored = restore(
                 folders, self._ranks, state, step=step, only=only, allow_missing=allow_missing, elsewhere=elsewhere
             )
         except CheckpointError:
-            self._mend(folders)
+            self._folders.mend(folders)
             raise
         if restored is not None and restored.skipped:
-            self._mend(folders)
+            self._folders.mend(folders)
         return restored
-
-    def _mend(self, folders: Sequence[Path]) -> None:
-        """Some version does not verify: `latest` must not lead to it. For rank 0, which has the locks."""
-        try:
-            for folder in folders if self._ranks.rank == 0 and not self._unwritable else ():
-                mend(folder)
-        except OSError as error:
-            _LOG.warning("`latest` in %s cannot be mended: %s", self.folder, error.strerror)
 
     def close(self, *, failed: bool = False) -> None:
         """Wait until everything is on storage, and free what was set up. Collective.
@@ -392,8 +298,8 @@ class Checkpointer:
         """
         try:
             self.wait()
-            if self._memory is not None and not failed:
-                self._end_memory(self._memory)
+            if self._folders.memory is not None and not failed:
+                self._end_memory()
         finally:
             for hook in self._hooks:
                 hook.remove()
@@ -403,7 +309,7 @@ class Checkpointer:
                 self._capture.close()
                 self._flush.close()
                 self._capture = self._flush = self._ring = None
-            self._unlock()
+            self._folders.unlock()
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -413,29 +319,12 @@ class Checkpointer:
     ) -> None:
         self.close(failed=kind is not None)
 
-    def _unlock(self) -> None:
-        for lock in self._locks:
-            lock.close()
-        self._locks.clear()
-
-    def _end_memory(self, memory: Path) -> None:
+    def _end_memory(self) -> None:
         """All is on storage, or failed: nothing runs behind now."""
         trouble = self._flush.copy() if self._flush is not None else ""
         if trouble:
             raise CheckpointError(f"the newest version is not on storage: {trouble}")
-        if self._memories is not None:
-            agent = self._memories.nodes.is_agent
-            all_there = not agent or levels.has_all_of(self.folder, memory)
-            if not all(self._ranks.allgather(all_there)):
-                return
-            if agent:
-                levels.forget(memory)
-        elif self._ranks.rank == 0 and levels.has_all_of(self.folder, memory):
-            levels.forget(memory)
-        else:
-            return
-        if self._ranks.rank == 0:
-            levels.forgotten(self.folder)
+        self._folders.free_memory()
 
     def _end_first(self) -> None:
         """Wait for the oldest version on its way. All ranks meet its trouble here, in the same call."""
@@ -456,20 +345,15 @@ class Checkpointer:
         if self._capture is None or self._flush is None:
             size = self._ring_bytes or up(job.plan.length, self._block)
             self._ring = Ring(size, pinned=job.ready is not None, block=self._block)
-            self._capture = Capture(self._ring, self._niceness)
+            self._capture = Capture(self._ring, self._writing.niceness)
             self._flush = Flush(
                 self.folder,
-                self._memory,
+                self._folders.memory,
                 self._behind,
                 self._ring,
-                every=self._storage_every,
-                files=self._files or self._ranks.size,
-                leaders=self._leaders,
-                keep=self._keep,
-                rate=self._rate,
-                niceness=self._niceness,
-                report=self._report,
-                memories=self._memories,
+                self._writing,
+                self._report,
+                self._folders.memories,
             )
         if job.ready is not None and self._ring is not None and not self._ring.pinned:
             raise CheckpointError("the first state was in main memory, this one is on a GPU; give it a Checkpointer")

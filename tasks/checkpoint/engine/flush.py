@@ -8,6 +8,7 @@ import queue
 import threading
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,18 @@ WRITERS = 2
 """Threads that digest and write: one writes while the other digests."""
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How versions are written, and how many are kept; see `Checkpointer`."""
+
+    every: int
+    files: int | None
+    leaders: bool
+    keep: int
+    rate: float | None
+    niceness: int
+
+
 class Flush:
     """The thread that makes versions of what was captured, one after the other."""
 
@@ -38,22 +51,16 @@ class Flush:
         memory: Path | None,
         ranks: Group,
         ring: Ring,
-        *,
-        every: int,
-        files: int,
-        leaders: bool,
-        keep: int,
-        rate: float | None,
-        niceness: int,
+        writing: Writing,
         report: Callable[[Job, str], None],
         memories: NodeMemories | None = None,
     ) -> None:
         self._storage, self._memory, self._ranks, self._ring = folder, memory, ranks, ring
         self._folder, self._memories = memory or folder, memories
-        self._every, self._count, self._newest = every, 0, ""
-        self._files, self._leaders, self._keep = files, leaders, keep
-        self._pace = Pace(rate)
-        self._niceness = niceness
+        self._every, self._count, self._newest = writing.every, 0, ""
+        self._files, self._leaders, self._keep = writing.files or ranks.size, writing.leaders, writing.keep
+        self._pace = Pace(writing.rate)
+        self._niceness = writing.niceness
         self._report = report
         self._broken = ""
         self._failed = False
