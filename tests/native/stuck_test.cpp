@@ -309,7 +309,7 @@ void a_circle_that_a_longer_queue_ends() {
             run.write(0, step(i).c_str());
             run.wait(0, WaitFor::room, 0, step(i + 1).c_str());
             CHECK(run.stuck());
-            CHECK(is_stuck(run.board, 1) == (i == 3) && find_lasting(run.board).empty() == (i < 3 || !stream));
+            CHECK(is_stuck(run.board, 1) == (i == 3) && find_lasting(run.board).told.empty() == (i < 3 || !stream));
             if (i == 3) break;
             CHECK(!queue::has_room(run.board, 0, step(i + 1).c_str()));
             end(run);
@@ -324,7 +324,7 @@ void a_circle_that_a_longer_queue_ends() {
     }
 }
 
-Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { return {process, pid, pid, does, board.pid_namespace(), {}}; }
+Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { return {process, pid, pid, does, board.pid_namespace(), {}, 0}; }
 
 // Where a process of a rank is not known to wait, nothing is let go; it is said when nothing has moved for long.
 void a_process_that_may_go_on() {
@@ -344,7 +344,7 @@ void a_process_that_may_go_on() {
         }
         while (run.board.rank(1).members[1].process == 0) usleep(1000);
         end(run);
-        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).empty() && find_doubtful(run.board).empty());
+        CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).told.empty() && find_doubtful(run.board).empty());
         run.board.head().moved_at -= 2 * kUnsureNs;
         // (Others must be able to see what it sleeps in.)
         while (sleeps && rest_of(child, child) != Rest::sleeps) usleep(1000);
@@ -463,7 +463,7 @@ void a_rank_in_a_call_of_mpi() {
     end(run);
     CHECK(run.board.channel(0).let_go == 1);
     leave_among(run.board, run.board.rank(1));
-    CHECK(find_lasting(run.board).empty());
+    CHECK(find_lasting(run.board).told.empty());
 }
 
 // Nobody knows what the other rank of the producer does: the queue grows all the same, after a while; no step is let go, and that is said.
@@ -480,7 +480,7 @@ void a_rank_that_does_something_else() {
     run.write(0, "out1.h5");
     run.board.head().moved_at -= 2 * kUnsureNs;
     end(run);
-    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).empty());
+    CHECK(run.board.channel(0).let_go == 0 && find_lasting(run.board).told.empty());
     CHECK(find_doubtful(run.board).find("(task 'sim' rank 1) is not known to wait") != std::string::npos);
 }
 
