@@ -328,6 +328,7 @@ Member member(const Board& board, uint32_t process, pid_t pid, Doing does) { ret
 
 // Where a process of a rank is not known to wait, nothing is let go; it is said when nothing has moved for long.
 void a_process_that_may_go_on() {
+    setenv("WILKINS_RANK_PID", std::to_string(getpid()).c_str(), 1);  // what has started this one is no process of the rank
     for (const bool sleeps : {false, true}) {
         BoardPlan plan = pair("out*.h5", "out*.h5");
         plan.ports[1].habits.reorder = 1;

@@ -1,6 +1,7 @@
 // Reads from /proc who has started whom, and whether they wait for each other.
 #include "waiting/starters.hpp"
 
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,7 +67,8 @@ bool is_young(int pid, int thread) {
 int look_below(int pid, bool top, bool quiet, Ages ages, const IsKnown& is_known, std::vector<Asleep>* asleep) {
     std::vector<int> unknown, started;
     const std::vector<int> threads = threads_of(pid);
-    std::copy_if(threads.begin(), threads.end(), std::back_inserter(unknown), [&](int thread) { return !is_known(pid, thread); });
+    const auto self = static_cast<int>(syscall(SYS_gettid));  // which asks
+    std::copy_if(threads.begin(), threads.end(), std::back_inserter(unknown), [&](int thread) { return thread != self && !is_known(pid, thread); });
     if (!top && unknown.size() < threads.size()) return 0;
     if (!find_started(pid, threads, &started)) return pid;
     for (const int thread : unknown) {
