@@ -52,22 +52,31 @@ bool may_remove_file(const Match& match) {
 
 bool lookup_step(const Match& match, uint64_t* size, uint64_t* identity, int64_t* published_ns) {
     Process& p = process();
-    if (Look written; match.inport < 0 && joined::look(match, &written)) {
+    const auto is_written = [&] {
+        Look written;
+        if (match.inport >= 0 || !joined::look(match, &written)) return false;
         *size = written.size;
         *identity = written.identity;
         *published_ns = written.published_ns;
         return true;
-    }
+    };
+    if (is_written()) return true;
     if (on_disk(match)) return disk::look(match.name, size, identity, published_ns);
     const uint64_t place = match.outport >= 0 ? place_of(match) : 0;
-    Board::Lock lock(p.board);
     int index = -1;
+    Board::Lock lock(p.board);
     if (match.inport >= 0 && may_read(p.board, match.inport, p.context.rank) && answer_first(p, match.inport, match.name, false) == First::wait) {
         index = queue::find(p.board, match.inport, p.context.rank, match.name).slot;
         if (index < 0) note_in_vain(p, match.inport, match.name, true);
     }
     if (index < 0 && match.outport >= 0) index = queue::find_own(p.board, match.outport, match.name, place);
-    if (index < 0) return match.inport >= 0 && look_at_last(match, size, identity, published_ns);
+    if (index < 0) {
+        lock.release();
+        // Another process may have begun to write it since.
+        const bool there = match.inport >= 0 ? look_at_last(match, size, identity, published_ns) : is_written();
+        lock.acquire();
+        return there;
+    }
     const SlotRecord& slot = p.board.slot(index);
     *size = slot.size.load();
     *identity = slot.stamp;

@@ -47,6 +47,10 @@ StepFile* open_step(const Match& match, Intent intent, int ranks, int* error) {
     case Intent::look: 
         file = produces ? joined::open(match, error) : read_step(match, intent, ranks, error);
         if (!file && produces && !*error) file = reread_own(match, error);
+        if (!file && produces && *error == ENOENT) {  // another process may have begun to write it since
+            file = joined::open(match, error);
+            if (!file && !*error) *error = ENOENT;
+        }
         if (!file && produces && *error == ENOENT) file = open_elsewhere(match, false, error);
         break;
     case Intent::update:
