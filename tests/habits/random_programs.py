@@ -223,10 +223,11 @@ def stdin(name):
     with open(name, "rb") as file:
         shown(name, subprocess.run(["cat"], stdin=file, capture_output=True, check=True).stdout)
 def copied(name):
-    subprocess.run(["cp", name, f"mine{rank}"], check=True)
-    with open(f"mine{rank}", "rb") as file:
+    mine = f"mine-{sys.argv[1]}-{rank}"
+    subprocess.run(["cp", name, mine], check=True)
+    with open(mine, "rb") as file:
         shown(name, file.read())
-    os.remove(f"mine{rank}")
+    os.remove(mine)
 def access(name):
     told(name, os.access(name, os.R_OK))
 def poll(name):
