@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
 import shutil
@@ -45,6 +46,14 @@ def between_hosts(request: pytest.FixtureRequest) -> bool:
 def flow(tmp_path: Path) -> Workflow:
     """An empty workflow, in a folder of its own."""
     return Workflow(tmp_path)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def torch_device(request: pytest.FixtureRequest) -> str:
+    """Where a test's tensors are: in main memory, and on a GPU where there is one (``pytest -m gpu``)."""
+    if request.param != "cpu" and not importlib.import_module("torch").cuda.is_available():
+        pytest.skip("there is no GPU that torch can use")
+    return str(request.param)
 
 
 @cache

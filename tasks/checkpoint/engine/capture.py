@@ -73,7 +73,7 @@ class Job:
     plain: list[Any] | None
     """The plain values that are filled into the index; None: its own."""
     ready: Any = None
-    """Event on a GPU's compute stream: what is captured was ready then."""
+    """A GPU, and an event on its compute stream: what is captured was ready then. None without a GPU."""
     later: Callable[[Job], None] | None = None
     """Finds out what is to be captured and calls `settled`; None if that was called."""
     watch: Watch | None = None
@@ -126,6 +126,12 @@ class Job:
         self._left = len(plan.blocks) + 1  # the digests for the vote count as one
         self.planned.set()
 
+    @property
+    def by_caller(self) -> bool:
+        """Whether the program's own thread queues all copies before `save` returns: a GPU makes them, so that a second
+        thread would not be of help, and both would wait for the interpreter's lock."""
+        return self.exposed and self.ready is not None
+
     def next_block(self) -> int | None:
         """A block that nobody has begun to copy."""
         with self._lock:
@@ -162,11 +168,18 @@ class Job:
 class Capture:
     """One thread that copies the blocks of one version after the other; `finish` lets a waiting caller copy, too."""
 
-    def __init__(self, ring: Ring, niceness: int) -> None:
+    def __init__(self, ring: Ring, niceness: int, device: Any = None) -> None:
         self._ring = ring
         self._niceness = niceness
         self._scratch: Bytes | None = None
         self._stream: Any = None
+        """On the GPU where states are: all copies are queued there, whichever thread makes them."""
+        if device is not None:
+            import torch
+
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._followed: Any = None
+        """The last event that the stream was made to wait for."""
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="checkpoint-capture", daemon=True)
         self._thread.start()
@@ -182,14 +195,14 @@ class Capture:
         """
         job.describe()
         while not job.captured.is_set():
-            slot = self._ring.take(wait=False)
+            slot = self._ring.take(wait=job.by_caller)
             if slot is None or not self._copy(job, slot):
                 break
         job.captured.wait()
         if job.copied is not None:
             import torch
 
-            torch.cuda.current_stream(job.ready[0]).wait_event(job.copied)
+            torch.cuda.current_stream(self._stream.device).wait_event(job.copied)
 
     def close(self) -> None:
         """End when all is captured."""
@@ -205,7 +218,7 @@ class Capture:
     def _capture(self, job: Job) -> None:
         job.describe()
         self._digests(job)
-        while not job.captured.is_set():
+        while not (job.by_caller or job.captured.is_set()):
             slot = self._ring.take()
             if slot is None or not self._copy(job, slot):
                 break
@@ -228,29 +241,38 @@ class Capture:
         return True
 
     def _fill(self, job: Job, parts: list[Part], slot: int) -> Any:
-        address, event = self._ring.address(slot), None
+        """Returns an event after which a GPU has filled the block; None without one."""
+        on_device = [part for part in parts if job.sources[part.array].on_device]
+        event = self._fill_from_device(job, on_device, slot) if on_device else None
+        address = self._ring.address(slot)
         for part in parts:
             source = job.sources[part.array]
             if not source.on_device:
                 source.fill(address + part.offset, part.start, part.length)
-                continue
-            import torch
-
-            with torch.cuda.stream(self._private_stream(job)):
-                to = self._ring.tensor(slot, part.offset, part.length)
-                to.copy_(source.flat_bytes()[part.start : part.start + part.length], non_blocking=True)
-        if job.ready is not None:
-            event = self._private_stream(job).record_event()
         return event
+
+    def _fill_from_device(self, job: Job, parts: list[Part], slot: int) -> Any:
+        """Queue the copies of some parts of a block.
+
+        A program may be waiting until all of a state is queued: a block takes as few calls of torch as possible, since
+        each of them gives up the interpreter's lock, for which other threads wait.
+        """
+        import torch
+
+        stream = self._private_stream(job)
+        with torch.cuda.stream(stream):
+            block = self._ring.tensor(slot)
+            for part in parts:
+                to = block.narrow(0, part.offset, part.length)
+                to.copy_(job.sources[part.array].device_bytes(part.start, part.length), non_blocking=True)
+            return stream.record_event()
 
     def _private_stream(self, job: Job) -> Any:
         """Copies wait there for what the compute stream had to do before the state was handed over."""
-        import torch
-
-        device, ready = job.ready
-        if self._stream is None:
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._stream.wait_event(ready)
+        event = job.ready[1]
+        if self._followed is not event:
+            self._stream.wait_event(event)
+            self._followed = event
         return self._stream
 
     def _digests(self, job: Job) -> None:
@@ -272,7 +294,7 @@ class Capture:
                 import torch
 
                 with torch.cuda.stream(self._private_stream(job)):
-                    piece = source.flat_bytes()[part.start : part.start + part.length].cpu().numpy()
+                    piece = source.device_bytes(part.start, part.length).cpu().numpy()
                 self._scratch[part.offset : part.offset + part.length] = piece
             else:
                 source.fill(self._scratch.ctypes.data + part.offset, part.start, part.length)

@@ -137,6 +137,8 @@ class Checkpointer:
         self._capture: Capture | None = None
         self._flush: Flush | None = None
         self._ring: Ring | None = None
+        self._device: Any = None
+        """The GPU where the first state was, if any."""
         self._job: Job | None = None
         self._jobs: deque[Job] = deque()
         self._blocked = 0.0
@@ -345,7 +347,8 @@ class Checkpointer:
         if self._capture is None or self._flush is None:
             size = self._ring_bytes or up(job.plan.length, self._block)
             self._ring = Ring(size, pinned=job.ready is not None, block=self._block)
-            self._capture = Capture(self._ring, self._writing.niceness)
+            self._device = job.ready[0] if job.ready is not None else None
+            self._capture = Capture(self._ring, self._writing.niceness, self._device)
             self._flush = Flush(
                 self.folder,
                 self._folders.memory,
@@ -355,6 +358,7 @@ class Checkpointer:
                 self._report,
                 self._folders.memories,
             )
-        if job.ready is not None and self._ring is not None and not self._ring.pinned:
-            raise CheckpointError("the first state was in main memory, this one is on a GPU; give it a Checkpointer")
+        if job.ready is not None and job.ready[0] != self._device:
+            first = "in main memory" if self._device is None else f"on {self._device}"
+            raise CheckpointError(f"the first state was {first}, this one is on {job.ready[0]}; give it a Checkpointer")
         return self._capture, self._flush

@@ -23,7 +23,6 @@ class Ring:
     def __init__(self, size: int, *, pinned: bool = False, block: int = BLOCK) -> None:
         count = max(2, -(-size // block))
         self.block = block
-        self.pinned = pinned
         self._tensor: Any = None
         self._memory: Bytes
         if pinned:
@@ -67,10 +66,9 @@ class Ring:
         begin = slot * self.block
         return self._memory[begin : begin + length].data
 
-    def tensor(self, slot: int, start: int, length: int) -> Any:
-        """Bytes of a block as a pinned tensor, for copies from a GPU."""
-        begin = slot * self.block + start
-        return self._tensor[begin : begin + length]
+    def tensor(self, slot: int) -> Any:
+        """A block as a pinned tensor, for copies from a GPU."""
+        return self._tensor.narrow(0, slot * self.block, self.block)
 
 
 def _anonymous(size: int) -> mmap.mmap:

@@ -94,6 +94,7 @@ class Source:
     """Where it was when it was handed over, if it is watched."""
     _torn: bool = field(default=False, init=False)
     _flat: Any = field(default=None, init=False)
+    _bytes: Any = field(default=None, init=False)
     _copy: bytes | None = field(default=None, init=False)
 
     @property
@@ -121,11 +122,13 @@ class Source:
         elif base != self._address or not self._watch.copy(address, base, self.spec.nbytes, start, length):
             self._torn = True
 
-    def flat_bytes(self) -> Any:
-        """A tensor on its device as bytes, in one dimension."""
-        import torch
+    def device_bytes(self, start: int, length: int) -> Any:
+        """`length` bytes of a tensor from the `start`-th on, as a tensor on its device."""
+        if self._bytes is None:
+            import torch
 
-        return self._contiguous().reshape(-1).view(torch.uint8)
+            self._bytes = self._contiguous().reshape(-1).view(torch.uint8)
+        return self._bytes.narrow(0, start, length)
 
     def take(self, copy: Any) -> None:
         """Use a copy that `frozen` made: the array may change from then on."""
@@ -133,7 +136,7 @@ class Source:
         if isinstance(copy, bytes):
             self._copy = copy
         else:
-            self.value, self._flat = copy, None
+            self.value, self._flat, self._bytes = copy, None, None
 
     def spoil(self) -> None:
         """It has changed, or got other memory, since it was handed over."""
