@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 WILKINS = (sys.executable, "-m", "wilkins")
-MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
+MPIEXEC = os.environ.get("WILKINS_TEST_MPIEXEC", str(Path(sys.executable).parent / "mpiexec"))
 """The mpiexec of this Python's own MPI, if it has one."""
 
 OWN_MOUNTS = ["unshare", *(["--map-root-user"] if os.geteuid() != 0 else []), "--mount"]

@@ -30,7 +30,8 @@ def process_group(comm: MPI.Intracomm | None, device: str | torch.device = "cpu"
     """Torch's process group of the ranks of a communicator, while the block lasts; with one rank, none is needed.
 
     Ranks meet at `MASTER_ADDR` and `MASTER_PORT`, which the launcher of a workflow sets; without them rank 0 chooses
-    a free port. Tensors in host memory go by gloo, those on CUDA devices by NCCL.
+    a free port. Tensors in host memory go by gloo; those on CUDA devices by NCCL if each rank has a device of its own,
+    which NCCL asks for, and else by gloo.
 
     Raises:
         LearningError: the ranks do not find each other, or torch was built without what the device needs.
@@ -38,7 +39,7 @@ def process_group(comm: MPI.Intracomm | None, device: str | torch.device = "cpu"
     if comm is None or comm.size == 1:
         yield
         return
-    backend = "cpu:gloo,cuda:nccl" if torch.device(device).type == "cuda" else "gloo"
+    backend = "cpu:gloo,cuda:nccl" if _have_devices_of_their_own(comm, torch.device(device)) else "gloo"
     if backend != "gloo" and not dist.is_nccl_available():
         raise LearningError(f"training on {device} with {comm.size} ranks needs a torch that was built with NCCL")
     address = [os.environ[name] for name in _ADDRESS] if all(name in os.environ for name in _ADDRESS) else None
@@ -55,6 +56,13 @@ def process_group(comm: MPI.Intracomm | None, device: str | torch.device = "cpu"
     finally:
         dist.destroy_process_group()
         del group
+
+
+def _have_devices_of_their_own(comm: MPI.Intracomm, device: torch.device) -> bool:
+    """Whether each rank trains on a CUDA device that no other one trains on."""
+    mine = str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
+    every = comm.allgather(mine)
+    return "" not in every and len(set(every)) == comm.size
 
 
 def _free_address() -> list[str]:

@@ -1,4 +1,4 @@
-"""Trains with several ranks that bring different numbers of samples: `together.py FOLDER`; writes `<rank>.json`.
+"""Trains with ranks that bring different numbers of samples: `together.py FOLDER [DEVICE]`; writes `<rank>.json`.
 
 Rank k's share of every batch is given by SHARES; what the ranks learn is compared with one process by the test.
 """
@@ -38,10 +38,12 @@ def main() -> None:
 
     torch.set_num_threads(1)
     world = MPI.COMM_WORLD
+    device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
     told: dict[str, object] = {}
-    with continual.process_group(world):
+    with continual.process_group(world, device):
         model = model_of(5 + world.rank)  # rank 0's counts
-        with continual.Learner(model, continual.Incremental(), torch.optim.SGD(model.parameters(), 0.1)) as learner:
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with continual.Learner(model, continual.Incremental(), optimizer, device=device) as learner:
             for step in range(STEPS):
                 learner.step(batch_of(step, world.rank))
             found = learner.evaluate(batch_of(2, world.rank))
@@ -51,7 +53,8 @@ def main() -> None:
             options = continual.RehearsalOptions(batch=6, candidates=6, representatives=4, samples=20, label="y")
             model = model_of(5)
             strategy = continual.make_strategy(name, options, world)
-            with continual.Learner(model, strategy, torch.optim.SGD(model.parameters(), 0.1)) as learner:
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            with continual.Learner(model, strategy, optimizer, device=device) as learner:
                 for step in range(STEPS):
                     learner.step(batch_of(step, world.rank))
                 rng = np.random.default_rng(world.rank)
