@@ -25,7 +25,7 @@ STEPWISE_HABITS ?= 100000
 # `make test-all` runs one of so many parts of all tests: SHARD=2/4 is the second of four.
 SHARD ?= 1/1
 
-.PHONY: help demo install test test-all test-environment foreign-environment lint site native-test bench soak fuzz suites clean
+.PHONY: help demo install test test-all test-environment foreign-environment lint site native-test bench gpu soak fuzz suites clean
 
 help:
 	@echo "make demo         install into $(VENV) and run the quickstart"
@@ -35,6 +35,7 @@ help:
 	@echo "make site         build the documentation into build/site"
 	@echo "make native-test  the native layer's unit tests and examples, under sanitizers"
 	@echo "make bench        measure beside memcpy, files, MPI and others, and judge what must be fast"
+	@echo "make gpu          test and measure everything that wants a GPU, in 25 minutes at most, on a machine with one"
 	@echo "make soak         repeat the tests of races, waits and deaths under random delays, ROUNDS=$(ROUNDS) times"
 	@echo "make fuzz         run CASES=$(CASES) random workflows, and compare as much random MPI-IO with files; then run"
 	@echo "                  PROGRAMS=$(PROGRAMS) random HDF5 programs and HABITS=$(HABITS) ways to use files, with files and"
@@ -99,6 +100,11 @@ bench: $(VENV)/.installed-test
 	$(PIP) install --quiet adios2 || echo "ADIOS2 cannot be installed here: it is left out"
 	$(BIN)/python -m benchmarks speed --wait 10 --out build/speed.json
 	$(BIN)/python -m pytest -m bench
+
+# On a machine with a GPU; elsewhere `make gpu GPU=--stand-in` runs the same parts, small, without one.
+GPU ?=
+gpu: install
+	PYTHON=$(abspath $(BIN)/python) benchmarks/gpu.sh $(GPU)
 
 soak: $(VENV)/.installed-test
 	-tools/newer-hdf5

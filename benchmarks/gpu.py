@@ -1,4 +1,8 @@
-"""Measurements on one GPU: a step as a CUDA tensor against the raw copy, CUDA IPC, and libraries on one buffer."""
+"""All that wants a GPU, one part after the other, going on after one that fails: tests, then measurements.
+
+Results go to one JSON file, written after each part, and to one page. With `--stand-in` the parts run without a GPU, as
+far as they can: tests and channels on a stand-in for the driver, the rest on the CPU, all of it small.
+"""
 
 from __future__ import annotations
 
@@ -7,115 +11,193 @@ import datetime
 import json
 import os
 import platform
-import re
+import signal
 import subprocess
 import sys
-import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-PROGRAMS = Path(__file__).parent / "programs"
-GOAL = 0.9
-"""Of the raw pinned rate, that a step reaches as a CUDA tensor."""
-
-_TASKS = """
-tasks:
-- {{name: make, func: {python}, args: {make}, gpus: 1, outports: [{{filename: "{pattern}", device: {out}}}]}}
-- {{name: use, func: {python}, args: {use}, gpus: 1, inports: [{{filename: "{pattern}", device: cuda}}]}}
-"""
-_LIBRARIES = """
-tasks:
-- {{name: make, func: {python}, args: {make}, gpus: 1, outports: [{{filename: "h*.h5"}}, {{filename: "p*.h5"}}]}}
-- {{name: use, func: {python}, args: {use}, gpus: 1, inports: [{{filename: "h*.h5"}}, {{filename: "p*.h5"}}]}}
-"""
+from benchmarks import gpu_channels
 
 
-def run(folder: Path, workflow: str) -> dict[str, float]:
-    """Run a workflow; what its tasks measured."""
-    (folder / "workflow.yaml").write_text(workflow)
-    command = [sys.executable, "-m", "wilkins", "run", "workflow.yaml", "--timeout", "150"]
-    finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=180)
-    logs = [log.read_text() for log in sorted((folder / "wilkins-runs" / "latest").glob("*.log"))]
-    if finished.returncode:
-        raise SystemExit(f"a measurement failed:\n{finished.stderr}\n" + "\n".join(logs))
-    found: dict[str, float] = {}
-    for line in re.findall(r"measured (\{.*\})", "\n".join(logs)):
-        found.update(json.loads(line))
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A command that a machine with a GPU runs."""
+
+    name: str
+    seconds: int
+    """When it is ended."""
+    tests: tuple[str, ...] = ()
+    """What pytest is given; for a measurement, nothing."""
+    measure: tuple[str, ...] = ()
+    """Of a measurement: the module of `benchmarks` and its arguments. It writes its results to `--out FILE`."""
+
+
+def parts(*, stand_in: bool) -> list[Part]:
+    """What is run, in order of what it would tell."""
+    device = "cpu" if stand_in else "cuda:0"
+    steps, mib = ("6", "4") if stand_in else ("20", "128")
+    state = ("--mib", "4", "--tensors", "8") if stand_in else ("--mib", "256", "--tensors", "64", "--batch", "98304")
+    course = ("--step-ms", "5", "--sample-bytes", "8192") if stand_in else ("--step-ms", "10")
+    return [
+        Part("devices and channels", 150, tests=("tests/devices",)),
+        Part("checkpoints", 150, tests=("tests/checkpoint/test_devices.py",)),
+        Part("buffers, learners, trainers", 150, tests=("tests/continual/test_devices.py",)),
+        Part(
+            "channels", 150, measure=("gpu_channels", "--steps", steps, "--mib", mib)
+        ),
+        Part(
+            "checkpoint", 240,
+            measure=("checkpoint", "--device", device, "--steps", "3" if stand_in else "4", *state),
+        ),
+        Part(
+            "rehearsal", 150,
+            measure=("rehearsal", "--device", device, "--ranks", "1", "--rounds", "5", "--steps", "50", *course),
+        ),
+    ]  # fmt: skip
+
+
+def ran(part: Part, folder: Path, *, stand_in: bool) -> dict[str, Any]:
+    """Run a part; what came of it."""
+    out = folder / "out"
+    out.unlink(missing_ok=True)
+    command = [sys.executable, "-m"]
+    if part.tests:
+        # On the stand-in, those that need no GPU.
+        command += ["pytest", "-q", "--timeout", "60", "-m", "not gpu" if stand_in else "gpu", f"--junitxml={out}"]
+        command += part.tests
+    else:
+        module, *words = part.measure
+        command += [f"benchmarks.{module}", *words, "--out", str(out)]
+    print(f"== {part.name}: {' '.join(command[1:])}", flush=True)
+    began = time.monotonic()
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            code = process.wait(part.seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code = -1
+    found: dict[str, Any] = {"seconds": round(time.monotonic() - began, 1), "code": code}
+    if code < 0:
+        found["trouble"] = f"ended after {part.seconds} s"
+    elif code:
+        found["trouble"] = f"exit code {code}"
+    if out.exists():
+        found |= counted(out) if part.tests else {"measured": json.loads(out.read_text())}
     return found
 
 
-def steps(make: str, use: str, out: str, count: int, mib: int) -> dict[str, float]:
-    """One producer and one consumer of steps of `mib` MiB."""
-    program = str(PROGRAMS / "gpu.py")
-    workflow = _TASKS.format(
-        python=sys.executable,
-        make=json.dumps([program, make, str(count), str(mib)]),
-        use=json.dumps([program, use, str(count), str(mib)]),
-        out=out,
-        pattern="s*.h5",
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        return run(Path(folder), workflow)
+def counted(file: Path) -> dict[str, Any]:
+    """How many tests passed, and which did not."""
+    cases = list(ElementTree.parse(file).getroot().iter("testcase"))
+    left_out = sum(case.find("skipped") is not None for case in cases)
+    failed = [
+        case.attrib["name"] for case in cases if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return {"passed": len(cases) - left_out - len(failed), "left out": left_out, "failed": failed}
 
 
-def libraries() -> str:
-    """torch, CuPy and h5py on one buffer: what was shown, or why it was left out."""
-    look = "import cupy, torch; assert torch.cuda.is_available() and cupy.cuda.is_available()"
-    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
-    if found.returncode:
-        return f"left out: {found.stderr.strip().splitlines()[-1]}"
-    program = str(PROGRAMS / "gpu_libraries.py")
-    workflow = _LIBRARIES.format(
-        python=sys.executable, make=json.dumps([program, "write"]), use=json.dumps([program, "read"])
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), workflow)
-    return "equal values"
+def page(results: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    machine, found = results["machine"], results["parts"]
+    text = [
+        "# On one GPU",
+        "",
+        f"Measured {results['date']} by `make gpu` on {machine['device']}, CUDA driver {machine['driver']}, "
+        f"Python {machine['python']}, torch {machine['torch']}, {machine['cores']} cores.",
+        "",
+    ]
+    rows = []
+    for name, one in found.items():
+        result = one.get("trouble", "")
+        if "passed" in one:
+            failed = f", failed: {', '.join(one['failed'])}" if one["failed"] else ""
+            left_out = f", {one['left out']} left out" if one["left out"] else ""
+            result = f"{one['passed']} tests passed{left_out}{failed}" + (f"; {result}" if result else "")
+        rows.append((name, result or "measured", f"{one['seconds']:.0f}"))
+    text += table(("part", "result", "seconds"), rows)
+    for name, section in SECTIONS.items():
+        if "measured" in found.get(name, {}):
+            text += ["", *section(found[name]["measured"])]
+    return "\n".join(text) + "\n"
 
 
-def report(count: int, mib: int) -> str:
-    """All measurements, as Markdown."""
+def channels(found: dict[str, Any]) -> list[str]:
+    """The figures of channels."""
+    head = ["## Channels", "", f"{found['steps']} steps of {found['mib']} MiB, medians without the first 3.", ""]
+    return [*head, *table(("what", "figure"), gpu_channels.rows(found))]
+
+
+def checkpoints(found: dict[str, Any]) -> list[str]:
+    """The figures of checkpoints."""
+    head = [
+        "## Checkpoints",
+        "",
+        "Of a model and its Adam in every iteration; medians, in seconds; the words are [explained](checkpoint.md).",
+        "",
+    ]
+    names = {"blocked": "blocked", "slower": "slower", "both": "both", "durable": "durable", "wall": "iteration"}
+    rows = [(way, *(f"{one[name]:.4f}" for name in names)) for way, one in found.items()]
+    return [*head, *table(("way", *names.values()), rows)]
+
+
+def rehearsal(found: dict[str, Any]) -> list[str]:
+    """The figures of rehearsal."""
+    head = ["## Rehearsal", "", "An epoch's time by that of incremental training; b = 56, c = 14, r = 8.", ""]
+    rows = [
+        (
+            kept,
+            f"{one['incremental_ms']:.2f} ms",
+            f"{one['ratio_larger']:.3f}",
+            f"{one['ratio']:.3f}",
+            f"{one['wait_share']:.2%}",
+        )
+        for kept, one in found.items()
+    ]
+    return [*head, *table(("samples kept", "incremental step", "incremental, b + r", "rehearsal", "waits"), rows)]
+
+
+SECTIONS = {"channels": channels, "checkpoint": checkpoints, "rehearsal": rehearsal}
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table in Markdown."""
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    import torch
+
     from wilkins.transport.devices.driver import driver
 
     calls = driver()
-    read = steps("write", "read", "host", count, mib)
-    written = steps("publish", "read", "pinned", count, mib)
-    shared = steps("publish", "share", "cuda", count, mib)
-    ratio, bound = read["raw"] / read["step"], read["raw from the arena"] / read["step"]
-    gib = mib / 1024
-    version = calls.number("cuDriverGetVersion")
-    how = "torch tensor" if read["as a torch tensor"] else "device buffer (torch sees no GPU)"
-    host_bytes = shared["host bytes of the reader"] + shared["host bytes of the writer"]
-    return f"""# On one GPU
-
-Measured {datetime.date.today()} by `benchmarks/gpu.sh` on {calls.name_of(0)},
-CUDA driver {version}, Python {platform.python_version()}, {os.cpu_count()} cores;
-{count} steps of {mib} MiB, medians without the first 3.
-
-| what | figure |
-|---|---|
-| raw copy, pinned host memory to device | {read["raw"]:.2f} ms, {gib / read["raw"] * 1e3:.1f} GiB/s |
-| raw copy, the arena's registered memory to device | {read["raw from the arena"]:.2f} ms |
-| a step as a {how} | {read["step"]:.2f} ms, {ratio:.2f} of the raw rate (goal {GOAL}), {bound:.2f} of the arena's |
-| of this, until the program goes on | {read["asked"]:.2f} ms |
-| mappings of arenas that CUDA refused to register | {read["not registered"]:.0f} |
-| raw copy, device to pinned host memory | {written["raw to the host"]:.2f} ms |
-| publishing a device array through the host | {written["publish"]:.2f} ms |
-| two processes by CUDA IPC: host bytes copied | {host_bytes:.0f} |
-| two processes by CUDA IPC: publishing | {shared["publish"]:.2f} ms |
-| two processes by CUDA IPC: from `publish` to the reader's own copy | {shared["latency"]:.2f} ms |
-| torch and CuPy on one copy, CuPy to and from h5py, device pointers in H5Dwrite and H5Dread | {libraries()} |
-"""
+    return {
+        "device": calls.name_of(0),
+        "driver": calls.number("cuDriverGetVersion"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+    }
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print and write the report."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description="channels on one GPU")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--mib", type=int, default=128, help="size of a step")
-    parser.add_argument("--out", type=Path, help="file for the report")
+    """Run the parts, print the page and write what was found; exit code 1 if a part failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__)
+    parser.add_argument("--stand-in", action="store_true", help="without a GPU, small")
+    parser.add_argument("--only", nargs="+", help="these parts")
+    parser.add_argument("--out", type=Path, required=True, help="where the page goes; the results beside it, as .json")
     options = parser.parse_args(arguments)
-    text = report(options.steps, options.mib)
-    print(text)
-    if options.out:
-        options.out.write_text(text)
+    chosen = [one for one in parts(stand_in=options.stand_in) if not options.only or one.name in options.only]
+    results: dict[str, Any] = {"date": str(datetime.date.today()), "machine": machine(), "parts": {}}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    for part in chosen:
+        results["parts"][part.name] = ran(part, options.out.parent, stand_in=options.stand_in)
+        options.out.with_suffix(".json").write_text(json.dumps(results, indent=1))
+        options.out.write_text(page(results))
+    print(options.out.read_text())
+    sys.exit(int(any(one["code"] for one in results["parts"].values())))

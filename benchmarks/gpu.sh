@@ -1,10 +1,12 @@
 #!/bin/sh
-# Everything about GPUs, in at most ten minutes, on a bare machine with one: builds the native layer, runs `pytest -m gpu`,
-# measures, and writes build/gpu.md. Exits 3 where CUDA finds no device.
+# Everything about GPUs, in at most 25 minutes, on a bare machine with one: builds the native layer, then runs `python -m
+# benchmarks gpu`: tests of channels, checkpoints, buffers and learners on the GPU, and measurements. Writes build/gpu.md
+# and build/gpu.json. Exits 3 where CUDA finds no device.
 #
-#   benchmarks/gpu.sh              on the machine with the GPU; needs no network
-#   benchmarks/gpu.sh --fetch      beforehand, where there is a network: fills .wheels with what that machine may lack
-#   benchmarks/gpu.sh --stand-in   without a GPU: the same tests and parts on a stand-in for the driver; measures nothing real
+#   benchmarks/gpu.sh [--only PART...]   on the machine with the GPU; needs no network
+#   benchmarks/gpu.sh --fetch            beforehand, where there is a network: fills .wheels with what that machine may lack
+#   benchmarks/gpu.sh --stand-in         without a GPU: the same parts on a stand-in for the driver and on the CPU; measures
+#                                        nothing real
 #
 # The machine has Linux on x86-64, a C++ compiler, and Python 3.12 with PyTorch (2.11 to 2.13) and CuPy 14. Wheels in .wheels are used
 # for what its Python lacks; carry the folder along with the checkout. PYTHON names another Python than python3.
@@ -17,7 +19,7 @@ modules="cmake ninja h5py mpi4py networkx numpy yaml pytest pytest_timeout hypot
 if [ "${1:-}" = --fetch ]; then
     "$python" -m pip download --quiet --dest .wheels --only-binary=:all: --python-version 3.12 --implementation cp \
         --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
-        cmake ninja h5py mpi4py networkx numpy PyYAML pytest pytest-timeout hypothesis
+        cmake ninja h5py mpi4py mpich networkx numpy PyYAML pytest pytest-timeout hypothesis
     ls .wheels
     exit 0
 fi
@@ -37,7 +39,10 @@ for module in $modules; do
     fi
     wheels="$wheels $found"
 done
-if [ -n "$wheels" ]; then
+if ! command -v mpiexec >/dev/null; then  # ranks that train together want it; without it their test is left out
+    wheels="$wheels $(find .wheels -iname 'mpich-*.whl' 2>/dev/null | head -n 1)"
+fi
+if [ -n "$(echo $wheels)" ]; then
     # shellcheck disable=SC2086
     "$python" -m pip install --quiet --no-index --no-deps --target "$work/site" $wheels
     # What those need in turn, where it is lacking too.
@@ -48,13 +53,20 @@ if [ -n "$wheels" ]; then
     done
 fi
 export PYTHONPATH="$PWD:$work/site${PYTHONPATH:+:$PYTHONPATH}" PATH="$work/site/bin:$PATH" OMP_NUM_THREADS=1
+if [ -e "$work/site/bin/mpiexec" ]; then
+    export LD_LIBRARY_PATH="$work/site/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fi
+if mpiexec=$(command -v mpiexec); then
+    export WILKINS_TEST_MPIEXEC="$mpiexec"
+    [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
 
 if [ "${1:-}" = --stand-in ]; then
     cc -O2 -shared -fPIC -pthread -Wl,-soname,libcuda.so.1 tests/devices/stand_in/*.c -o "$work/libcuda.so.1" -lrt
     export LD_LIBRARY_PATH="$work${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" WILKINS_GPUS=1 STAND_IN_RUN=$$
-    tests="not gpu" out="$work/report.md" size="--steps 6 --mib 4"
+    out="$work/gpu.md"
 else
-    tests=gpu out="build/gpu.md" size=""
+    out="build/gpu.md"
 fi
 
 if ! why=$("$python" -c "
@@ -74,9 +86,4 @@ if [ -z "${WILKINS_LIBRARY:-}" ]; then
     export WILKINS_LIBRARY="$work/build/libwilkins.so"
 fi
 
-mkdir -p build
-status=0
-timeout 240 "$python" -m pytest -v --timeout 60 -m "$tests" tests/devices || status=$?
-# shellcheck disable=SC2086
-timeout 240 "$python" -m benchmarks gpu $size --out "$out" || status=$?
-exit $status
+"$python" -m benchmarks gpu "$@" --out "$out"

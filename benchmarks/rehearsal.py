@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -77,16 +77,18 @@ class Overhead:
 
 
 def learn(
-    *, ranks: int = 2, rounds: int = 10, steps: int = 10, step_ms: float = 50.0, sample_bytes: int = 65536
-) -> Overhead:
+    *, ranks: int = 2, rounds: int = 10, steps: int = 10, step_ms: float = 50.0, sample_bytes: int = 65536,
+    device: str = "cpu", kept: str = "host",
+) -> Overhead:  # fmt: skip
     """Train incrementally, the same with larger batches, and with rehearsal, in turns: `rounds` times `steps` steps.
 
-    Incremental steps last `step_ms` or more. Batches of 56 samples, 14 candidates, 8 representatives. Needs torch.
+    Incremental steps last `step_ms` or more. Batches of 56 samples, 14 candidates, 8 representatives. The model is on
+    `device`, the buffer in `host` memory or on a device. Needs torch.
 
     Raises:
         RuntimeError: the run failed.
     """
-    words = [str(rounds), str(steps), str(step_ms), str(sample_bytes)]
+    words = [str(rounds), str(steps), str(step_ms), str(sample_bytes), device, kept]
     told = _told("learn.py", ranks, words, 300 + 60 * rounds * steps * step_ms / 1000)
     ratios, medians = [], []
     for one in told:
@@ -103,12 +105,17 @@ def learn(
     )
 
 
+def _mpiexec() -> str:
+    """That of Python's own environment, or else the first on PATH."""
+    own = Path(sys.executable).parent / "mpiexec"
+    return str(own) if own.exists() else "mpiexec"
+
+
 def _told(program: str, ranks: int, words: Sequence[str], limit: float) -> list[dict[str, Any]]:
     """What each rank of a program tells in a file."""
-    mpiexec = Path(sys.executable).parent / "mpiexec"
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [str(mpiexec), "-n", str(ranks), sys.executable, str(PROGRAMS / program), *words, folder],
+            [_mpiexec(), "-n", str(ranks), sys.executable, str(PROGRAMS / program), *words, folder],
             capture_output=True,
             text=True,
             check=False,
@@ -127,7 +134,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--step-ms", type=float, default=50.0, help="computing per step")
     parser.add_argument("--sample-bytes", type=int, default=65536)
     parser.add_argument("--rounds", type=int, default=10, help="of both strategies in turn, with the learner")
+    parser.add_argument("--device", default="cpu", help="where to train: cpu, or a GPU such as cuda:0")
+    parser.add_argument("--out", type=Path, help="file for what was found with the learner, as JSON")
     options = parser.parse_args(arguments)
+    if options.device == "cpu":
+        exchange(options)
+    if importlib.util.find_spec("torch") is None:
+        print("\nThe learner needs PyTorch: pip install 'wilkins[torch]'")
+        return
+    kinds = {"host": "host"} if options.device == "cpu" else {"host": "host", "device": options.device}
+    found = {
+        name: learn(
+            ranks=options.ranks,
+            rounds=options.rounds,
+            steps=max(1, options.steps // options.rounds),
+            step_ms=options.step_ms,
+            sample_bytes=options.sample_bytes,
+            device=options.device,
+            kept=kept,
+        )
+        for name, kept in kinds.items()
+    }
+    for name, one in found.items():
+        tell(name, one)
+    if options.out:
+        options.out.write_text(json.dumps({name: asdict(one) for name, one in found.items()}))
+
+
+def exchange(options: argparse.Namespace) -> None:
+    """Print what the buffer costs, with its exchange in the background and in the loop."""
     print(
         f"{options.ranks} ranks, {options.steps} steps of {options.step_ms:g} ms, samples of {options.sample_bytes} "
         "bytes; b = 56, c = 14, r = 8; slowest rank; times in ms per step"
@@ -147,17 +182,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{cost.call_ms:>9.2f} {cost.round_ms:>8.2f} {cost.elsewhere:>12.0%}",
             flush=True,
         )
-    if importlib.util.find_spec("torch") is None:
-        print("\nThe learner needs PyTorch: pip install 'wilkins[torch]'")
-        return
-    found = learn(
-        ranks=options.ranks,
-        rounds=options.rounds,
-        steps=max(1, options.steps // options.rounds),
-        step_ms=options.step_ms,
-        sample_bytes=options.sample_bytes,
-    )
-    print("\nThe learner, in turns; medians; an epoch's time by that of incremental training")
+
+
+def tell(kept: str, found: Overhead) -> None:
+    """Print what rehearsal costs with the learner, its buffer in `host` memory or on the `device`."""
+    print(f"\nThe learner, in turns; medians; an epoch's time by that of incremental training; samples kept: {kept}")
     print(f"{'training':<26} {'step':>9} {'epoch':>7} {'by (b+r)/b':>11} {'waits':>7} {'from others':>12}")
     print(f"{'incremental, b':<26} {found.incremental_ms:>6.1f} ms {1:>7.3f}")
     for name, ratio in (("incremental, b + r", found.ratio_larger), ("rehearsal, b and r", found.ratio)):

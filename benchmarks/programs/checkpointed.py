@@ -1,6 +1,7 @@
-"""Trains a chain of linear layers with Adam on the CPU, saving every step in one way; writes what it took as JSON.
+"""Trains a chain of linear layers with Adam, saving every step in one way; writes what it took as JSON.
 
-Arguments: the way, MiB of parameters, tensors, batch, steps, threads, a folder for checkpoints, the file of results.
+Arguments: the way, MiB of parameters, tensors, batch, steps, threads, device, a folder for checkpoints, the file of
+results.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,13 +47,13 @@ class Way:
 
 
 class Wilkins(Way):
-    """This package's engine."""
+    """This package's engine; with `trusted`, of a program that promises to wait before it changes its state."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, trusted: bool = False) -> None:
         super().__init__(folder)
         from wilkins.tasks.checkpoint import Checkpointer
 
-        self._checkpointer = Checkpointer(folder, keep=2)
+        self._checkpointer = Checkpointer(folder, keep=2, trusted=trusted)
 
     def save(self, step: int, state: Any) -> None:
         self._checkpointer.save(step, state)
@@ -132,6 +134,7 @@ def async_stager(folder: Path) -> DcpAsync:
 
 WAYS: dict[str, Callable[[Path], Way]] = {
     "wilkins": Wilkins,
+    "wilkins, trusted": partial(Wilkins, trusted=True),
     "torch.save": TorchSave,
     "dcp.save": DcpSave,
     "dcp.async_save": DcpAsync,
@@ -161,15 +164,16 @@ class Took(NamedTuple):
 class Training:
     """A model, its optimizer, and what each step took."""
 
-    def __init__(self, mib: int, tensors: int, batch: int) -> None:
+    def __init__(self, mib: int, tensors: int, batch: int, device: str) -> None:
         torch.manual_seed(0)
+        self._computed = torch.cuda.synchronize if device != "cpu" else int
         width = math.isqrt(mib * (1 << 20) // 4 // tensors)
         layers = [
             layer for _ in range(tensors) for layer in (torch.nn.Linear(width, width, bias=False), torch.nn.Tanh())
         ]
-        self.model = torch.nn.Sequential(*layers)
+        self.model = torch.nn.Sequential(*layers).to(device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5)
-        self.x = torch.randn(batch, width)
+        self.x = torch.randn(batch, width, device=device)
 
     def state(self) -> dict[str, Any]:
         """What is saved."""
@@ -186,11 +190,13 @@ class Training:
         saved = time.monotonic()
         self.optimizer.zero_grad()
         self.model(self.x).square().mean().backward()
+        self._computed()
         computed = time.monotonic()
         if way is not None:
             way.wait()
         waited = time.monotonic()
         self.optimizer.step()
+        self._computed()
         return Took(stated - began, (saved - stated) + (waited - computed), computed - saved)
 
 
@@ -206,10 +212,10 @@ def timed(training: Training, steps: int, way: Way | None) -> tuple[list[Took], 
 
 def main() -> None:
     """Train without saving, with, and without again; write what differs."""
-    name, mib, tensors, batch, steps, threads, folder, result = sys.argv[1:]
+    name, mib, tensors, batch, steps, threads, device, folder, result = sys.argv[1:]
     torch.set_num_threads(int(threads))
     warnings.filterwarnings("ignore", module="torch.distributed")  # that it is one process, and overwrites
-    training = Training(int(mib), int(tensors), int(batch))
+    training = Training(int(mib), int(tensors), int(batch), device)
     count = int(steps)
     for _ in range(WARM):
         training.step(0, None)

@@ -1,6 +1,7 @@
 """Incremental training, the same with larger batches, and rehearsal, by the learner, in turn.
 
-`learn.py ROUNDS STEPS MS SAMPLE_BYTES FOLDER` writes `<rank>.json`. The model multiplies each sample by matrices, as
+`learn.py ROUNDS STEPS MS SAMPLE_BYTES DEVICE KEPT FOLDER` writes `<rank>.json`: trained on DEVICE, with the buffer in
+`host` memory or on a device. The model multiplies each sample by matrices, as
 often as it takes for an incremental step of MS milliseconds. The larger batches have as many samples as rehearsal
 trains on: what they take beyond their share is the model's, not rehearsal's. Rounds alternate, so that other load on
 the machine meets all.
@@ -12,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -51,11 +53,13 @@ class Course:
     """One strategy's learner, and what its steps took."""
 
     def __init__(
-        self, strategy: continual.Strategy, features: int, depth: int, rank: int, samples: int = BATCH
+        self, strategy: continual.Strategy, features: int, depth: int, device: str, rank: int, samples: int = BATCH
     ) -> None:
         torch.manual_seed(1)
-        model = Model(features, depth)
-        self.learner = continual.Learner(model, strategy, torch.optim.SGD(model.parameters(), 1e-3))
+        model = Model(features, depth).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        self.learner = continual.Learner(model, strategy, optimizer, device=device)
+        self._done: Callable[[], object] = torch.cuda.synchronize if device != "cpu" else int
         self.seconds: list[float] = []
         self._rng = np.random.default_rng(rank)
         self._x = self._rng.random((samples, features), np.float32)
@@ -66,15 +70,16 @@ class Course:
             batch = {"x": self._x, "y": self._rng.integers(0, CLASSES, len(self._x))}
             began = time.perf_counter()
             self.learner.step(batch)
+            self._done()
             self.seconds.append(time.perf_counter() - began)
 
 
-def depth_for(seconds: float, features: int, world: MPI.Intracomm) -> int:
+def depth_for(seconds: float, features: int, device: str, world: MPI.Intracomm) -> int:
     """How deep the model has to be for incremental steps that last so long on every rank."""
     depth = 0
     while True:
-        depth += 1
-        course = Course(continual.Incremental(), features, depth, world.rank)
+        depth += 1 + depth // 8
+        course = Course(continual.Incremental(), features, depth, device, world.rank)
         with course.learner:
             course.run(4)
         if world.allreduce(min(course.seconds), MPI.MIN) >= seconds:
@@ -84,17 +89,18 @@ def depth_for(seconds: float, features: int, world: MPI.Intracomm) -> int:
 def main() -> None:
     """Find the depth, train in turns, report."""
     rounds, steps = int(sys.argv[1]), int(sys.argv[2])
-    seconds, features, folder = float(sys.argv[3]) / 1000, int(sys.argv[4]) // 4, Path(sys.argv[5])
+    seconds, features = float(sys.argv[3]) / 1000, int(sys.argv[4]) // 4
+    device, kept, folder = sys.argv[5], sys.argv[6], Path(sys.argv[7])
     torch.set_num_threads(1)
     world = MPI.COMM_WORLD
     options = continual.RehearsalOptions(
-        batch=BATCH, candidates=CANDIDATES, representatives=REPRESENTATIVES, samples=500, label="y"
+        batch=BATCH, candidates=CANDIDATES, representatives=REPRESENTATIVES, samples=500, label="y", device=kept
     )
-    with continual.process_group(world):
-        depth = depth_for(seconds, features, world)
-        incremental = Course(continual.Incremental(), features, depth, world.rank)
-        larger = Course(continual.Incremental(), features, depth, world.rank, BATCH + REPRESENTATIVES)
-        rehearsal = Course(continual.Rehearsal(options, world), features, depth, world.rank)
+    with continual.process_group(world, device):
+        depth = depth_for(seconds, features, device, world)
+        incremental = Course(continual.Incremental(), features, depth, device, world.rank)
+        larger = Course(continual.Incremental(), features, depth, device, world.rank, BATCH + REPRESENTATIVES)
+        rehearsal = Course(continual.Rehearsal(options, world), features, depth, device, world.rank)
         with incremental.learner, larger.learner, rehearsal.learner:
             for course in (incremental, larger, rehearsal):
                 course.run(WARM_UP)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from benchmarks import aggregation, partners
 from benchmarks.checkpoint import ENGINE, Cost, measure, verdicts
-from support import MPIEXEC
+from support import MPIEXEC, run_tree
+from wilkins.transport.board import native_library
 
 
 @pytest.mark.nightly
@@ -46,3 +50,15 @@ def test_several_ranks(way: str, files: int) -> None:
 def test_parity() -> None:
     kept = partners.measure("partners", 1, 1, mib=1, steps=1, compute=0.0)
     assert 0 < kept.blocked < 60 and 0 < kept.done < 60 and kept.cpu > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.needs("python:torch", MPIEXEC)
+def test_all_parts_for_a_gpu_run_without_one(tmp_path: Path) -> None:
+    """On a stand-in for the driver and on the CPU: what is misspelt must not be found on a machine lent for minutes."""
+    script = Path(__file__).parents[2] / "benchmarks/gpu.sh"
+    variables = {"PYTHON": sys.executable, "WILKINS_LIBRARY": str(native_library())}
+    words: list[str | Path] = [script, "--stand-in", "--only", "channels", "checkpoint", "rehearsal"]
+    finished = run_tree(words, 170, tmp_path, variables)
+    assert finished.code == 0, finished.out + finished.err
+    assert finished.out.count("| measured |") == 3
