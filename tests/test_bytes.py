@@ -187,7 +187,7 @@ def prepare(folder: Path, programs: Path) -> None:
     (folder / "static_child").symlink_to(programs / "static_child")
 
 
-@pytest.mark.usual("memory", "file")
+@pytest.mark.usual("memory")
 @pytest.mark.needs("gcc", "bash")
 @pytest.mark.parametrize("mode", ["memory", "both", "file"])
 def test_what_is_written_past_the_layer_is_in_the_step(tmp_path: Path, programs: Path, mode: str) -> None:

@@ -74,6 +74,7 @@ def test_samples_come_in_order(tmp_path: Path) -> None:
     assert _seen(tmp_path) == [list(range(TOTAL))]
 
 
+@pytest.mark.nightly
 def test_samples_are_shuffled_the_same_way_each_time(tmp_path: Path) -> None:
     runs = []
     for name in ("one", "two"):
@@ -87,14 +88,14 @@ def test_samples_are_shuffled_the_same_way_each_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.usual("3-fork", "1-spawn")
+@pytest.mark.usual("3-fork")
 def test_workers_share_the_steps(tmp_path: Path, workers: int, context: str) -> None:
     assert _once(_seen(tmp_path, num_workers=workers, multiprocessing_context=context, shuffle=5))
 
 
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(("ranks", "workers"), [(2, 0), (3, 0), (2, 2)])
-@pytest.mark.usual("2-0", "2-2")
+@pytest.mark.usual("2-2")
 def test_ranks_share_the_samples(tmp_path: Path, ranks: int, workers: int) -> None:
     options: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     parts = _seen(tmp_path, ranks, **options)
@@ -167,6 +168,7 @@ def test_a_state_gives_exactly_the_rest(files: Path, shuffle: int, stop: int) ->
     assert _numbers(other) == whole  # once more, from the beginning
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("files")
 def test_what_is_wrong() -> None:
     from torch.utils.data import DataLoader

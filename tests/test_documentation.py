@@ -28,8 +28,8 @@ NEEDS = {
 """What a page takes that not every machine has, as the mark ``needs`` names it."""
 
 
-LONG = {"guides/continual.md", "learn/learning.md"}
-"""Pages that train, for half a minute or a minute."""
+LONG = {"guides/checkpointing.md", "guides/continual.md", "guides/stuck.md", "guides/watching.md", "learn/learning.md"}
+"""Guides whose programs train, save or wait for long."""
 
 
 def title(page: Path) -> str:

@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from support import Finished, run_tree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +37,7 @@ def run_without(folder: Path, modules: str, *arguments: str | Path) -> Finished:
     return run_tree([*command, "-c", ROOT / "pyproject.toml", *arguments], 150, folder, environment)
 
 
+@pytest.mark.nightly
 def test_every_test_can_be_collected(tmp_path: Path) -> None:
     """No file of tests needs an extra to be read."""
     found = run_without(tmp_path, EXTRAS, "--collect-only", ROOT / "tests")

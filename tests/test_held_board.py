@@ -76,6 +76,7 @@ def test_a_run_ends_at_its_timeout(tmp_path: Path, how: str) -> None:
         assert_nothing_left(tmp_path)
 
 
+@pytest.mark.nightly
 @pytest.mark.usual("one job")
 @pytest.mark.parametrize("how", ["alone", "one job"])
 def test_a_run_ends_by_interruption(tmp_path: Path, how: str) -> None:

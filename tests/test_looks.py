@@ -566,7 +566,7 @@ for i in range(4):
     [
         ("s_0.h5", "print(1, flush=True)"),
         pytest.param("start.h5", "pass", marks=pytest.mark.nightly),
-        ("s_1.h5", "pass"),
+        pytest.param("s_1.h5", "pass", marks=pytest.mark.nightly),
         pytest.param("s_0.h5", "os.path.exists('b.h5')", marks=pytest.mark.nightly),
     ],
 )

@@ -99,6 +99,7 @@ MANY = 90
 """Files of names of their own: each may be read again, so that each has memory of its own, up to some sixty."""
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("valgrind", "h5cc")
 def test_many_steps_under_valgrind(tmp_path: Path) -> None:
     """It leaves programs few addresses, of which each step may take a part only."""

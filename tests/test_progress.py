@@ -258,6 +258,7 @@ def test_a_viewer_that_is_killed_or_stopped_disturbs_no_run(folder: Path) -> Non
     assert not (folder / LATEST / "watched").exists()
 
 
+@pytest.mark.nightly
 def test_top_of_what_is_no_run_or_does_not_answer(folder: Path) -> None:
     none = top(folder)
     assert none.returncode == 2

@@ -94,6 +94,7 @@ with open("result.txt", "w") as file:
 """
 
 
+@pytest.mark.nightly
 @seeds
 def test_an_analysis_that_takes_steps_in_another_order(tmp_path: Path, seed: int) -> None:
     """Every second checkpoint of its own lies between two steps of which it has had the later one."""

@@ -129,6 +129,7 @@ def test_processes_close_a_file_that_they_write_together_in_any_order(tmp_path: 
     assert run(tmp_path, CLOSED_IN_ANY_ORDER, PARTS, "memory").splitlines() == [f"{k} 20000 0123" for k in range(6)]
 
 
+@pytest.mark.usual("memory-few bytes", "memory-many bytes", "both-many bytes")
 @pytest.mark.parametrize("size", [500, 5000], ids=["few bytes", "many bytes"])
 @pytest.mark.parametrize("mode", MODES)
 def test_processes_that_open_one_file_at_once_write_it_together(tmp_path: Path, mode: str, size: int) -> None:

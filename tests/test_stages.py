@@ -220,9 +220,7 @@ def compare(tmp_path: Path, *texts: str) -> None:
     assert not list(memory.glob("s*.h5")), "a file of the disk"
 
 
-@pytest.mark.usual(
-    "it adds a dataset", "it only reads", "it puts others in their place", "it lists", "by a pool", "it looks back"
-)
+@pytest.mark.usual("it adds a dataset", "it only reads", "by a pool", "it looks back")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_reader_gets_what_a_stage_has_made_of_it(way: str, tmp_path: Path) -> None:
     compare(tmp_path, MAKE, WAYS[way], USE)
@@ -547,6 +545,7 @@ for k in range(5):
     ],
     ids=["HDF5", "bytes"],
 )
+@pytest.mark.usual("HDF5")
 def test_ranks_that_all_read_find_whole_files(make: str, read: str, use: str, tmp_path: Path) -> None:
     """Also while another rank copies what it takes."""
     names = programs(tmp_path, make, ALL_READ.replace("READ", read), use)

@@ -433,7 +433,7 @@ def test_what_does_not_go_together(tmp_path: Path, workflow: str, message: str) 
 @pytest.mark.timeout(900 + 60 * MOMENTS)
 @pytest.mark.parametrize("number", range(5), ids=NAMES)
 @pytest.mark.parametrize("policy", ["stop", "continue", "restart"])
-@pytest.mark.usual("stop-filter", "continue-simulate", "restart-train", "restart-sink")
+@pytest.mark.usual("stop-filter", "restart-train")
 def test_a_task_is_killed_at_a_random_moment(tmp_path: Path, policy: str, number: int) -> None:
     killed_at_random_moments(tmp_path, policy, number)
 

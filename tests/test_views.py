@@ -110,6 +110,7 @@ for step in range(20):
 """
 
 
+@pytest.mark.nightly
 def test_of_what_sleeping_children_see_the_run_names_who_sees_it(tmp_path: Path) -> None:
     ran = run(tmp_path, SLEEPING, 20, memory=8)
     assert ran.code == 1, ran.out + ran.err

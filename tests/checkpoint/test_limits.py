@@ -91,6 +91,7 @@ def test_storage_is_never_written_faster(tmp_path: Path, monkeypatch: pytest.Mon
     assert_no_faster(written, rate, 2)
 
 
+@pytest.mark.nightly
 def test_versions_take_no_more_of_the_time_than_they_may(opened: Opener) -> None:
     """Through a ring of two blocks to slow storage, each holds the program up: so they come less often.
 

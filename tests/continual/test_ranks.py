@@ -22,6 +22,7 @@ def run(folder: Path, ranks: int, program: str, *words: str) -> list[Any]:
     return [json.loads((folder / f"told-{rank}").read_text()) for rank in range(ranks)]
 
 
+@pytest.mark.usual("3-", "2-unequal")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(("ranks", "kind"), [(1, ""), (2, ""), (3, ""), (4, ""), (2, "unequal"), (4, "unequal")])
 def test_samples_come_whole(tmp_path: Path, ranks: int, kind: str) -> None:
@@ -119,6 +120,7 @@ def test_tensors_over_two_ranks(tmp_path: Path) -> None:
     assert all(one["drawn_elsewhere"] > 0 for one in told)
 
 
+@pytest.mark.usual("nan", "layout")
 @pytest.mark.needs(MPIEXEC)
 @pytest.mark.parametrize(
     ("kind", "own", "others"),
@@ -129,6 +131,7 @@ def test_tensors_over_two_ranks(tmp_path: Path) -> None:
         ("ends", ("RankFailed", "rank 1 closes the buffer at step 5"), "rank 0 offers its batch at step 5"),
         ("layout", ("RankFailed", "samples of rank 0 are unlike"), "samples of rank 1 are unlike those of this one"),
     ],
+    ids=["shape", "nan", "other", "ends", "layout"],
 )
 def test_all_ranks_hear_of_trouble(tmp_path: Path, kind: str, own: tuple[str, str], others: str) -> None:
     """An error on one rank ends the others with its message, instead of leaving them waiting."""

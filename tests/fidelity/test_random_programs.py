@@ -163,6 +163,7 @@ def test_a_program_that_ends_its_process_is_left_out(tmp_path: Path, monkeypatch
     assert outcomes(tmp_path / "batch", batch) == [SAME, DIED, SAME, DIED]
 
 
+@pytest.mark.nightly
 @pytest.mark.rig
 def test_what_differs_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis draws the programs of a seed again, and takes away what a difference does not need."""

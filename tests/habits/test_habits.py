@@ -25,7 +25,6 @@ USUAL = (
     "redirect-read-cp",
     "folder-reader-elsewhere-lists",
     "annotate-r-plus",
-    "end-flushed-in-multiprocessing",
     "end-close-by-number",
     "exit-open-twice",
     "gone-virtual-sources-read-before",
@@ -34,7 +33,6 @@ USUAL = (
     "onefile-hdf5-fsync-after",
     "onefile-watch-created",
     "stage-of-two-one-with-ranks",
-    "thread-one-sleeps",
 )
 """Those that `make test` runs, in memory: a second each."""
 SEED = int(os.environ.get("WILKINS_TEST_SEED", "0"))

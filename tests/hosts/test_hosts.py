@@ -246,6 +246,7 @@ tasks:
     assert "for a step of a1.h5" in done.err
 
 
+@pytest.mark.nightly
 def test_what_a_program_can_do_without_is_not_waited_for_when_all_hosts_wait(tmp_path: Path) -> None:
     """A second open of a name, and a look, while the producer waits for the program on another host that makes them."""
     writes = "import h5py\nh5py.File('a0.h5', 'w').close()\nh5py.File('b.h5').close()\nh5py.File('a1.h5', 'w').close()"

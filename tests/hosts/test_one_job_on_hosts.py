@@ -122,7 +122,7 @@ def test_plain_tasks(rig: Rig, tmp_path: Path) -> None:
     assert log(tmp_path, "each") == "handled step0.h5 0\nhandled step1.h5 10\nhandled step2.h5 20\n"
 
 
-@pytest.mark.usual("pypi")
+@pytest.mark.nightly
 @pytest.mark.parametrize("mpi", ["pypi", "openmpi"])
 def test_ranks_write_and_read_one_file(rig: Rig, tmp_path: Path, mpi: str) -> None:
     """Both tasks have ranks on two hosts: their parallel files lie on the host of their first rank."""
@@ -157,7 +157,7 @@ def test_ranks_that_are_dealt_in_turns(rig: Rig, tmp_path: Path) -> None:
     assert "its ranks are dealt to hosts in turns (node0 node1 node0 ...)" in finished.err
 
 
-@pytest.mark.usual("pypi-fail", "openmpi-late")
+@pytest.mark.usual("pypi-fail")
 @pytest.mark.parametrize("mode", ["fail", "late"])
 @pytest.mark.parametrize("family", ["pypi", "openmpi"])
 def test_a_rank_that_fails(rig: Rig, tmp_path: Path, family: str, mode: str) -> None:
@@ -217,7 +217,7 @@ def _has_no_run(rig: Rig, host: str) -> bool:
     return not rig.processes(host, OURS) and not any("wilkins" in name for name in rig.shared_memory(host))
 
 
-@pytest.mark.usual("pypi-2", "openmpi-15")
+@pytest.mark.usual("pypi-2")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: str(int(number)))
 @pytest.mark.parametrize("family", ["pypi", "openmpi"])
 def test_a_signal_to_the_mpiexec(rig: Rig, tmp_path: Path, family: str, number: signal.Signals) -> None:
@@ -228,7 +228,7 @@ def test_a_signal_to_the_mpiexec(rig: Rig, tmp_path: Path, family: str, number: 
         nothing_is_left(rig)
 
 
-@pytest.mark.usual("keeper-node1", "launcher-node0")
+@pytest.mark.usual("keeper-node1")
 @pytest.mark.parametrize("host", ["node0", "node1", "node2"])
 @pytest.mark.parametrize("victim", ["program", "launcher", "keeper"])
 def test_a_killed_process(rig: Rig, tmp_path: Path, victim: str, host: str) -> None:

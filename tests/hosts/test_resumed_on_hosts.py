@@ -92,6 +92,7 @@ tasks:
 """
 
 
+@pytest.mark.nightly
 @seeds
 def test_readers_of_one_stream_that_are_not_alike(tmp_path: Path, seed: int) -> None:
     """Some of them on one host, which have come to other steps, and take others; some count what they have opened."""

@@ -77,6 +77,7 @@ def test_eight_times_the_hosts_take_about_eight_times_the_time_and_memory(folder
     assert many[1] < 12 * few[1]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(60)
 def test_a_million_ranks_on_ten_thousand_hosts(folder: Path) -> None:
     """Every channel crosses, and both hosts have their half of it."""

@@ -147,6 +147,7 @@ def test_a_job_exits_with_what_its_run_exits_with(slurm: Slurm, tmp_path: Path) 
     assert (job["JobState"], job["ExitCode"]) == ("FAILED", "1:0"), output(tmp_path, number)
 
 
+@pytest.mark.nightly
 def test_lines_before_the_run_that_fail_end_the_job(slurm: Slurm, tmp_path: Path) -> None:
     write_program(tmp_path / "program.py", "open('ran', 'w')\n")
     (tmp_path / "workflow.yaml").write_text("tasks: [{func: ./program.py}]\n")
@@ -259,6 +260,7 @@ def test_job_steps_of_open_mpi(slurm: Slurm, tmp_path: Path) -> None:
     nothing_is_left(slurm)
 
 
+@pytest.mark.nightly
 @pytest.mark.needs("mpicc.openmpi")
 @pytest.mark.usual("openmpi")
 @pytest.mark.parametrize("family", ["pypi", "openmpi"])

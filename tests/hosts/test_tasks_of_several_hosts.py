@@ -119,6 +119,7 @@ def test_ranks_on_several_hosts_write_and_read_one_file(mpi: str, tmp_path: Path
     all_have_read(on_this_machine(tmp_path, "a:4,b:4,c:4"), 6)
 
 
+@pytest.mark.nightly
 @pytest.mark.usual("[0, 2, 2]")
 @pytest.mark.parametrize("writers", ["[1, 3]", "[0, 2, 2]", "[1, 1, 1, 1]"])
 def test_wherever_they_are(writers: str, tmp_path: Path) -> None:
@@ -169,6 +170,7 @@ while True:
 """
 
 
+@pytest.mark.usual("at once")
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
 def test_ranks_on_two_hosts_create_one_name(at_once: bool, tmp_path: Path) -> None:
     """At one time, which is an error of the program, as on one machine; or one after the other, which is none."""
@@ -192,6 +194,7 @@ tasks:
         assert finished.out.count("read") == 6
 
 
+@pytest.mark.nightly
 def test_ranks_add_to_one_file_in_turn(tmp_path: Path) -> None:
     """Each opens by itself what ranks on other hosts have written, finds it there, and adds to it."""
     write_program(tmp_path / "turns.py", TURNS.format(python=sys.executable))
@@ -219,6 +222,7 @@ def test_hosts_cannot_leave_out_steps_each_for_itself(tmp_path: Path) -> None:
     assert "para: its ranks are on several hosts (b, c), and each host would get other steps" in finished.err
 
 
+@pytest.mark.nightly
 def test_a_port_that_no_rank_has_used_is_named(tmp_path: Path) -> None:
     """Most ranks never use a port, and no host alone can tell whether none of them has."""
     together(tmp_path, "mpich", steps=2)
