@@ -16,8 +16,17 @@ import numpy as np
 from wilkins.tasks.checkpoint.engine.capture import Job, Plan
 from wilkins.tasks.checkpoint.engine.index import IndexText
 from wilkins.tasks.checkpoint.errors import CheckpointError, Unsupported
-from wilkins.tasks.checkpoint.state.outline import Outline, aliases, is_lazy, looks, outline
-from wilkins.tasks.checkpoint.state.sources import Shard, Source, Spec, frozen, in_one_piece, source_of
+from wilkins.tasks.checkpoint.state.outline import Outline, aliases, grads, is_lazy, looks, outline
+from wilkins.tasks.checkpoint.state.sources import (
+    Shard,
+    Source,
+    Spec,
+    address_of,
+    alike,
+    frozen,
+    in_one_piece,
+    source_of,
+)
 from wilkins.tasks.checkpoint.state.tree import array_references, encode
 from wilkins.tasks.checkpoint.state.watch import Watch
 from wilkins.tasks.checkpoint.storage.layout import append, blocks, share_bytes, shares
@@ -36,15 +45,17 @@ Leaf = tuple[str, Any]
 class _Known:
     """A state that was described: what is the same for the next one that looks like it. It keeps no array alive.
 
-    `looks`, `aliases`, `places` and `named` are of arrays as they are met in the state, one after the other.
+    `looks`, `grads`, `aliases`, `places` and `named` are of arrays as they are met in the state, one after the other.
     """
 
     form: list[Any]
     looks: list[tuple[Any, ...]]
+    grads: list[bool]
     aliases: list[int]
     devices: set[Any]
     places: list[tuple[str, tuple[int, ...] | None, tuple[int, ...] | None]]
     """Path; of a `Shard` shape and offsets, too."""
+    kinds: list[type]
     named: set[int]
     """Those that `eager` names."""
     trusted: set[int]
@@ -69,11 +80,18 @@ class _Taken(NamedTuple):
     promised: set[int]
     """Those that have neither, if the program has promised to leave all of them alone."""
 
+    def place(self, source: Source, place: int) -> None:
+        """Let it be read where it is."""
+        address = self.addresses[place]
+        source.stand(address, self.watch if self.watch.covers(address, source.spec.nbytes) else None)
+
 
 class _Held(NamedTuple):
     """A state that is not described yet: of each array as it is met."""
 
     arrays: list[Any]
+    """Views of the program's own: what it makes of those, another shape or type, or other memory, is not seen here."""
+    grads: list[bool]
     versions: list[int | None]
     """torch's counts of changes in place."""
     taken: _Taken
@@ -133,8 +151,8 @@ class Planner:
         for place, source in enumerate(sources):
             if place in taken.copies:
                 source.take(taken.copies[place])
-            elif taken.watch.covers(taken.addresses[place], source.spec.nbytes):
-                source.guard(taken.watch, taken.addresses[place])
+            else:
+                taken.place(source, place)
         ready = _ready({one.value.device for one in sources if one.on_device})
         job = Job(step, began, None, ready, None, taken.watch, taken.exposed)
         job.promised = [keys[place] for place in sorted(taken.promised)]
@@ -143,34 +161,35 @@ class Planner:
 
     def _settle(self, job: Job, known: _Known, held: _Held) -> None:
         """Describe what was held on to."""
-        arrays, versions, (addresses, copies, watch, *_) = held
-        if looks(arrays) == known.looks and aliases(arrays) == known.aliases:
+        arrays, versions, taken = held.arrays, held.versions, held.taken
+        same = looks(arrays) == known.looks and held.grads == known.grads
+        if same and aliases(taken.addresses) == known.aliases:
             plan, firsts = known.plan, known.firsts
             sources = [
-                Source(spec, arrays[first].detach() if spec.library == "torch" else arrays[first], versions[first])
-                for spec, first in zip(known.specs, firsts, strict=True)
+                Source(spec, arrays[first], versions[first]) for spec, first in zip(known.specs, firsts, strict=True)
             ]
         else:
             tree = copy.deepcopy(known.tree)
+            given = list(map(_as_given, arrays, known.kinds, held.grads))
             leaves = [
                 (key, one if shape is None or offsets is None else Shard(one, shape, offsets))
-                for one, (key, shape, offsets) in zip(arrays, known.places, strict=True)
+                for one, (key, shape, offsets) in zip(given, known.places, strict=True)
             ]
-            sources, firsts, plan = self._describe(tree, leaves)
-            self._remember(Outline(known.form, arrays, []), leaves, firsts, sources, tree, plan)
+            sources, firsts, plan = self._describe(tree, leaves, taken.addresses)
+            self._remember(Outline(known.form, given, []), leaves, firsts, sources, tree, plan, taken.addresses)
         for source, first in zip(sources, firsts, strict=True):
-            if first in copies:
-                source.take(copies[first])
-            elif watch.covers(addresses[first], source.spec.nbytes):
-                source.guard(watch, addresses[first])
-            elif _address(arrays[first]) != addresses[first] or (
-                versions[first] is not None and arrays[first]._version != versions[first]
-            ):
-                source.spoil()
+            source.version = versions[first]
+            if first in taken.copies:
+                source.take(taken.copies[first])
+            else:
+                taken.place(source, first)
         job.settled(plan, sources)
 
-    def _describe(self, tree: Any, leaves: list[Leaf]) -> tuple[list[Source], list[int], Plan]:
-        """Name, describe and lay out a state's arrays, and number them in its tree.
+    def _describe(
+        self, tree: Any, leaves: list[Leaf], where: list[int] | None = None
+    ) -> tuple[list[Source], list[int], Plan]:
+        """Name, describe and lay out a state's arrays, and number them in its tree. `where` they were when they were
+        handed over; left out: where they are.
 
         Returns each array once, the replicated ones first; where each is met first; and the plan.
         """
@@ -180,7 +199,7 @@ class Planner:
         known: dict[Any, int] = {}
         for place, (key, value) in enumerate(leaves):
             source = source_of(key, value, replica=bool(self._replicated) and matches(key, self._replicated))
-            same = _identity(source)
+            same = _identity(source, where[place] if where else address_of(source.value))
             numbers.append(len(sources) if same is None else known.setdefault(same, len(sources)))
             if numbers[-1] == len(sources):
                 sources.append(source)
@@ -220,7 +239,14 @@ class Planner:
         return Plan(index, laid, length, replicas, parts, own, checked, signature)
 
     def _remember(
-        self, found: Outline | None, leaves: list[Leaf], firsts: list[int], sources: list[Source], tree: Any, plan: Plan
+        self,
+        found: Outline | None,
+        leaves: list[Leaf],
+        firsts: list[int],
+        sources: list[Source],
+        tree: Any,
+        plan: Plan,
+        where: list[int] | None = None,
     ) -> None:
         """Remember a state, to recognise the next one by it if that is safe."""
         self._known = None
@@ -233,12 +259,14 @@ class Planner:
         self._known = _Known(
             found.form,
             looked,
-            aliases(arrays),
+            grads(arrays),
+            aliases(where or list(map(address_of, arrays))),
             _devices(arrays),
             [
                 (key, *((value.shape, value.offsets) if isinstance(value, Shard) else (None, None)))
                 for key, value in leaves
             ],
+            list(map(type, arrays)),
             _named([key for key, _ in leaves], self._eager),
             _named([key for key, _ in leaves], self._trusted),
             firsts,
@@ -255,7 +283,9 @@ def _hold(known: _Known, arrays: list[Any]) -> _Held | None:
         if {one.device for one in arrays if type(one) is not numpy} != known.devices:
             return None
         versions = [None if type(one) is numpy else one._version for one in arrays]
-        return _Held(arrays, versions, _take(arrays, known.named, known.trusted))
+        taken = _take(arrays, known.named, known.trusted)
+        views = [one.view() if type(one) is numpy else one.detach() for one in arrays]
+        return _Held(views, grads(arrays), versions, taken)
     except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
 
@@ -269,7 +299,7 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
     Raises:
         CheckpointError: small arrays change all the time.
     """
-    addresses = [_address(one) for one in arrays]
+    addresses = list(map(address_of, arrays))
     at_once = {place for place, one in enumerate(arrays) if one.nbytes <= EAGER or _is_scattered(one)} | eager
     copies = {place: frozen(arrays[place]) for place in at_once}
     others = [place for place in range(len(arrays)) if place not in copies]
@@ -279,12 +309,12 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
         for place in others
         if type(one := arrays[place]) is np.ndarray or (one.is_cpu and not (pinned and one.is_pinned()))
     )
-    small = [place for place, copy in copies.items() if type(copy) is bytes]
     for _ in range(TRIES):
-        changing = [place for place in small if frozen(arrays[place]) != copies[place]]
+        again = {place: frozen(arrays[place]) for place in copies if not _on_device(arrays[place])}
+        changing = [place for place, copy in again.items() if not alike(copy, copies[place])]
         if not (watch.moved() or changing):
             break
-        copies.update({place: frozen(arrays[place]) for place in small})
+        copies.update(again)
     else:
         raise CheckpointError(
             "the state cannot be saved: a thread of the program changes it all the time; let it wait until save returns"
@@ -295,13 +325,23 @@ def _take(arrays: list[Any], eager: set[int], trusted: set[int]) -> _Taken:
     return _Taken(addresses, copies, watch, exposed, set() if exposed else unseen)
 
 
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0]) if type(array) is np.ndarray else int(array.data_ptr())
+def _as_given(view: Any, kind: type, grad: bool) -> Any:
+    """What the program has handed over, made again from a view of it."""
+    if kind is np.ndarray:
+        return view
+    import torch
+
+    return torch.nn.Parameter(view, requires_grad=grad) if kind is torch.nn.Parameter else view.requires_grad_(grad)
+
+
+def _on_device(array: Any) -> bool:
+    """Whether it is a GPU's: what is copied there is ordered by streams."""
+    return type(array) is not np.ndarray and not array.is_cpu
 
 
 def _is_scattered(array: Any) -> bool:
     """Whether what it holds has to be gathered from main memory."""
-    return (type(array) is np.ndarray or array.is_cpu) and not in_one_piece(array)
+    return not (_on_device(array) or in_one_piece(array))
 
 
 def _may_be_pinned() -> bool:
@@ -334,11 +374,10 @@ def matches(key: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(key, one) or key.startswith(f"{one}/") for one in patterns)
 
 
-def _identity(source: Source) -> Any:
+def _identity(source: Source, where: int) -> Any:
     """What is the same for two references to the same values, such as tied weights; None for what has no address."""
     spec, value = source.spec, source.value
     if spec.placement == "shard" or not spec.nbytes:
         return None
-    torch = spec.library == "torch"
-    where = value.data_ptr() if torch else value.ctypes.data
-    return (where, spec.dtype, spec.shape, value.stride() if torch else value.strides, spec.placement, spec.parameter)
+    strides = value.stride() if spec.library == "torch" else value.strides
+    return (where, spec.dtype, spec.shape, strides, spec.placement, spec.parameter)

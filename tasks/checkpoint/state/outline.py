@@ -124,17 +124,14 @@ def _role(kind: Any) -> Literal["array", "plain", "dict", "list", "shard", ""]:
 
 
 def looks(arrays: list[Any]) -> list[tuple[Any, ...]] | None:
-    """What arrays are besides their values and addresses; None if one of them is not in plain (strided) memory."""
+    """What arrays are besides their values, addresses and gradients; None if one is not in plain (strided) memory."""
     try:
         return [
             (one.dtype, one.shape, one.strides)
             if type(one) is np.ndarray
-            else (
-                one.dtype, one.shape, one.stride(), one.layout, one.device, one.requires_grad, one.is_leaf,
-                one.is_conj(), one.is_neg(),
-            )
+            else (one.dtype, one.shape, one.stride(), one.layout, one.device, one.is_conj(), one.is_neg())
             for one in arrays
-        ]  # fmt: skip
+        ]
     except (RuntimeError, NotImplementedError):  # torch's, of sparse tensors
         return None
 
@@ -144,10 +141,12 @@ def is_lazy(look: tuple[Any, ...]) -> bool:
     return len(look) > 3 and (look[-1] or look[-2])
 
 
-def aliases(arrays: list[Any]) -> list[int]:
+def grads(arrays: list[Any]) -> list[bool]:
+    """Which of them are tensors that a restart gives a gradient."""
+    return [type(one) is not np.ndarray and one.requires_grad and one.is_leaf for one in arrays]
+
+
+def aliases(addresses: list[int]) -> list[int]:
     """For each array the first one at the same address."""
     first: dict[int, int] = {}
-    return [
-        first.setdefault(one.__array_interface__["data"][0] if type(one) is np.ndarray else one.data_ptr(), number)
-        for number, one in enumerate(arrays)
-    ]
+    return [first.setdefault(one, number) for number, one in enumerate(addresses)]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
+from wilkins.tasks.checkpoint.state import own_memory
 from wilkins.tasks.checkpoint.state.watch import Watch
 
 Bytes = NDArray[np.uint8]
@@ -91,7 +92,7 @@ class Source:
     """torch's count of changes in place when the state was handed over."""
     _watch: Watch | None = field(default=None, init=False)
     _address: int = field(default=0, init=False)
-    """Where it was when it was handed over, if it is watched."""
+    """Where it was when it was handed over, if it is not a copy."""
     _torn: bool = field(default=False, init=False)
     _flat: Any = field(default=None, init=False)
     _bytes: Any = field(default=None, init=False)
@@ -105,21 +106,25 @@ class Source:
     def changed(self) -> bool:
         """Whether `fill` met bytes that were written since the state was handed over.
 
-        Of an array that is not watched: whether torch has counted a change.
+        Of an array that is not watched: whether torch has counted a change, or gave it other memory.
         """
-        return self._torn or (self.version is not None and self.value._version != self.version)
+        moved = self._watch is None and self._address and address_of(self.value) != self._address
+        return bool(self._torn or moved or (self.version is not None and self.value._version != self.version))
 
     def fill(self, address: int, start: int, length: int) -> None:
-        """Copy `length` bytes from the `start`-th on to `address`, without holding the interpreter's lock."""
+        """Copy `length` bytes from the `start`-th on to `address`, without holding the interpreter's lock.
+
+        They are read where the array was when it was handed over, whatever the program has made of it since.
+        """
         copy = self._copy
         if copy is not None:
             ctypes.memmove(address, copy if length == len(copy) else copy[start : start + length], length)
-            return
-        flat = self._contiguous()
-        base = flat.data_ptr() if self.spec.library == "torch" else flat.ctypes.data
-        if self._watch is None:
-            ctypes.memmove(address, base + start, length)
-        elif base != self._address or not self._watch.copy(address, base, self.spec.nbytes, start, length):
+        elif not self._address:
+            ctypes.memmove(address, address_of(self._contiguous()) + start, length)
+        elif self._watch is not None:
+            whole = self._watch.copy(address, self._address, self.spec.nbytes, start, length)
+            self._torn = self._torn or not whole
+        elif not own_memory.copy(address, self._address + start, length):
             self._torn = True
 
     def device_bytes(self, start: int, length: int) -> Any:
@@ -136,15 +141,13 @@ class Source:
         if isinstance(copy, bytes):
             self._copy = copy
         else:
-            self.value, self._flat, self._bytes = copy, None, None
+            self.value, self._flat, self._bytes, self._address = copy, None, None, 0
 
-    def spoil(self) -> None:
-        """It has changed, or got other memory, since it was handed over."""
-        self._torn = True
-
-    def guard(self, watch: Watch, address: int) -> None:
-        """Let `fill` find what was written since the watch began."""
-        self.version, self._watch, self._address = None, watch, address
+    def stand(self, address: int, watch: Watch | None) -> None:
+        """Let `fill` read it there; and find what was written since the watch began, if it is watched."""
+        self._address, self._watch = address, watch
+        if watch is not None:
+            self.version = None
 
     def _contiguous(self) -> Any:
         if self._flat is None:
@@ -170,6 +173,27 @@ def frozen(array: Any) -> Any:
     import torch
 
     return array.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two copies that `frozen` made, in main memory, are of the same bytes."""
+    if isinstance(one, bytes):
+        return bool(one == other)
+    return np.array_equal(_raw(one), _raw(other))
+
+
+def _raw(array: Any) -> Bytes:
+    if type(array) is np.ndarray:
+        return array.reshape(-1).view(np.uint8)
+    import torch
+
+    found: Bytes = array.reshape(-1).view(torch.uint8).numpy()
+    return found
+
+
+def address_of(array: Any) -> int:
+    """Where its first element is."""
+    return int(array.__array_interface__["data"][0]) if type(array) is np.ndarray else int(array.data_ptr())
 
 
 def in_one_piece(array: Any) -> bool:

@@ -22,6 +22,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from wilkins.tasks.checkpoint.state import own_memory
+
 PAGE = mmap.PAGESIZE
 NEAR = 1 << 18
 """Arrays with so few bytes between them are marked in one call, with what lies between: to mark more is harmless."""
@@ -136,7 +138,8 @@ class Watch:
 
         Returns whether they are those that were there when the watch began.
         """
-        ctypes.memmove(to, address + start, count)
+        if not own_memory.copy(to, address + start, count):
+            return False
         head, tail = self._edges[address, length]
         if start < len(head):
             ctypes.memmove(to, head[start:], min(count, len(head) - start))
