@@ -53,7 +53,7 @@ POINTS: dict[str, tuple[Call, ...]] = {
     "partners.prepared": (_after("partners.parity", "NodeMemories._prepared"),),
     "partners.renamed": (_after("partners.parity", "NodeMemories._rename", "commit"),),
     "commit.manifest": (_after("storage.versions", "write_manifest", "commit"),),
-    "commit.renamed": (_before("storage.versions", "point", "commit"),),
+    "commit.renamed": (_after("storage.versions", "atomic.commit", "commit"),),
     "commit.latest": (_after("storage.versions", "commit"),),
     "copy.begun": (_before("storage.levels", "relaid", "copy"),),
     "copy.synced": (_after("storage.levels", "copy_stream", "copy"),),

@@ -64,10 +64,22 @@ def put(
 
 def point(link: Path, target: str, *, durable: bool = False, writer: str = "") -> None:
     """Let a link lead to `target`, whatever it led to before."""
+    with pointing(link, target, durable=durable, writer=writer):
+        pass
+
+
+@contextmanager
+def pointing(link: Path, target: str, *, durable: bool = False, writer: str = "") -> Iterator[None]:
+    """Let a link lead to `target` when the block ends without an exception; what that takes of a disk is taken before.
+
+    Raises:
+        OSError: no link can be made there; the block was not begun.
+    """
     part = part_of(link, writer)
     part.unlink(missing_ok=True)
     part.symlink_to(target)
     try:
+        yield
         part.replace(link)
     except BaseException:
         part.unlink(missing_ok=True)

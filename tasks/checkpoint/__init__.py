@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wilkins.tasks.checkpoint.engine.capture import Saved
     from wilkins.tasks.checkpoint.engine.checkpointer import Checkpointer
+    from wilkins.tasks.checkpoint.engine.reader import restore
     from wilkins.tasks.checkpoint.engine.restore import Restored
     from wilkins.tasks.checkpoint.engine.schedule import When
     from wilkins.tasks.checkpoint.errors import CheckpointError, Damaged, Unsupported
@@ -26,6 +27,7 @@ __all__ = [
     "Shard",
     "Unsupported",
     "When",
+    "restore",
     "to_safetensors",
 ]
 
@@ -40,6 +42,7 @@ _PLACES = {
     "Shard": "state.sources",
     "Unsupported": "errors",
     "When": "engine.schedule",
+    "restore": "engine.reader",
     "to_safetensors": "export",
 }
 

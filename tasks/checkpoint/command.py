@@ -15,7 +15,7 @@ from wilkins.tasks.checkpoint.storage.clearing import damage, mend, recover
 from wilkins.tasks.checkpoint.storage.contents import Contents
 from wilkins.tasks.checkpoint.storage.levels import in_memory
 from wilkins.tasks.checkpoint.storage.parts import Part, has_parts, read_part
-from wilkins.tasks.checkpoint.storage.versions import LATEST, Lock, Version
+from wilkins.tasks.checkpoint.storage.versions import LATEST, Lock, Version, reading
 
 
 def _found(folder: Path) -> list[Version]:
@@ -45,7 +45,8 @@ def listed(folder: Path) -> str:
         try:
             part = read_part(version.path)
         except Damaged as error:
-            lines.append(f"{version.name:<28} {version.step:>10} damaged: {error}")
+            if version.path.exists():  # else it was pruned meanwhile
+                lines.append(f"{version.name:<28} {version.step:>10} damaged: {error}")
             continue
         manifest = part.manifest
         when = _date(manifest.time)
@@ -84,9 +85,12 @@ def _part_of(part: Part) -> str:
 def verified(folder: Path, name: str | None = None) -> tuple[str, bool]:
     """A line per version, or for one, after reading every byte; and whether all is as it was written."""
     found = _found(folder) if name is None else [_one(folder, name)]
-    answers = [_read(version) for version in found]
-    lines = [f"{one.name}: {text}" for one, (text, _) in zip(found, answers, strict=True)]
-    good = all(good for _, good in answers)
+    answers = [(one, *_read(one)) for one in found]
+    there = [answer for answer in answers if answer[2] or answer[0].path.exists()]  # the others were pruned meanwhile
+    if not there:
+        return verified(folder, name)
+    lines = [f"{one.name}: {text}" for one, text, _ in there]
+    good = all(good for _, _, good in there)
     if not good:
         lines.append("A damaged version is never restored; bring its files back from a copy, or remove its folder.")
     return "\n".join(lines), good
@@ -105,9 +109,13 @@ def _explained(version: Version) -> Iterator[None]:
 
 
 def _read(version: Version) -> tuple[str, bool]:
-    if trouble := damage(version):
-        return f"damaged: {trouble}", False
-    part = read_part(version.path)
+    try:
+        with reading(version.path):
+            if trouble := damage(version):
+                return f"damaged: {trouble}", False
+            part = read_part(version.path)
+    except Damaged as error:
+        return f"damaged: {error}", False
     total = sum(one.bytes + one.index_bytes for one in map(part.manifest.streams.__getitem__, part.ranks))
     whose = "" if part.sheet is None else " of this node's part, and its parity"
     return f"all right: {total:,} bytes{whose}", True
@@ -163,7 +171,7 @@ def exported(
         CheckpointError: see `wilkins.tasks.checkpoint.export`; or the version is a program's own file.
     """
     version = _one(folder, name)
-    with _explained(version):
+    with _explained(version), reading(version.path):
         if read_part(version.path).sheet is not None:
             raise CheckpointError(
                 f"{version.name} is in the memory of several nodes, and {folder} has one node's part; let a job with "

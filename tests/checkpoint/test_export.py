@@ -154,7 +154,6 @@ def test_what_the_format_does_not_have(opened: Opener, tmp_path: Path) -> None:
         ({"a": np.array(["2026-11-21"], "M8[D]"), "b": np.zeros(2, complex)}, r"a \(<M8\[D\]\), b \(<c16\)"),
         ({"a": np.zeros(2), "text": ["b"], "none": None}, r"text/0 \(str\), none \(None\)"),
         ({"a": np.zeros(2), "scalar": np.float32(1), "inf": float("inf")}, r"scalar \(a NumPy scalar\), inf \(float\)"),
-        ({1: np.zeros(2), "1": np.ones(2)}, "several values of one name: 1"),
         (np.zeros(3), "no array of the name ''"),
         ({"__metadata__": np.zeros(3)}, "no array of the name '__metadata__'"),
     ):

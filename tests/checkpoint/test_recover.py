@@ -145,7 +145,7 @@ def test_a_file_system_without_locks(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(fcntl, "lockf", refuse)
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
     with Checkpointer(tmp_path) as checkpointer:
         checkpointer.save(1, {"x": 1})
     assert leads_to(tmp_path) == "000001-step-1"

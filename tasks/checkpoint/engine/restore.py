@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,10 +26,10 @@ from wilkins.tasks.checkpoint.state.sources import (
     numpy_dtype,
     source_of,
 )
-from wilkins.tasks.checkpoint.state.tree import MISSING, arrays_in, decode
+from wilkins.tasks.checkpoint.state.tree import MISSING, arrays_in, decode, leaves
 from wilkins.tasks.checkpoint.storage.clearing import misnamed
 from wilkins.tasks.checkpoint.storage.contents import Contents, Entry, Index
-from wilkins.tasks.checkpoint.storage.versions import Version, versions
+from wilkins.tasks.checkpoint.storage.versions import Version, reading, versions
 from wilkins.tasks.group import Group, first_trouble
 
 _LOG = logging.getLogger("wilkins.checkpoint")
@@ -121,15 +121,21 @@ def restore(
     skipped: list[str] = []
     for one in reversed(found):
         version, trouble = (one, "") if isinstance(one, Version) else one.fetch()
-        if version is not None:
-            trouble = first_trouble(ranks.allgather(_verify(version, ranks)))
-        if version is None or trouble:
-            skipped.append(f"{one.name}: {trouble}")
-            if ranks.rank == 0:
-                where = f"{one.name} in memory" if version is None else version.path
-                _LOG.warning("the checkpoint %s is left out: %s", where, trouble)
-            continue
-        return _load(version, ranks, state, only, tuple(allow_missing), tuple(skipped))
+        with contextlib.ExitStack() as stack:
+            if version is not None:
+                trouble = first_trouble(ranks.allgather(_hold(version, stack) or _verify(version, ranks)))
+            if version is not None and not trouble:
+                return _load(version, ranks, state, only, tuple(allow_missing), tuple(skipped))
+        if version is not None and any(ranks.allgather(not version.path.exists())):
+            # It was pruned since it was listed: who does that has newer ones.
+            return restore(
+                folders, ranks, state,
+                step=step, only=only, allow_missing=allow_missing, elsewhere=elsewhere, older=older,
+            )  # fmt: skip
+        skipped.append(f"{one.name}: {trouble}")
+        if ranks.rank == 0:
+            where = f"{one.name} in memory" if version is None else version.path
+            _LOG.warning("the checkpoint %s is left out: %s", where, trouble)
     if skipped:
         cure = ""
         if step is None and older:
@@ -149,6 +155,15 @@ def read_rank(path: Path, rank: int, only: Sequence[str] | None = None) -> Any:
     """
     with Contents(path) as contents:
         return _Loader(contents, rank, contents.ranks, None, only).load()[0]
+
+
+def _hold(version: Version, stack: contextlib.ExitStack) -> str:
+    """Keep it from being pruned until the stack is closed; returns why that cannot be."""
+    try:
+        stack.enter_context(reading(version.path))
+    except Damaged as error:
+        return str(error)
+    return ""
 
 
 def _verify(version: Version, ranks: Group) -> str:
@@ -195,6 +210,23 @@ def _load(
     return Restored(version.step, version.path, found, missing, skipped, saved)
 
 
+def _by_path(pairs: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
+    """Arrays by their paths.
+
+    Raises:
+        CheckpointError: two have the same.
+    """
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise CheckpointError(
+                f"{key}: two arrays of {what} have this path (keys with a slash, or 1 beside '1'); restore without "
+                "a state, and take them from what is returned"
+            )
+        found[key] = value
+    return found
+
+
 class _Loader:
     """Makes one rank's state."""
 
@@ -204,7 +236,10 @@ class _Loader:
         self._same = size == contents.ranks
         self._only = only
         self._index = contents.index(rank % contents.ranks)
-        self._targets = {} if state is None else dict(arrays_in(state))
+        self._targets = {} if state is None else _by_path(arrays_in(state), "the state")
+        if state is not None:
+            saved = ((key, one) for key, one in leaves(self._index.tree) if isinstance(one, dict) and "array" in one)
+            _by_path(saved, "the version")
         self._missing: list[str] = []
         self._alike: dict[str, bool] = {}
 

@@ -197,7 +197,13 @@ class Planner:
         firsts: list[int] = []
         numbers: list[int] = []
         known: dict[Any, int] = {}
+        keys: set[str] = set()
         for place, (key, value) in enumerate(leaves):
+            if key in keys:
+                raise Unsupported(
+                    f"{key}: two arrays have this path, as by keys with a slash, or 1 beside '1'; rename one"
+                )
+            keys.add(key)
             source = source_of(key, value, replica=bool(self._replicated) and matches(key, self._replicated))
             same = _identity(source, where[place] if where else address_of(source.value))
             numbers.append(len(sources) if same is None else known.setdefault(same, len(sources)))

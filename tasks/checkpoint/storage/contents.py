@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -19,7 +20,7 @@ from wilkins.tasks.checkpoint.state import checked_json
 from wilkins.tasks.checkpoint.state.sources import Bytes, Spec
 from wilkins.tasks.checkpoint.state.tree import array_paths, check_tree
 from wilkins.tasks.checkpoint.storage.regular_files import open_regular, read_small
-from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream, read_manifest
+from wilkins.tasks.checkpoint.storage.versions import Manifest, Stream, read_manifest, reading
 
 _SHAPE = checked_json.items(checked_json.whole())
 _WIDEST = 16
@@ -74,15 +75,21 @@ class Index:
 
 
 class Contents:
-    """A version, open for reading.
+    """A version, open for reading: nobody prunes it meanwhile. What a link led to is read, though the link moves on.
 
     Raises:
         Damaged: here and in all methods: something is missing or not what was written.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.manifest: Manifest = read_manifest(path)
+        self.path = path.resolve() if path.is_symlink() else path
+        self._reading = contextlib.ExitStack()
+        self._reading.enter_context(reading(self.path))
+        try:
+            self.manifest: Manifest = read_manifest(self.path)
+        except BaseException:
+            self._reading.close()
+            raise
         self._files: dict[str, int] = {}
         self._indices: dict[int, Index] = {}
         self._buffer = bytearray()
@@ -98,6 +105,7 @@ class Contents:
 
     def close(self) -> None:
         """Close its files."""
+        self._reading.close()
         for descriptor in self._files.values():
             os.close(descriptor)
         self._files.clear()

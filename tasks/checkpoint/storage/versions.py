@@ -22,8 +22,9 @@ import re
 import secrets
 import shutil
 import stat
+import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -46,7 +47,7 @@ NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 _NAME = re.compile(r"(?P<serial>[0-9]{6,18})-step-(?P<step>[0-9]+)")
 _UNFINISHED = re.compile(r"\.[0-9]{6,18}-step-[0-9]+\.([0-9a-f]+\.new|old)|\.latest\.part|\.\.memory\.part")
 _HIDDEN = re.compile(r"\.(?P<name>[0-9]{6,18}-step-[0-9]+)\.[0-9a-f]+\.new")
-_LOCKED: set[Path] = set()
+_LOCKED: dict[Path, IO[str]] = {}
 SHA256 = checked_json.like(re.compile("[0-9a-f]{64}"), "a SHA-256 digest")
 CRC32 = checked_json.whole(0, 2**32 - 1)
 _MANIFEST = checked_json.record(
@@ -221,7 +222,8 @@ def parsed(text: str | bytes, file: Path) -> Manifest:
 class Lock:
     """That one job at a time writes to a folder. Held by a process, so one that dies never leaves it taken.
 
-    The record lock is the process's own: programs that it starts do not keep it.
+    It belongs to the open file, so that a program that copies the folder does not give it up, as it would a process's
+    own; processes that this one forks do not keep it.
 
     Raises:
         CheckpointError: another process, or another part of this one, writes there.
@@ -237,7 +239,7 @@ class Lock:
             raise CheckpointError(f"checkpoints in {folder} are written by this process already; close() that first")
         self._file: IO[str] = os.fdopen(_opened_lock(file), "r+", encoding="utf-8", errors="replace")
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 _LOG.warning(
@@ -255,12 +257,21 @@ class Lock:
         self._file.seek(0)
         self._file.write(f"process {os.getpid()} on {os.uname().nodename}\n")
         self._file.flush()
-        _LOCKED.add(self._folder)
+        _LOCKED[self._folder] = self._file
 
     def close(self) -> None:
         """Let others write."""
-        _LOCKED.discard(self._folder)
+        _LOCKED.pop(self._folder, None)
         self._file.close()
+
+
+def _not_locked_here() -> None:
+    """In a process that was forked: the lock is its parent's."""
+    for file in _LOCKED.values():
+        os.close(file.fileno())
+
+
+os.register_at_fork(after_in_child=_not_locked_here)
 
 
 def _opened_lock(path: Path) -> int:
@@ -361,14 +372,23 @@ def drop(path: Path) -> None:
 
 
 def commit(path: Path, manifest: Manifest) -> Version:
-    """Make what was written and synced under a temporary name a version, and let `latest` lead to it."""
+    """Make what was written and synced under a temporary name a version, and let `latest` lead to it.
+
+    Raises:
+        OSError: that failed, and there is no such version.
+    """
     folder = path.parent
     write_manifest(path, manifest)
     sync(path)
-    final = folder / name_of(manifest.serial, manifest.step)
-    atomic.commit(path, final)
-    point(folder, final.name)
-    return Version(final, manifest.serial, manifest.step)
+    version = Version(folder / name_of(manifest.serial, manifest.step), manifest.serial, manifest.step)
+    try:
+        with atomic.pointing(folder / LATEST, version.name, durable=True):
+            atomic.commit(path, version.path)
+    except OSError:
+        if version.path.exists():
+            drop(hide(version))
+        raise
+    return version
 
 
 def point(folder: Path, name: str) -> None:
@@ -377,16 +397,64 @@ def point(folder: Path, name: str) -> None:
 
 
 def prune(folder: Path, keep: int, spared: Sequence[str] = ()) -> list[str]:
-    """Remove all but the newest `keep` versions, and those named; returns the names of the removed."""
+    """Remove all but the newest `keep` versions, those named and those being read; returns the names of the removed."""
     gone = []
     found = versions(folder)
     for version in found[: max(0, len(found) - max(keep, 1))]:
         if version.name in spared:
             continue
-        old = hide(version)
+        with _unless_read(version) as free:
+            if not free:
+                continue
+            old = hide(version)
         remove(old)
         gone.append(version.name)
     return gone
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Keep a version from being pruned, by any process, while the block lasts.
+
+    Raises:
+        Damaged: it is being removed.
+    """
+    file = path / MANIFEST
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        yield  # who reads it will say so
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            there = os.path.samestat(os.fstat(descriptor), file.stat())
+        except OSError as error:
+            there = error.errno not in (errno.EWOULDBLOCK, errno.ENOENT)  # others: it has no such locks
+        if not there:
+            raise Damaged(f"{path} has been removed meanwhile")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _unless_read(version: Version) -> Iterator[bool]:
+    """Let nobody begin to read a version while the block lasts; gives whether nobody reads it."""
+    try:
+        descriptor = os.open(version.path / MANIFEST, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        yield True
+        return
+    try:
+        free = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            free = error.errno != errno.EWOULDBLOCK
+        yield free
+    finally:
+        os.close(descriptor)
 
 
 def hide(version: Version) -> Path:

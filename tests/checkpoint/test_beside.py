@@ -1,0 +1,178 @@
+"""Who reads versions, copies or verifies them while a job saves; what keeps two jobs from saving in one folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import must_run, started_tree, wait_for, write_program
+from wilkins.tasks import checkpoint
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError, Unsupported
+from wilkins.tasks.checkpoint.storage import versions
+
+from .conftest import Opener
+
+SAVES = """
+import sys, time
+import numpy as np
+from wilkins.tasks.checkpoint import Checkpointer
+with Checkpointer(sys.argv[1], keep=1, block=65536) as checkpointer:
+    step = 0
+    while True:
+        step += 1
+        checkpointer.save(step, {"x": np.full(300_000, float(step)), "step": step})
+        checkpointer.wait()
+"""
+LOOKS = {
+    "restored": """
+restored = checkpoint.restore(folder)
+assert restored is not None and (restored.state["x"] == restored.step).all() and not restored.skipped
+""",
+    "filled": """
+x = np.zeros(300_000)
+restored = checkpoint.restore(folder, {"x": x})
+assert restored is not None and (x == restored.state["step"]).all()
+""",
+    "verified": """
+from wilkins.tasks.checkpoint.command import verified
+text, good = verified(folder)
+assert good, text
+""",
+    "by torch": """
+import torch, torch.distributed.checkpoint as dcp
+from wilkins.tasks.checkpoint.dcp import VersionReader
+state = {"step": 0}
+dcp.load(state, storage_reader=VersionReader(folder / "latest"), no_dist=True)
+assert state["step"] > 0
+""",
+}
+
+
+@pytest.mark.parametrize("look", [*list(LOOKS)[:3], pytest.param("by torch", marks=pytest.mark.needs("python:torch"))])
+def test_a_reader_beside_a_job_that_keeps_one_version(tmp_path: Path, look: str) -> None:
+    """What it reads is whole and stays until it is read, though the job has pruned it meanwhile, or would."""
+    folder = tmp_path / "versions"
+    saver = write_program(tmp_path / "saves.py", SAVES)
+    reader = write_program(
+        tmp_path / "reads.py",
+        f"""
+import sys, warnings
+from pathlib import Path
+import numpy as np
+from wilkins.tasks import checkpoint
+warnings.simplefilter("ignore")
+folder = Path(sys.argv[1])
+for _ in range(60):
+{"".join(f"    {line}{chr(10)}" for line in LOOKS[look].strip().splitlines())}
+print("all right")
+""",
+    )
+    with started_tree([sys.executable, saver, folder], tmp_path):
+        wait_for(lambda: (folder / "latest").exists(), 60, "a version")
+        assert must_run(tmp_path, sys.executable, reader, folder, timeout=120) == "all right\n"
+    assert len(versions.versions(folder)) <= 2
+
+
+def test_a_copy_of_the_folder_does_not_give_up_its_lock(tmp_path: Path) -> None:
+    """A process's own record locks go when it closes any descriptor of the file, as of a backup."""
+    other = write_program(
+        tmp_path / "other.py",
+        """
+import sys
+from wilkins.tasks.checkpoint import Checkpointer, CheckpointError
+try:
+    Checkpointer(sys.argv[1])
+except CheckpointError as error:
+    print(error)
+""",
+    )
+    with Checkpointer(tmp_path / "versions") as checkpointer:
+        checkpointer.save(1, {"x": np.ones(3)})
+        checkpointer.wait()
+        shutil.copytree(tmp_path / "versions", tmp_path / "copy", symlinks=True)
+        told = must_run(tmp_path, sys.executable, other, tmp_path / "versions")
+        assert f"are being written by process {os.getpid()} on" in told
+
+
+def test_a_forked_process_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """As a worker of a loader that has not noticed yet that the training was killed."""
+    script = write_program(
+        tmp_path / "forks.py",
+        """
+import os, signal, sys, time
+import numpy as np
+from wilkins.tasks.checkpoint import Checkpointer
+checkpointer = Checkpointer(sys.argv[1])
+checkpointer.save(1, {"x": np.ones(3)})
+checkpointer.wait()
+if os.fork() == 0:
+    time.sleep(60)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+""",
+    )
+    with started_tree([sys.executable, script, tmp_path / "versions"], tmp_path) as tree:
+        tree.wait(40)
+        with Checkpointer(tmp_path / "versions") as checkpointer:
+            assert checkpointer.restore() is not None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"a/b": np.ones(3), "a": {"b": np.zeros(3)}},
+        {1: np.ones(3), "1": np.zeros(3)},
+        {"x": {True: np.ones(3), "True": np.zeros(3)}},
+    ],
+    ids=["a slash", "a number", "a truth"],
+)
+def test_arrays_of_one_path_are_refused(opened: Opener, state: Any) -> None:
+    """By their paths they are restored: both would come into one of them."""
+    with pytest.raises(Unsupported, match="two arrays have this path"):
+        opened().save(1, state)
+    checkpointer = opened()
+    checkpointer.save(1, {"a": {"b": np.ones(3)}})
+    with pytest.raises(CheckpointError, match=r"two arrays of the state have this path|it has no place for"):
+        checkpointer.restore(state)
+
+
+def test_where_no_link_can_be_made_there_is_no_version(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A save that has failed leaves none that a restore would take."""
+    checkpointer = opened(keep=3)
+    checkpointer.save(1, {"x": np.ones(3)})
+    checkpointer.wait()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "symlink_to", refused)
+        checkpointer.save(2, {"x": np.ones(3)})
+        with pytest.raises(CheckpointError, match="Operation not permitted"):
+            checkpointer.wait()
+    assert [one.step for one in versions.versions(checkpointer.folder)] == [1]
+    checkpointer.save(3, {"x": np.ones(3)})
+    restored = checkpointer.restore()
+    assert restored is not None and restored.step == 3
+    assert checkpoint.restore(checkpointer.folder, step=1) is not None
+    assert not list(checkpointer.folder.glob(".0*"))
+
+
+def test_a_version_that_is_read_is_pruned_later(opened: Opener) -> None:
+    checkpointer = opened(keep=1)
+    checkpointer.save(1, {"x": np.ones(3)})
+    checkpointer.wait()
+    with versions.reading(versions.versions(checkpointer.folder)[0].path):
+        for step in (2, 3):
+            checkpointer.save(step, {"x": np.ones(3)})
+            checkpointer.wait()
+        assert [one.step for one in versions.versions(checkpointer.folder)] == [1, 3]
+    checkpointer.save(4, {"x": np.ones(3)})
+    checkpointer.wait()
+    assert [one.step for one in versions.versions(checkpointer.folder)] == [4]
