@@ -240,7 +240,8 @@ def _users_of_memory(store: Store, who: Process) -> set[Rank]:
 
 def _sees_any(store: Store, who: Process) -> bool:
     """Whether the process waits to begin a file and lacks memory for it, and its port has steps that somebody sees."""
-    return who in store.for_room and _lacks_memory(store, who) and bool(store.seen(_port(store, who)))
+    begins = store.decide(who, store.waits[who]) in (Wait("room"), Wait("memory"))
+    return begins and _lacks_memory(store, who) and bool(store.seen(_port(store, who)))
 
 
 def _filled(store: Store, who: Process) -> Filled:

@@ -116,6 +116,22 @@ def found(count: int, names: tuple[str, ...], in_turns: bool = True, **habits: A
             reorder=4,
             seed=102297,
         ),
+        # The file that a stage waits for is there, and the reader sees all that its memory holds, before it looks again.
+        found(
+            *(14, ("mesh",)),
+            order="written",
+            readers=2,
+            habit="twice",
+            policy=FlowPolicy(queue=1, when_full="drop-oldest"),
+            reorder=16,
+            looks="now",
+            seed=207297,
+            keeps=FOR_EVER,
+            memory=8,
+            raw=True,
+            workers="shared",
+            stages=(Stage("divided", "open", 0), Stage("one", "twice", 0)),
+        ),
     ],
 )
 def test_habits_that_were_found(scenario: Scenario) -> None:
