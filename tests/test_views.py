@@ -64,6 +64,33 @@ def test_of_what_is_seen_for_ever_the_run_names_who_sees_it(tmp_path: Path) -> N
     assert "or raise the port's 'memory'" in said
 
 
+BESIDE = f"""\
+from mpi4py import MPI
+if MPI.COMM_WORLD.rank == 0:
+    for step in range(20):
+        with open(f"s{{step}}.dat", "wb") as file:
+            file.write(b"%9d" % step * ({SIZE} // 9))
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.needs("python:mpi4py")
+def test_ranks_in_mpi_and_tasks_to_be_started_are_none_that_may_let_see_less(tmp_path: Path) -> None:
+    write_program(tmp_path / "write.py", "#!/usr/bin/env python3\n" + BESIDE)
+    write_program(tmp_path / "read.py", "#!/usr/bin/env python3\n" + READ + "kept = [see(k) for k in range(20)]\n")
+    (tmp_path / "workflow.yaml").write_text(
+        "tasks:\n"
+        "- {name: sim, nprocs: 2, func: ./write.py,\n"
+        f"   outports: [{{filename: 's*.dat', memory: {12 * SIZE}}}, {{filename: 'end*.dat'}}]}}\n"
+        "- {name: look, func: ./read.py, inports: [{filename: 's*.dat', queue: 1}]}\n"
+        "- {name: after, func: /bin/cat, args: ['{filename}'], inports: [{filename: 'end*.dat'}]}\n"
+    )
+    ran = run_tree([*WILKINS, "run", "workflow.yaml"], 60, tmp_path)
+    assert ran.code == 1, ran.out + ran.err
+    assert "programs can still see" in " ".join(ran.err.split()), ran.err
+
+
 MAP = """\
 import ctypes
 library = ctypes.CDLL(None)

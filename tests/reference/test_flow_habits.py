@@ -116,7 +116,7 @@ def found(count: int, names: tuple[str, ...], in_turns: bool = True, **habits: A
             reorder=4,
             seed=102297,
         ),
-        # The file that a stage waits for is there, and the reader sees all that its memory holds, before it looks again.
+        # The next file of a stage is there, and the reader sees all that its memory holds, before it has looked again.
         found(
             *(14, ("mesh",)),
             order="written",

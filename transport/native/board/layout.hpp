@@ -232,12 +232,6 @@ inline const WaitRecord* waits_for(const RankRecord& rank, WaitFor what) {
     return nullptr;
 }
 
-inline bool waits_at_all(const RankRecord& rank) {
-    for (const WaitRecord& wait : rank.waits)
-        if (wait.what != WaitFor::nothing) return true;
-    return false;
-}
-
 // How far a rank is with what the first open of an in-port is answered with (see Habits::first).
 struct FirstOpens {
     uint32_t opened;       // opens answered so

@@ -64,15 +64,6 @@ bool others_will_free(const Process& p, int port) {
     return false;
 }
 
-// Do all other ranks wait, or have ended?
-bool all_wait(const Process& p) {
-    for (int r = 0; r < p.board.head().ranks; ++r) {
-        const RankRecord& rank = p.board.rank(r);
-        if (r != p.rank_index && !waits_at_all(rank) && p.board.task(rank.task).state != TaskState::ended) return false;
-    }
-    return true;
-}
-
 // A step that takes memory until its series is whole, or nullptr.
 const SlotRecord* find_series(const Process& p, int port) {
     for (int s = 0; s < p.board.head().slots; ++s) {
@@ -137,7 +128,7 @@ int obtain(StepFile::State* state, uint64_t size, bool on_disk, Attempt attempt)
                 lock.release();
                 const bool may_end = watch.may_end();
                 lock.acquire();
-                if (may_end || ((others || watch.any_asleep()) && !all_wait(p))) {
+                if (may_end || ((others || watch.any_asleep()) && !wait.is_alone(lock))) {
                     if (wait.nap(lock, kLook) != 0) return fail(state, EINTR);
                     continue;
                 }

@@ -83,11 +83,12 @@ std::vector<Ranks> Waiting::started() const {
     return found;
 }
 
-Waiting::Waiting(const Board& board, Waits waits, bool yielding)
+Waiting::Waiting(const Board& board, Waits waits, bool yielding, bool views_last)
     : board_(board),
       survey_(board),
       who_(waits),
       yielding_(yielding),
+      views_last_(views_last),
       hopeless_(static_cast<size_t>(board.head().ranks)),
       by_rank_(static_cast<size_t>(board.head().ranks)),
       of_rank_(static_cast<size_t>(board.head().ranks)),
@@ -134,7 +135,9 @@ void Waiting::add(int rank) {
     }
     if (is_among(rank)) return add(rank, nullptr, {{false, others(rank)}});
     each_wait(board_.rank(rank), [&](const WaitRecord& wait) {
-        if (!survey_.is_over(wait.process)) add(rank, &wait, survey_.needs(rank, wait));
+        if (survey_.is_over(wait.process)) return;
+        const bool any = views_last_ && wait.what == WaitFor::memory;
+        add(rank, &wait, any ? std::vector<Survey::Need>{{false, started()}} : survey_.needs(rank, wait));
     });
 }
 
@@ -180,7 +183,7 @@ bool Waiting::has_come(const Waiter& waiter) const {
     const int rank = board_.rank(waiter.rank).rank;
     const WaitRecord& wait = *waiter.record;
     // What other hosts wait for is not known here, nor what becomes of steps that programs can see: the writer finds out (see store/step_file.cpp).
-    if (wait.what == WaitFor::memory && (is_kept_for_others(board_) || queue::count_viewed(board_, -1).steps > 0)) return true;
+    if (wait.what == WaitFor::memory && (is_kept_for_others(board_) || (!views_last_ && queue::count_viewed(board_, -1).steps > 0))) return true;
     if (wait.what != WaitFor::data) return false;
     if (is_left_to_others(board_, wait.port)) return true;
     // A folder: what is waited for is a producer's first file (see store/match.cpp).

@@ -20,8 +20,9 @@ enum class Waits {
 // Ranks that wait, and of each what wakes it. While the board is locked, all of it stands still but who may yet be woken.
 class Waiting {
 public:
-    // `yielding`: a rank waits also if it gives up where nobody else can end its wait.
-    explicit Waiting(const Board& board, Waits waits = Waits::threads, bool yielding = true);
+    // `yielding`: a rank waits also if it gives up where nobody else can end its wait. `views_last`: who lacks memory waits for any rank that can
+    // move, and what programs can see comes free by nothing else.
+    explicit Waiting(const Board& board, Waits waits = Waits::threads, bool yielding = true, bool views_last = false);
 
     // Can the rank, which waits, be woken by none but others of that kind?
     bool hopeless(int rank) const { return hopeless_[static_cast<size_t>(rank)] != 0; }
@@ -78,6 +79,7 @@ private:
     Survey survey_;
     const Waits who_;
     const bool yielding_;
+    const bool views_last_;
     std::vector<char> hopeless_;  // by rank: none of its waiters can be woken
     std::vector<Waiter> waiters_;
     std::vector<Wait> waits_;

@@ -104,4 +104,11 @@ bool Wait::is_in_vain(Board::Lock& lock) {
     return vain;
 }
 
+bool Wait::is_alone(Board::Lock& lock) {
+    tell(lock);
+    const bool alone = Waiting(process_.board, Waits::known, true, true).hopeless(process_.rank_index);
+    go_on();
+    return alone;
+}
+
 }  // namespace wilkins

@@ -27,6 +27,9 @@ public:
     // Do all who could end it wait for this rank themselves? Then the caller goes on without, now or after a nap, so the run is not stuck.
     bool is_in_vain(Board::Lock& lock);
 
+    // One for memory that programs can see: does no other rank go on, which might let them see less?
+    bool is_alone(Board::Lock& lock);
+
 private:
     void note(const char* event) const;
     void go_on();
