@@ -176,7 +176,7 @@ void publish_empty(const Board& board, int task, int rank, uint64_t but_place) {
 void publish_idle(const Board& board, int task, int rank, bool lives) {
     publish_empty(board, task, rank);
     for (int k; lives && (k = first_left(board, task, rank)) >= 0;) {
-        WILKINS_FAULT_POINT("rest.passing");
+        WILKINS_FAULT_POINT("stage.passing");
         publish(board, k);
     }
 }
@@ -215,7 +215,7 @@ void pass_on(const Board& board, int outport, int rank, bool (*is_done)(const Sl
             const SlotRecord& slot = board.slot(k);
             if (!may_pass(board, slot)) continue;
             if (!is_done(slot) && (source.rank != rank || !board.is_over(slot.writer_process))) continue;
-            WILKINS_FAULT_POINT("rest.passing");
+            WILKINS_FAULT_POINT("stage.passing");
             publish(board, k);
         }
     }
