@@ -41,6 +41,7 @@ def test_a_state_comes_back_as_it_was(opened: Opener) -> None:
         "scalars": [np.float32(0.1), np.int8(-3), np.bool_(True)],
         3: {1.5: "float key", None: 1, ("a", 2): 2, True: 3},
         "ordered": collections.OrderedDict(z=1, a=2),
+        "counted": collections.Counter({3: 2, 1: 5}),
         "random": {"numpy": np.random.default_rng(3).bit_generator.state, "python": random.getstate()},
     }  # fmt: skip
     with_ring = opened()

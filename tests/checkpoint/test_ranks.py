@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import MPIEXEC, OWN_MOUNTS, must_run
+from wilkins.tasks.checkpoint.engine.vote import Dissent, explain
 from wilkins.tasks.checkpoint.storage import versions
 from wilkins.tasks.checkpoint.storage.contents import Contents
 
@@ -69,6 +70,14 @@ def test_all_ranks_are_told_of_the_trouble_of_one(tmp_path: Path, kind: str, wor
     assert sorted(rank for rank, _ in told) == [0, 1, 2]
     assert all(words in text for _, text in told)
     assert names == [".lock", "000001-step-0", "000002-step-5", "latest"]
+
+
+def test_statistics_of_each_rank_are_named_first() -> None:
+    """Batch normalisation keeps each rank's own: the weights beside them in a block are not what differs."""
+    keys = ["model/0.weight", "model/1.weight", "model/2.weight", "model/1.running_var"]
+    told = explain([Dissent(0, 0, ())], keys)
+    assert "in or next to model/1.running_var, model/0.weight, model/1.weight and 1 more, of which running" in told
+    assert "running statistics" not in explain([Dissent(0, 0, ())], keys[:3])
 
 
 @pytest.mark.needs("tmpfs")

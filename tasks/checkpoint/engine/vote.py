@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+"""What batch normalisation keeps."""
+
 
 class Dissent(NamedTuple):
     """A block of replicated arrays whose bytes are not the same on all ranks."""
@@ -42,7 +45,11 @@ def explain(dissents: Sequence[Dissent], keys: Sequence[str]) -> str:
         )
     else:
         who = "no majority agrees, so the wrong rank cannot be named"
+    statistics = [key for key in keys if key.rpartition("/")[2].rpartition(".")[2] in _STATISTICS]
+    keys = [*statistics, *(key for key in keys if key not in statistics)]
     more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    if statistics:
+        more += ", of which running statistics are each rank's own unless they are averaged"
     return (
         f"the replicas of the state are not the same on all ranks: {who}, in or next to {', '.join(keys[:3])}{more}; "
         "bytes were corrupted, or the ranks were not trained alike. Restore the last version; if these are meant to "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -116,7 +116,7 @@ def _role(kind: Any) -> Literal["array", "plain", "dict", "list", "shard", ""]:
         return "plain"
     if torch is not None and kind in (torch.Size, torch.dtype, torch.device):
         return "plain"
-    if kind in (dict, OrderedDict):
+    if kind in (dict, OrderedDict, Counter):
         return "dict"
     if kind in (list, tuple):
         return "list"

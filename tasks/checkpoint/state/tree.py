@@ -9,7 +9,7 @@ import base64
 import math
 import re
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +21,9 @@ from wilkins.tasks.checkpoint.state.sources import Shard, is_tensor, numpy_dtype
 
 DEPTH = 200
 """How deeply a state may be nested: JSON's reader and writer recurse."""
+
+_DICTS: dict[type[dict[Any, Any]], str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
+"""Kinds of dicts, and how they are written. Schedules of torch's keep Counters."""
 
 Leaf = Callable[[str, Any], Any]
 MISSING = object()
@@ -51,12 +54,12 @@ def _encode(value: Any, key: str, leaf: Leaf, depth: int) -> Any:
         return leaf(key, value)
     if depth >= DEPTH:
         raise Unsupported(f"{key[:80]}...: the state is nested more than {DEPTH} deep, or holds itself; flatten it")
-    if kind in (dict, OrderedDict):
+    if kind in _DICTS:
         pairs = [
             [_encode_key(name, key), _encode(one, join(key, name), leaf, depth + 1)] for name, one in value.items()
         ]
-        if kind is dict:
-            return {"dict": pairs}
+        if kind is not OrderedDict:
+            return {_DICTS[kind]: pairs}
         known = vars(value).get("_metadata")  # torch's modules keep the versions of their formats there
         return {"ordered": pairs, "metadata": _encode(known, join(key, "_metadata"), leaf, depth + 1)}
     if kind in (list, tuple):
@@ -118,7 +121,7 @@ def _check(tree: Any, where: str, array: checked_json.Check, depth: int) -> None
     where = f"{where}.{kind[:40]}"
     if kind == "array":
         array(value, where)
-    elif kind in ("dict", "ordered"):
+    elif kind in _DICTS.values():
         for number, pair in enumerate(_listed(value, where)):
             name, one = _listed(pair, f"{where}[{number}]", 2)
             _check_key(name, f"{where}[{number}][0]", depth)
@@ -194,9 +197,9 @@ def _decode(tree: Any, key: str, leaf: Callable[[int], Any], wanted: Callable[[s
     kind, value = next(iter(tree.items()))
     if kind == "array":
         return leaf(value) if wanted(key) else MISSING
-    if kind in ("dict", "ordered"):
+    if kind in _DICTS.values():
         pairs = ((_decode_key(name), one) for name, one in value)
-        found: dict[Any, Any] = OrderedDict() if kind == "ordered" else {}
+        found: dict[Any, Any] = next(made for made, name in _DICTS.items() if name == kind)()
         for name, one in pairs:
             inner = _decode(one, join(key, name), leaf, wanted)
             if inner is not MISSING:
@@ -264,7 +267,7 @@ def array_references(tree: Any) -> Iterator[dict[str, int]]:
     kind, value = next(iter(tree.items()))
     if kind == "array":
         yield tree
-    elif kind in ("dict", "ordered"):
+    elif kind in _DICTS.values():
         for _, one in value:
             yield from array_references(one)
         yield from array_references(tree.get("metadata"))
@@ -281,7 +284,7 @@ def array_paths(tree: Any) -> dict[str, int]:
 def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Every value of an encoded state that is no dict, list or tuple, as it is encoded, with its path."""
     kind, value = next(iter(tree.items())) if isinstance(tree, dict) else ("", ())
-    if kind in ("dict", "ordered"):
+    if kind in _DICTS.values():
         for name, one in value:
             yield from leaves(one, join(key, _decode_key(name)))
     elif kind in ("list", "tuple"):
