@@ -142,6 +142,8 @@ uint32_t Life::join() const {
 
 bool Life::is_over(uint32_t number) const {
     if (number & kUntold) return false;
+    // The lock of this process lives for as long as the memory that this is in.
+    if (number && number == own_->number.load(std::memory_order_relaxed)) return false;
     const int before = errno;
     const int fd = raw::open(file_, O_RDWR | O_CLOEXEC, 0);
     const bool over = fd >= 0 && raw::is_byte_free(fd, number);
