@@ -9,6 +9,7 @@
 #include "base/resolve.hpp"
 #include "board/context.hpp"
 #include "hdf5/hdf5.hpp"
+#include "hdf5/next_function.hpp"
 #include "store/store.hpp"
 
 namespace wilkins {
@@ -189,7 +190,8 @@ bool flush_open_files(const char* but) {
 }
 
 Hdf5* hdf5_of(const void* caller) {
-    const void* identity = resolve("H5Fopen", caller);
+    static NextFunction open("H5Fopen");
+    const void* identity = open(caller);
     if (!identity) return nullptr;
     std::lock_guard<std::mutex> guard(mutex);
     for (int i = 0; i < count; ++i)

@@ -80,8 +80,10 @@ auto lead_to_step(const Match& match, unsigned flags, hid_t fapl, Asking asking,
         PassThrough passing(true);
         return call(fapl);
     }
-    if (asking != Asking::looking && !led_step(match.name) && !posix::has_several_hdf5()) {
-        if (const int error = await_open(match, asking == Asking::creating)) {
+    const bool creates = asking == Asking::creating;
+    // (Which step an open means depends on the library, where there are several.)
+    if (asking != Asking::looking && !led_step(match.name) && (creates || !posix::has_several_hdf5())) {
+        if (const int error = await_open(match, creates)) {
             lib->push_cannot_open(match.name, error, flags);
             return -1;
         }
