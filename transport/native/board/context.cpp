@@ -212,6 +212,7 @@ const Python& python() {
     static const Python found = [] {
         Python p;
         look_up(p.initialized, "Py_IsInitialized");
+        if (!p.initialized) return p;
         look_up(p.holds, "PyGILState_Check");
         look_up(p.save, "PyEval_SaveThread");
         look_up(p.restore, "PyEval_RestoreThread");
