@@ -107,8 +107,9 @@ def _native() -> ctypes.CDLL:
             "wilkins_read_as_listed": (number, [pointer, number]),
             "wilkins_stop": (None, [pointer]),
             "wilkins_last_steps": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
-            "wilkins_report": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_report": (ctypes.c_size_t, [pointer, number, text, ctypes.c_size_t]),
             "wilkins_failure": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
+            "wilkins_may_be_stuck": (number, [pointer]),
             "wilkins_stuck": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_doubtful": (ctypes.c_size_t, [pointer, text, ctypes.c_size_t]),
             "wilkins_ahead_expect": (None, [pointer, number, number, ctypes.c_uint64, ctypes.c_uint]),
@@ -419,8 +420,9 @@ class Board:
                 return os.fsdecode(self._room.value)
             self._room = ctypes.create_string_buffer(needed + (needed >> 2) + 1)
 
-    def report(self) -> dict[str, Any]:
-        """Everything on the board, as plain data::
+    def report(self, *, threads: bool = False) -> dict[str, Any]:
+        """Everything on the board, as plain data. `threads`: looks in /proc at all that use ports; without that,
+        `unsure` and `among` tell nothing::
 
         {"tasks": [{"name", "nprocs", "state": "pending|running|ended", "starts", "met_failure",
                     "vain_open": {                               # the last open or look in vain; or null
@@ -434,7 +436,9 @@ class Board:
                                    "seconds",
                                    "strange": bool,              # no producer has a file of such a name, but others
                                    "looks": bool,                # it looks at the name, and does not open it
+                                   "unsure": bool,               # another thread of the rank may go on
                                    "on": [[task, first rank, last rank], ...]}],
+                    "among": [rank, ...],                        # in calls of MPI's that others of the task have to end
                     "flushes": [{"rank", "pid", "port", "seconds"}],     # made by the layer, after writes
                     "unmatched_names": [{"name", "uses"}],       # that its programs used, and that match no port
                     "polls": [{"rank", "port", "name", "looks",          # looks in vain since its last step,
@@ -469,7 +473,7 @@ class Board:
         Raises:
             BoardHeldError: the board could not be asked.
         """
-        report: dict[str, Any] = json.loads(self._text(_native().wilkins_report))
+        report: dict[str, Any] = json.loads(self._text(_native().wilkins_report, int(threads)))
         return report
 
     def last_steps(self, outport: int) -> list[tuple[Path, int]]:
@@ -480,6 +484,14 @@ class Board:
         """
         lines = self._text(_native().wilkins_last_steps, outport).splitlines()
         return [(self.path / f"a{slot}", int(size)) for slot, size in (line.split() for line in lines)]
+
+    def may_be_stuck(self) -> bool:
+        """Whether `stuck` or `doubtful` may have anything to tell; cheaper than to ask them.
+
+        Raises:
+            BoardHeldError: the board could not be asked.
+        """
+        return bool(self._ask(_native().wilkins_may_be_stuck))
 
     def stuck(self) -> str | None:
         """A description of ranks that wait for each other so that none of them can go on, or None.

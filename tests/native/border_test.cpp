@@ -45,7 +45,7 @@ int wilkins_board_create(const char* folder, const told::Arrays* run);
 struct Watched;  // the launcher's board (python/board.cpp)
 Watched* wilkins_board_attach(const char* folder, int* error);
 void wilkins_board_detach(Watched* board);
-size_t wilkins_report(const Watched* board, char* text, size_t room);
+size_t wilkins_report(const Watched* board, int threads, char* text, size_t room);
 size_t wilkins_stuck(const Watched* board, char* text, size_t room);
 }
 
@@ -93,7 +93,7 @@ void plans() {
     reader.process = board.self();
     std::vector<char> text(1 << 16);
     const auto no_text = [](size_t length) { return length == SIZE_MAX && errno == ENOMEM; };
-    CHECK(with_each_failing([&] { errno = 0; return wilkins_report(watched, text.data(), text.size()); }, no_text) > 0);
+    CHECK(with_each_failing([&] { errno = 0; return wilkins_report(watched, 1, text.data(), text.size()); }, no_text) > 0);
     CHECK(with_each_failing([&] { errno = 0; return wilkins_stuck(watched, text.data(), text.size()); }, no_text) > 0);
     Board::Lock lock(board);  // nobody has kept it
     lock.release();

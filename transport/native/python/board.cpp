@@ -339,15 +339,22 @@ WILKINS_API(void, wilkins_stop(const Watched* board)) {
     for (int p = 0; p < board->head().ports; ++p) board->ring(p);
 } WILKINS_OR()
 
-WILKINS_API(size_t, wilkins_report(const Watched* board, char* text, size_t room)) {
+WILKINS_API(size_t, wilkins_report(const Watched* board, int threads, char* text, size_t room)) {
     Briefly lock(*board);
-    return hand_out(lock ? report(*board, *lock) : std::string(), text, room);
+    return hand_out(lock ? report(*board, *lock, threads != 0) : std::string(), text, room);
 } WILKINS_OR(kNoText)
 
 WILKINS_API(size_t, wilkins_failure(const Watched* board, char* text, size_t room)) {
     const Briefly lock(*board);
     return lock ? hand_out(board->head().failure, text, room) : 0;
 } WILKINS_OR(kNoText)
+
+// May there be ranks that wait for ever? Looks at none of their threads.
+WILKINS_API(int, wilkins_may_be_stuck(const Watched* board)) {
+    Briefly lock(*board);
+    if (lock) lock->write_events();
+    return lock && Waiting(*board, Waits::tasks, false).any();
+} WILKINS_OR(1)
 
 WILKINS_API(size_t, wilkins_doubtful(const Watched* board, char* text, size_t room)) {
     std::string found;

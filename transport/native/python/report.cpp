@@ -90,7 +90,7 @@ bool waits_now(const RankRecord& rank) {
     return std::any_of(std::begin(rank.waits), std::end(rank.waits), [](const WaitRecord& wait) { return wait.what != WaitFor::nothing; });
 }
 
-Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
+Task task_facts(const Board& board, Survey& survey, int index, int64_t now, bool threads) {
     const TaskRecord& record = board.task(index);
     Task task = {record.state, record.starts, record.met_failure != 0, vain_open(board, index), 0, 0, 0, {}, {}, {}, {}, {}};
     for (int k = 0; k < kUnmatchedNames; ++k)
@@ -105,10 +105,10 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
         if (const Vain& vain = rank.vain; vain.looks > 0 && vain.files == rank.files)
             task.polls.push_back({rank.rank, vain.port, vain.looks, static_cast<uint64_t>(now - vain.since), vain.name, vain.lists != 0});
         if (!waits_now(rank)) {
-            if (is_among_ranks(board, r, kAmongNs) && !is_unsure(board, r)) task.among.push_back(rank.rank);
+            if (threads && is_among_ranks(board, r, kAmongNs) && !is_unsure(board, r)) task.among.push_back(rank.rank);
             continue;
         }
-        const bool unsure = is_unsure(board, r);
+        const bool unsure = threads && is_unsure(board, r);
         each_wait(board.rank(r), [&](const WaitRecord& wait) {
             const auto waited = static_cast<uint64_t>(now - wait.since);
             task.waiting += waited;
@@ -124,12 +124,12 @@ Task task_facts(const Board& board, Survey& survey, int index, int64_t now) {
     return task;
 }
 
-Facts take_facts(const Board& board) {
+Facts take_facts(const Board& board, bool threads) {
     Facts facts;
     Survey survey(board);
     const BoardRecord& head = board.head();
     const int64_t now = now_ns();
-    for (int t = 0; t < head.tasks; ++t) facts.tasks.push_back(task_facts(board, survey, t, now));
+    for (int t = 0; t < head.tasks; ++t) facts.tasks.push_back(task_facts(board, survey, t, now, threads));
     for (int p = 0; p < head.ports; ++p) {
         const PortRecord& port = board.port(p);
         uint64_t dropped = 0, names = 0, left = 0, brought = 0;
@@ -357,9 +357,9 @@ std::string vain_open(const Board& board, int task) {
     return out + "}";
 }
 
-std::string report(const Board& board, Board::Lock& lock) {
+std::string report(const Board& board, Board::Lock& lock, bool threads) {
     lock.write_events();
-    const Facts facts = take_facts(board);
+    const Facts facts = take_facts(board, threads);
     lock.release();
     std::string out = "{\"tasks\":[";
     for (size_t t = 0; t < facts.tasks.size(); ++t) {

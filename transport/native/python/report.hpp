@@ -8,8 +8,8 @@
 namespace wilkins {
 
 // Everything on the board, as JSON (wilkins/transport/board.py says what). What changes is taken from the board under its lock,
-// which others wait for; the lock is released before the text is made.
-std::string report(const Board& board, Board::Lock& lock);
+// which others wait for; the lock is released before the text is made. `threads`: is it told of which ranks each thread is known to wait?
+std::string report(const Board& board, Board::Lock& lock, bool threads);
 
 // What the task has asked for in vain last, as JSON; "null": nothing. Call with the lock held.
 std::string vain_open(const Board& board, int task);

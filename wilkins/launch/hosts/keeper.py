@@ -523,7 +523,7 @@ class Keeper:
         if still < BEAT:
             return {"still": still}
         try:
-            report = self._board.report()
+            report = self._board.report(threads=True)
         except BoardHeldError:
             return {"still": 0.0}
         over = [index for index, messages in self._messages.items() if messages.over]

@@ -96,6 +96,8 @@ class StuckRuns:
     def _check_stuck(self) -> None:
         if failure := self._board.failure():
             self._stopping.stop(1, failure)
+        elif not self._board.may_be_stuck():
+            return
         elif stuck := self._board.stuck():
             self._stopping.stop(4, self._with_cures(f"the run is stuck and was stopped: {stuck}"))
         elif not self._doubted and (doubtful := self._board.doubtful()):
