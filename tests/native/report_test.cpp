@@ -16,7 +16,7 @@ using namespace wilkins;
 struct Watched;  // the launcher's board (python/board.cpp)
 extern "C" Watched* wilkins_board_attach(const char* folder, int* error);
 extern "C" void wilkins_board_detach(Watched* board);
-extern "C" size_t wilkins_report(const Watched* board, char* text, size_t room);
+extern "C" size_t wilkins_report(const Watched* board, int threads, char* text, size_t room);
 extern "C" size_t wilkins_stuck(const Watched* board, char* text, size_t room);
 
 namespace {
@@ -86,7 +86,7 @@ double of_pairs(int n, WaitFor what) {
     }
     std::vector<char> text(1 << 22);
     return cost([&] {
-        CHECK(wilkins_report(run.watched, text.data(), text.size()) < text.size());
+        CHECK(wilkins_report(run.watched, 0, text.data(), text.size()) < text.size());
         CHECK(strstr(text.data(), ("x" + std::to_string(n - 1) + "-0.h5").c_str()) != nullptr);
         CHECK(wilkins_stuck(run.watched, text.data(), text.size()) == 0);
     });
@@ -118,7 +118,7 @@ double of_ranks(int ranks) {
     for (int r = 0; r < ranks; ++r) run.wait(ranks + r, WaitFor::data, 1, "x" + std::to_string(r) + "-1.h5");
     std::vector<char> text(1 << 22);
     return cost([&] {
-        CHECK(wilkins_report(run.watched, text.data(), text.size()) < text.size());
+        CHECK(wilkins_report(run.watched, 0, text.data(), text.size()) < text.size());
         CHECK(wilkins_stuck(run.watched, text.data(), text.size()) == 0);
     });
 }

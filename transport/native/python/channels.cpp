@@ -93,10 +93,11 @@ WILKINS_API(int, wilkins_channels_produces(const char* name)) {
     return match_name(name, &match) && match.outport >= 0 ? 1 : 0;
 } WILKINS_OR(0)
 
-// Another handle on the step of this name that the process is writing, or nullptr.
+// Memory of the step of this name that the process is writing, or nullptr: it stays until the handle is closed, which may be after the step is
+// published.
 WILKINS_API(StepFile*, wilkins_channels_written(const char* name)) {
     Match match;
-    return match_name(name, &match) ? find_open(match, true) : nullptr;
+    return match_name(name, &match) ? find_written(match) : nullptr;
 } WILKINS_OR(nullptr)
 
 // Memory for bytes of the step that the program will write all of.

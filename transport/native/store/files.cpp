@@ -185,34 +185,53 @@ StepFile* also_far(const StepFile::State& state, std::unique_lock<std::mutex>& g
     return attach_far(where.c_str(), token, writable, match, match.name, &error);
 }
 
-}  // namespace
-
-StepFile* find_open(const Match& match, bool written) {
-    const uint64_t place = place_of(match);
-    StepFile::State* found = nullptr;
-    std::unique_lock<std::mutex> guard(open_mutex);
-    for (StepFile::State* s = open_files; s && !found; s = s->next) {
+// By which the process has the step open. Call with the mutex held.
+StepFile::State* find_state(uint64_t place, bool written) {
+    for (StepFile::State* s = open_files; s; s = s->next) {
         if (s->place != place) continue;
         if (s->role == Role::far) {
-            if (s->far->writable() == written) found = s;
+            if (s->far->writable() == written) return s;
         } else if (!written) {
-            if (s->role == Role::reader) found = s;
+            if (s->role == Role::reader) return s;
         } else if (s->role == Role::own_copy || s->role == Role::draft) {
             return nullptr;
         } else if (s->role == Role::lead || s->role == Role::peer) {
             const SlotRecord& slot = process().board.slot(s->slot);
-            if (is_writing(slot, s->identity) && !slot.removed && !s->is_renamed(slot)) found = s;
+            if (is_writing(slot, s->identity) && !slot.removed && !s->is_renamed(slot)) return s;
         }
     }
+    return nullptr;
+}
+
+StepToken token_of(const StepFile::State& state) { return {state.slot, state.slot, state.identity}; }
+
+}  // namespace
+
+StepFile* find_open(const Match& match, bool written) {
+    const uint64_t place = place_of(match);
+    std::unique_lock<std::mutex> guard(open_mutex);
+    const StepFile::State* const found = find_state(place, written);
     if (!found) return nullptr;
     if (found->far) return also_far(*found, guard);
-    const StepToken token = {found->slot, found->slot, found->identity};
+    const StepToken token = token_of(*found);
     guard.unlock();
     int error = 0;
     if (written) return joined::open(match, &error);
     StepFile* const file = attach_step(token, false, match.name, &error);
     if (file) file->state->again = true;
     return file;
+}
+
+StepFile* find_written(const Match& match) {
+    const uint64_t place = place_of(match);
+    std::unique_lock<std::mutex> guard(open_mutex);
+    const StepFile::State* const found = find_state(place, true);
+    if (!found) return nullptr;
+    if (found->far) return also_far(*found, guard);
+    const StepToken token = token_of(*found);
+    guard.unlock();
+    int error = 0;
+    return attach_step(token, true, match.name, &error);
 }
 
 bool StepFile::State::is_renamed(const SlotRecord& now) const { return joined && is_writing(now, identity) && now.place_hash != place; }

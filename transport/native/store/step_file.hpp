@@ -71,6 +71,10 @@ struct StepFile::State {
 // there is none.
 StepFile* find_open(const Match& match, bool written);
 
+// A handle that keeps the memory of the step of this name that this process has open for writing. It writes only for the others: when those are
+// closed, the step is published.
+StepFile* find_written(const Match& match);
+
 // What this process has open of a file that is being written has this name from now on.
 void rename_open(int slot, uint64_t stamp, const char* name, uint64_t place);
 
