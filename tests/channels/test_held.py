@@ -43,6 +43,39 @@ def test_a_task_may_end_with_steps_in_its_hands(tasks: Tasks, end: str) -> None:
     assert "Fatal" not in said + done.err
 
 
+def test_steps_whose_arrays_their_producer_keeps_come_as_their_blocks_end(tasks: Tasks) -> None:
+    """Its array is read-only then, and no other process's memory."""
+    tasks.write(
+        "write.py",
+        """
+        import os, time, wilkins.transport
+        kept = []
+        for k in range(4):
+            with wilkins.transport.create(f"x{k}.h5") as new:
+                kept.append(new.empty("u", 300))
+                kept[-1][:] = k
+        while not os.path.exists("read"):
+            time.sleep(0.02)
+        assert all((array == k).all() and not array.flags.writeable for k, array in enumerate(kept))
+        """,
+    )
+    tasks.write(
+        "read.py",
+        """
+        import wilkins.transport
+        for k, step in enumerate(wilkins.transport.open("x*.h5")):
+            print(step.filename, (step["u"] == k).all(), flush=True)
+            if k == 3:
+                open("read", "w").close()
+        """,
+    )
+    tasks.run(
+        "func: write.py, outports: [{filename: 'x*.h5'}]",
+        "func: read.py, inports: [{filename: 'x*.h5', flow: {queue: 4}}]",
+    )
+    assert tasks.said("read") == [f"x{k}.h5 True" for k in range(4)]
+
+
 def test_a_fork_sees_what_its_parent_holds(tasks: Tasks) -> None:
     """Arrays can be read in a child, which cannot take steps, and whose end changes nothing for the parent."""
     tasks.write("write.py", WRITE)
